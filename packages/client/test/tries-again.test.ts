@@ -71,6 +71,7 @@ describe('a request is not sent again', () => {
     [401, 'key_revoked'],
     [404, 'not_found'],
     [409, 'conflict'],
+    [413, 'quota_exceeded'],
     [422, 'idempotency_key_reused'],
     [500, 'internal_error'],
     [507, 'insufficient_storage'],

@@ -39,6 +39,8 @@ export const problemTypes = {
   precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
   unsupported_protocol: { status: 412, title: 'The version of the protocol is not supported' },
   content_too_large: { status: 413, title: 'The body is too large' },
+  // No failure of ours, which 5xx would count as; and 409 is sent again by clients of tus.
+  quota_exceeded: { status: 413, title: 'The tenant keeps as much as it may' },
   uri_too_long: { status: 414, title: 'The URL is too long' },
   unsupported_media_type: { status: 415, title: 'The media type of the body is not supported' },
   expectation_failed: { status: 417, title: 'The expectation cannot be met' },

@@ -296,7 +296,7 @@ describe('a tenant that may keep 1000 bytes', () => {
     await uploaded(service.caller, principal, Buffer.alloc(600, 'a'))
     await uploaded(service.caller, principal, Buffer.alloc(300, 'a'), 'the same bytes count again.csv')
     const answer = await upload(service.caller, principal, { body: Buffer.alloc(101, 'b'), headers: csv })
-    expect([answer.status, codeOf(answer)]).toEqual([507, 'insufficient_storage'])
+    expect([answer.status, codeOf(answer)]).toEqual([413, 'quota_exceeded'])
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
     await uploaded(service.caller, principal, Buffer.alloc(100, 'b'))
     await uploaded(service.caller, uploader(), Buffer.alloc(1000, 'of another tenant'))
@@ -309,6 +309,6 @@ describe('a tenant that may keep 1000 bytes', () => {
         upload(service.caller, principal, { body: Buffer.alloc(300, String(index)), headers: csv }),
       ),
     )
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 201, 507, 507, 507])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 201, 413, 413, 413])
   })
 })

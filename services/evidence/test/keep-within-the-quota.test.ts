@@ -39,7 +39,7 @@ test('uploads that are begun at once are not promised more room together than th
   const begun = answers.filter(({ status }) => status === 201)
   expect(begun).toHaveLength(3)
   for (const { status, json } of answers.filter((answer) => !begun.includes(answer))) {
-    expect([status, problemSchema.parse(json).code]).toEqual([507, 'insufficient_storage'])
+    expect([status, problemSchema.parse(json).code]).toEqual([413, 'quota_exceeded'])
   }
   const rows = 'select from evidence.upload where tenant_id = $1'
   expect(await service.rows(rows, [principal.tenantId])).toHaveLength(3)
@@ -52,20 +52,20 @@ test('what an upload was promised is kept for it, and free again once it is give
   const locations: string[] = []
   for (const bytes of [600, 400]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
   const [first = '', second = ''] = locations
-  expect(await send(principal, 1)).toBe(507)
-  expect((await begin(principal, 1)).status).toBe(507)
+  expect(await send(principal, 1)).toBe(413)
+  expect((await begin(principal, 1)).status).toBe(413)
   // It fills the quota to the last byte, with what it was promised itself.
   const whole = await append(principal, first, 600)
   expect([whole.status, whole.headers['postern-receipt']]).toEqual([204, expect.any(String)])
-  expect(await send(principal, 1)).toBe(507)
+  expect(await send(principal, 1)).toBe(413)
   expect((await service.caller.call(principal, 'DELETE', second, { headers: tus })).status).toBe(204)
   expect(await send(principal, 100)).toBe(201)
   expect((await begin(principal, 300)).status).toBe(201)
-  expect((await begin(principal, 1)).status).toBe(507)
+  expect((await begin(principal, 1)).status).toBe(413)
   await service.rows(`update evidence.upload set expires_at = now() - interval '1 second' where tenant_id = $1`, [
     principal.tenantId,
   ])
-  expect(await send(principal, 301)).toBe(507)
+  expect(await send(principal, 301)).toBe(413)
   expect((await begin(principal, 300)).status).toBe(201)
 })
 
@@ -80,10 +80,10 @@ test('uploads of which nothing is sent for an hour hold no room; one that is sen
   await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
     principal.tenantId,
   ])
-  expect(await send(principal, 701)).toBe(507)
+  expect(await send(principal, 701)).toBe(413)
   expect(await send(principal, 700)).toBe(201)
   // Who comes after the hour may still send, and hears at the end that there is no room.
-  expect((await append(principal, locations[1] ?? '', 700)).status).toBe(507)
+  expect((await append(principal, locations[1] ?? '', 700)).status).toBe(413)
 })
 
 test('an upload whose promise has lapsed asks for room again before it goes on, and takes that of no other', async () => {
@@ -92,17 +92,17 @@ test('an upload whose promise has lapsed asks for room again before it goes on, 
   const age = `update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`
   await service.rows(age, [principal.tenantId])
   const second = (await begin(principal, 600)).headers['location'] ?? ''
-  expect((await append(principal, first, 1)).status).toBe(507)
+  expect((await append(principal, first, 1)).status).toBe(413)
   // What is not the caller's is not there, whether it would have room or not.
   const other = { ...principal, id: crypto.randomUUID() }
   expect((await append(other, first, 1)).status).toBe(404)
   expect((await append(principal, second, 600)).status).toBe(204)
-  expect((await append(principal, first, 1)).status).toBe(507)
+  expect((await append(principal, first, 1)).status).toBe(413)
   // Where there is room again it goes on, and is promised the whole of it.
   const third = (await begin(principal, 400)).headers['location'] ?? ''
   await service.rows(`${age} and id::text = $2`, [principal.tenantId, third.split('/').at(-1)])
   expect((await append(principal, third, 1)).status).toBe(204)
-  expect(await send(principal, 1)).toBe(507)
+  expect(await send(principal, 1)).toBe(413)
   const rest = await service.caller.call(principal, 'PATCH', third, {
     body: 'a'.repeat(399),
     headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '1' },
@@ -130,5 +130,5 @@ test('uploads that begin and files that arrive at once stay within the quota tog
     ),
   )
   expect(outcomes.filter((status) => status === 201)).toHaveLength(6)
-  expect(outcomes.filter((status) => status === 507)).toHaveLength(10)
+  expect(outcomes.filter((status) => status === 413)).toHaveLength(10)
 })

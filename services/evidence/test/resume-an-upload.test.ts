@@ -76,7 +76,7 @@ describe('a resumable upload is not begun', () => {
     ['with a length that is no number', '1e3', metadataOf(), 400, 'bad_request'],
     ['with no bytes', 0, metadataOf(), 422, 'invalid_content'],
     ['larger than the limit', 1_048_577, metadataOf(), 413, 'content_too_large'],
-    ['larger than the tenant may keep', 1_000_001, metadataOf(), 507, 'insufficient_storage'],
+    ['larger than the tenant may keep', 1_000_001, metadataOf(), 413, 'quota_exceeded'],
     ['without a file name', 5, `filetype ${base64('text/csv')}`, 400, 'bad_request'],
     ['with a path as file name', 5, metadataOf('../a.csv'), 400, 'bad_request'],
     ['with metadata that is not base64', 5, 'filename a.csv', 400, 'bad_request'],

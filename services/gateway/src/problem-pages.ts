@@ -63,6 +63,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   revocation_unconfirmed:
     'Do what `detail` says. To repeat a revocation, or a change that makes a key narrower, is safe: it answers when that is enforced everywhere. A rotation that is repeated without an `Idempotency-Key` may make a second key: look first for one whose `rotated_from` is the old key.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',
+  quota_exceeded:
+    'Purge evidence whose retention is over, give up resumable uploads that nobody goes on with, or ask the operators of your Postern for a larger quota.',
   insufficient_storage: 'Ask the operators of your Postern for room.',
 }
 

@@ -43,6 +43,7 @@ const completionProblems = [
   'invalid_content',
   'digest_mismatch',
   'insufficient_storage',
+  'quota_exceeded',
 ] as const
 
 export const createUpload = defineRoute({
@@ -70,6 +71,7 @@ export const createUpload = defineRoute({
     'malformed_json',
     'invalid_content',
     'insufficient_storage',
+    'quota_exceeded',
     'not_found',
     'procedure_locked',
   ],

@@ -28,6 +28,7 @@ const uploadProblems = [
   'unsupported_media_type',
   'request_timeout',
   'insufficient_storage',
+  'quota_exceeded',
   'not_found',
   'procedure_locked',
 ] as const

@@ -60,7 +60,7 @@ export function replaced(): Error {
 
 /** The problem for a tenant that keeps as much as it may. */
 export function overQuota(quotaBytes: number): Error {
-  return problem('insufficient_storage', {
+  return problem('quota_exceeded', {
     detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more, beside what it keeps and the resumable uploads that are under way. There is no receipt; of a resumable upload what has arrived is there still.`,
   })
 }
