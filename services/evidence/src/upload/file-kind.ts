@@ -57,9 +57,27 @@ const refusedDeclared: ReadonlySet<string> = new Set([
   'text/x-shellscript',
 ])
 
-/** Endings by which an operating system decides to run a file, whatever its bytes. */
-const refusedEnding =
-  /\.(?:apk|app|appimage|application|appref-ms|appx(?:bundle)?|bash|bat|cjs|cmd|com|command|cpl|csh|desktop|dll|dmg|exe|gadget|hta|html?|inf|ins|jar|jnlp|js|jse|ksh|lnk|mht|mhtml|mjs|msc|msi|msix(?:bundle)?|msp|mst|phar|php|pif|pkg|pl|ps1(?:xml)?|psd1|psm1|pyw?|rb|reg|scf|scr|sct|sh|shtml|svgz?|sys|url|vb|vbe|vbs|wasm|ws[cfh]?|xht|xhtml|xll|zsh)$/i
+/** Endings by which a system decides to run a file, or to open what leads to running one, whatever its bytes. */
+const refusedEndings: ReadonlySet<string> = new Set(
+  [
+    // Programs, their parts, installers and scripts.
+    'apk app appimage application appref-ms appx appxbundle bash bat cjs cmd com command cpl crx csh desktop dll dmg drv exe gadget hta inf ins jar jnlp job js jse ksh mjs msc msi msix msixbundle msp mst msu ocx phar php pif pkg',
+    'pl ps1 ps1xml psd1 psm1 py pyc pyw pyz pyzw rb reg scr sct sh swf sys vb vbe vbs wasm wll ws wsc wsf wsh xbap xll xpi zsh',
+    // Pages and help that run scripts, also at a server that they are copied to.
+    'asp aspx chm hlp htm html jsp mht mhtml shtml svg svgz xht xhtml',
+    // Shortcuts, connections and queries: they fetch, or start, what they name.
+    'diagcab iqy library-ms lnk oqy rdp rqy scf search-ms searchconnector-ms settingcontent-ms slk theme themepack url website',
+    // Disks: what is in a mounted one counts as of this machine, with no mark that it has come from elsewhere.
+    'img iso vhd vhdx',
+  ].flatMap((endings) => endings.split(' ')),
+)
+
+/** Trailing dots and spaces do not hide an ending from Windows. */
+function hasRefusedEnding(name: string): boolean {
+  const trimmed = name.replace(/[. ]+$/, '')
+  const dot = trimmed.lastIndexOf('.')
+  return dot >= 0 && refusedEndings.has(trimmed.slice(dot + 1).toLowerCase())
+}
 
 /** Media types that are taken, `type/subtype` or `type/*`; undefined where all are that are not refused. */
 export type AllowedTypes = readonly string[] | undefined
@@ -73,14 +91,17 @@ function essenceOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** Judges by what the sender says, before a byte is read. Trailing dots and spaces do not hide an ending from Windows. */
+/** Judges by what the sender says, before a byte is read. */
 export function judgeDeclared(fileName: string, contentType: string, allowed?: AllowedTypes): FileKind {
   if (refusedDeclared.has(essenceOf(contentType))) {
     return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
   }
   // After a colon comes the name of a stream: `a.exe:b.txt` is a.exe to Windows.
-  if (fileName.split(':').some((part) => refusedEnding.test(part.replace(/[. ]+$/, '')))) {
-    return { accepted: false, reason: 'The file name has the ending of a program, a script or a web page.' }
+  if (fileName.split(':').some(hasRefusedEnding)) {
+    return {
+      accepted: false,
+      reason: 'The file name has the ending of a program, a script or a web page, or of what leads to one.',
+    }
   }
   if (!isAllowed(allowed, essenceOf(contentType))) {
     return { accepted: false, reason: 'Files of the declared media type are not taken here.' }
