@@ -63,8 +63,8 @@ function addTenantCommands(program: Command, context: CommandContext): void {
   )
     .argument('<tenant>', 'slug or id')
     .option('--name <name>', 'full name, for people')
-    .option('--key-limit <requests>', 'requests a minute of one key, over all gateways', parseLimit)
-    .option('--tenant-limit <requests>', 'requests a minute of all its keys and people together', parseLimit)
+    .option('--key-limit <requests>', 'requests a minute of one key, over all gateways', parseRequests)
+    .option('--tenant-limit <requests>', 'requests a minute of all its keys and people together', parseRequests)
     .action(async (tenant, options) => await (await tenantCommands()).updateTenant(context, tenant, options))
   leaf(tenants, 'events', 'Show who has changed a tenant, newest first', 'tenants events harbourline --limit 20')
     .argument('<tenant>', 'slug or id')
@@ -332,7 +332,14 @@ function withExamples(command: Command, ...examples: readonly string[]): Command
   )
 }
 
-function parseLimit(text: string): number {
-  if (/^[1-9][0-9]{0,6}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('It takes a whole number from 1 on.')
+/** A minute, for a key or a tenant: the most that the keys service takes. */
+const parseRequests = wholeNumberTo(1_000_000_000)
+const parseLimit = wholeNumberTo(9_999_999)
+
+function wholeNumberTo(most: number): (text: string) => number {
+  return (text) => {
+    const number = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : Infinity
+    if (number <= most) return number
+    throw new InvalidArgumentError(`It takes a whole number from 1 to ${most}.`)
+  }
 }

@@ -335,9 +335,12 @@ describe('tenants', () => {
   test.each([
     ['nothing to change', ['tenants', 'update', 'x-y']],
     ['a limit of none', ['tenants', 'update', 'x-y', '--key-limit', '0']],
+    ['a limit that is too large', ['tenants', 'update', 'x-y', '--key-limit', '3000000000'], 'from 1 to 1000000000'],
+    ['a list that is too long', ['tenants', 'events', 'x-y', '--limit', '10000000'], 'from 1 to 9999999'],
     ['a limit that is no number', ['tenants', 'update', 'x-y', '--tenant-limit', 'many']],
-  ])('%s is refused before anybody is asked', async (_what, args) => {
-    expect((await postern(args, { POSTERN_KEYS_URL: 'http://127.0.0.1:1' })).code).toBe(2)
+  ])('%s is refused before anybody is asked', async (_what, args, words = '') => {
+    const refused = await postern(args, { POSTERN_KEYS_URL: 'http://127.0.0.1:1' })
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(words)])
   })
 })
 

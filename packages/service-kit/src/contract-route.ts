@@ -360,7 +360,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode,
   if (parsed.success) return parsed.data
   // A path parameter that cannot be an id addresses nothing: the same 404 as an id that is not there.
   if (code === 'not_found') throw problem(code)
-  throw problem(code, { errors: inputErrors(parsed.error, where) })
+  throw problem(code, { errors: inputErrors(parsed.error, where, value) })
 }
 
 function controlOf(reply: FastifyReply): AnswerControl {

@@ -4,12 +4,18 @@ import { wordsOf } from './input-words.ts'
 
 const maxErrors = 50
 
-/** What zod found wrong, as the problem document lists it: with JSON Pointers into a body, or by parameter name. */
-export function inputErrors(error: z.ZodError, where: 'body' | 'parameter'): InputError[] {
-  return error.issues.flatMap((issue) => fromIssue(issue, where)).slice(0, maxErrors)
+/**
+ * What zod found wrong, as the problem document lists it: with JSON Pointers into a body, or by parameter name. With the `value` that was
+ * looked at, a parameter that stands several times and may not is told so: its type is nothing that its sender has chosen.
+ */
+export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', value?: unknown): InputError[] {
+  return error.issues.flatMap((issue) => fromIssue(issue, where, value)).slice(0, maxErrors)
 }
 
-function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter'): InputError[] {
+function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: unknown): InputError[] {
+  if (where === 'parameter' && isRepeated(issue, value)) {
+    return [{ ...locate(issue.path, where), code: 'repeated', detail: 'may stand once' }]
+  }
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
       ...locate([...issue.path, key], where),
@@ -18,6 +24,26 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter'): InputE
     }))
   }
   return [{ ...locate(issue.path, where), code: codeOf(issue), detail: wordsOf(issue) }]
+}
+
+/** Whether a parameter stands several times that is no list. */
+function isRepeated(issue: z.core.$ZodIssue, value: unknown): boolean {
+  const [name] = issue.path
+  if (issue.path.length !== 1 || name === undefined || typeof value !== 'object' || value === null) return false
+  return Array.isArray(Reflect.get(value, name)) && isOfOneValue(issue)
+}
+
+function isOfOneValue(issue: z.core.$ZodIssue): boolean {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.expected !== 'array'
+    case 'invalid_value':
+      return true
+    case 'invalid_union':
+      return issue.errors.length > 0 && issue.errors.every(([first]) => first?.path.length === 0 && isOfOneValue(first))
+    default:
+      return false
+  }
 }
 
 function codeOf(issue: z.core.$ZodIssue): string {

@@ -80,3 +80,26 @@ test('what is wrong with a value is told in words that follow its name', () => {
     '/count': 'is missing',
   })
 })
+
+test('a parameter that stands twice is told to stand once, but for one that may be repeated', () => {
+  const query = z.strictObject({
+    limit: z.string().regex(/^[0-9]+$/),
+    sort: z.enum(['a', 'b']),
+    flag: z.union([z.literal('true'), z.literal('false')]),
+    each: z.union([z.string(), z.array(z.string().max(2)).max(2)]),
+  })
+  const good = { limit: '1', sort: 'a', flag: 'true', each: 'a' }
+  const said = (value: object): unknown[] => {
+    const parsed = query.safeParse({ ...good, ...value })
+    const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { ...good, ...value })
+    return errors.map(({ parameter, code, detail }) => [parameter, code, detail])
+  }
+  expect(said({ each: ['a', 'b'] })).toEqual([])
+  for (const name of ['limit', 'sort', 'flag']) {
+    expect(said({ [name]: ['a', 'a'] })).toEqual([[name, 'repeated', 'may stand once']])
+  }
+  for (const each of [['abc'], ['a', 'b', 'c']]) {
+    expect(said({ each })).toEqual([['each', expect.not.stringContaining('repeated'), expect.anything()]])
+  }
+  expect(said({ limit: 'x' })).not.toEqual([['limit', 'repeated', 'may stand once']])
+})

@@ -89,6 +89,20 @@ describe('making a key is refused', () => {
   })
 })
 
+test.each(['300.1.1.1', '10.01.1.1', '10.0.0.0/33', '10.1', 'example.com', '::10.0.0.1', ''])(
+  'an address that is none is refused with the forms that there are: %s',
+  async (address) => {
+    const body = keyBody({ allowed_addresses: [address] })
+    const answer = await service.call(await newTenant(service), 'POST', path, { body })
+    expect(answer).toMatchObject({
+      status: 422,
+      json: {
+        errors: [{ pointer: '/allowed_addresses/0', detail: expect.stringMatching(/as 203\.0\.113\.7, .*\/32$/) }],
+      },
+    })
+  },
+)
+
 describe('a new key', () => {
   test('is shown once, works at once, and is stored as its hash', async () => {
     const admin = await newTenant(service)

@@ -31,6 +31,14 @@ describe('a list of keys is refused', () => {
     },
   )
 
+  test.each(['limit', 'count', 'cursor'])('with %s twice, which is told so', async (name) => {
+    const answer = await service.call(await newTenant(service), 'GET', `${path}?${name}=1&${name}=2`)
+    expect(answer).toMatchObject({
+      status: 400,
+      json: { errors: [{ parameter: name, code: 'repeated', detail: 'may stand once' }] },
+    })
+  })
+
   test('with the cursor of another tenant or another filter', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]
     for (const tenant of [admin, other]) for (let made = 0; made < 2; made += 1) await newKey(service, tenant)

@@ -17,9 +17,12 @@ const scopesSchema = z
   .refine((scopes) => new Set(scopes).size === scopes.length, { message: 'must not repeat a scope' })
   .meta({ examples: [['read:findings']] })
 
+/** What is said of an entry that is none. */
+export const addressForms = 'must be an address or a network, as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/32'
+
 /** One CIDR range, IPv4 or IPv6; a bare address means that address alone. */
 export const cidrSchema = z
-  .union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()])
+  .union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms })
   .meta({ description: 'IPv4 or IPv6 range in CIDR notation, or one address', examples: ['203.0.113.0/24'] })
 
 /** Of a key, and of a tenant's policy. */

@@ -1,5 +1,5 @@
 import { isNarrowerOrEqual } from '@postern/api-key'
-import type { InputError } from '@postern/contracts'
+import { type InputError, addressForms } from '@postern/contracts'
 import { canonicalRange, isNarrowerOrEqualList } from './addresses.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -82,7 +82,7 @@ export function decideAddresses(given: readonly string[], pointer = '/allowed_ad
       errors.push({
         pointer: `${pointer}/${place}`,
         code: 'invalid',
-        detail: 'must be an address or a CIDR range',
+        detail: addressForms,
       })
     } else {
       ranges.add(range)
