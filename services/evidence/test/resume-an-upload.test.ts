@@ -95,6 +95,13 @@ describe('a resumable upload is not begun', () => {
     ['with details that are not JSON', 5, `${metadataOf()},metadata ${base64('{')}`, 400, 'malformed_json'],
     ['with details that there are not', 5, metadataOf('a.csv', 'text/csv', { x: 1 }), 422, 'invalid_content'],
     [
+      'with a time that has not come yet',
+      5,
+      metadataOf('a.csv', 'text/csv', { collected_at: new Date(Date.now() + 3_600_000).toISOString() }),
+      422,
+      'invalid_content',
+    ],
+    [
       'with a digest too many',
       5,
       metadataOf('a.csv', 'text/csv', { sha256: ['a'.repeat(64), 'b'.repeat(64)] }),

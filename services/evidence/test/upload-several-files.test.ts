@@ -37,6 +37,36 @@ const receiptsOf = (answer: CallAnswer) => z.array(receiptSchema).parse(answer.j
 const named = (fileName: string) => `Content-Disposition: form-data; name="file"; filename="${fileName}"\r\n`
 const elf = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(64)])
 
+const fromNow = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+const dayFromNow = (days: number) => fromNow(days * 24 * 60).slice(0, 10)
+
+describe('what has not come yet is not signed', () => {
+  test.each([
+    ['collected_at', fromNow(60)],
+    ['evidence_date', dayFromNow(3)],
+  ])('%s', async (member, value) => {
+    const principal = uploader()
+    const inForm = await send(principal, form(metadata({ [member]: value }), file('a.csv', 'a')))
+    expect(inForm).toMatchObject({
+      status: 422,
+      json: { code: 'invalid_content', errors: [{ pointer: `/${member}`, code: 'in_future' }] },
+    })
+    const query = `?file_name=a.csv&${member}=${encodeURIComponent(value)}`
+    const inQuery = await send(principal, { body: 'a', headers: { 'content-type': 'text/csv' } }, query)
+    expect(inQuery).toMatchObject({
+      status: 400,
+      json: { code: 'bad_request', errors: [{ parameter: member, code: 'in_future' }] },
+    })
+    await expectNothingKept(principal.tenantId)
+  })
+
+  test('but the clock of a sender may be ahead, his day may have begun, and a period may end in the future', async () => {
+    const query = `?file_name=a.csv&collected_at=${fromNow(2)}&evidence_date=${dayFromNow(1)}&period_end=${dayFromNow(90)}`
+    const answer = await send(uploader(), { body: 'a', headers: { 'content-type': 'text/csv' } }, query)
+    expect(answer).toMatchObject({ status: 201 })
+  })
+})
+
 describe('an upload of several files is refused and leaves nothing of any', () => {
   let principal = uploader()
   afterEach(async () => {

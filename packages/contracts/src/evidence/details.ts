@@ -32,14 +32,15 @@ export const fileNameSchema = z
 
 /** What a sender says of a file, short enough for a query. */
 export const briefDetails = {
-  evidence_date: dateSchema
-    .optional()
-    .meta({ description: 'The day that the evidence speaks of; where not given, the day of receipt (UTC)' }),
+  evidence_date: dateSchema.optional().meta({
+    description:
+      'The day that the evidence speaks of, at most tomorrow (UTC); where not given, the day of receipt (UTC)',
+  }),
   period_start: dateSchema.optional().meta({ description: 'First day of the period that the evidence covers' }),
   period_end: dateSchema.optional().meta({ description: 'Last day of that period; not before the first' }),
   source_system: line(1, 255).optional().meta({ description: 'Where the evidence was taken from' }),
   collection_method: z.enum(collectionMethods).optional(),
-  collected_at: momentSchema.optional(),
+  collected_at: momentSchema.optional().meta({ description: 'At most now, and five minutes for clocks that differ' }),
   classification: z.enum(classifications).default('confidential'),
   description: text(1, 5_000).optional(),
 }

@@ -57,7 +57,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-version', tusVersion)
     answer.header('tus-extension', tusExtensions)
     answer.header('tus-max-size', String(limits.maxFileBytes))
-    const upload = readCreation(raw.headers, limits)
+    const upload = readCreation(raw.headers, limits, deps.now())
     await assertRoom(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
@@ -263,6 +263,7 @@ async function orAskAgain<T>(work: Promise<T>): Promise<T> {
 function readCreation(
   headers: RequestInfo['raw']['headers'],
   { maxFileBytes, allowedTypes }: Pick<Limits, 'maxFileBytes' | 'allowedTypes'>,
+  now: number,
 ): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'> {
   assertPlain(headers)
   // Parts of a file would each be taken for a file.
@@ -287,7 +288,8 @@ function readCreation(
   const contentType = filetype === '' ? 'application/octet-stream' : filetype
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
   if (!kind.accepted) throw refused(kind.refusal)
-  const details = parseDetails(metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata)))
+  const described = metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata))
+  const details = parseDetails(described, now)
   if (details.sha256 !== undefined && details.sha256.length !== 1) {
     throw problem('invalid_content', {
       detail: 'See `errors` for what to mend.',

@@ -55,6 +55,7 @@ async function take(
   const upload = await takeUpload(request, {
     blobs,
     maxFiles,
+    now,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf, patience) => {

@@ -1,4 +1,4 @@
-import { maxFilesAtOnce } from '@postern/contracts'
+import { type EvidenceDetails, maxFilesAtOnce } from '@postern/contracts'
 import { type ContentDigest, parseContentDigest } from '@postern/service-kit'
 import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
@@ -124,6 +124,28 @@ export function judgeBody(
   }
   // Both are known to the sender: there is nothing here that the time of a comparison could tell.
   if (declared.sha256 !== undefined && declared.sha256 !== body.sha256) return { why: 'digest_mismatch' }
+  return undefined
+}
+
+/** How far the clock of a sender may be ahead of ours, in milliseconds. */
+const aheadMs = 5 * 60 * 1000
+const dayMs = 24 * 60 * 60 * 1000
+
+/**
+ * What is said of a time that has not come yet: a receipt would sign it. A day is that of a place, of which some are ahead of UTC. A period
+ * may end in the future.
+ */
+export function findUntimely(
+  { collected_at: collectedAt, evidence_date: day }: Pick<EvidenceDetails, 'collected_at' | 'evidence_date'>,
+  now: number,
+): { readonly member: 'collected_at' | 'evidence_date'; readonly detail: string } | undefined {
+  if (collectedAt !== undefined && Date.parse(collectedAt) > now + aheadMs) {
+    return { member: 'collected_at', detail: 'must not be later than now' }
+  }
+  // Dates of this form compare as text.
+  if (day !== undefined && day > new Date(now + dayMs).toISOString().slice(0, 10)) {
+    return { member: 'evidence_date', detail: 'must not be later than tomorrow (UTC)' }
+  }
   return undefined
 }
 

@@ -5,7 +5,7 @@ import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
 import { noRoom, refused } from './refusal.ts'
-import { type UploadHead, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
+import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A file whose bytes are whole, judged and durable, though not yet recorded. */
 export interface TakenFile {
@@ -36,6 +36,8 @@ interface Parts {
   readonly blobs: BlobStore
   readonly limits: ReceiveLimits
   readonly maxFiles: number
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
   /** Throws where there is no room for so many bytes. */
   readonly assertRoom: (bytes: number) => Promise<void>
   /** Ids of test procedures; throws where evidence cannot be attached to all of them, or, after `patienceMs`, nobody can say. */
@@ -112,6 +114,13 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
       errors: [{ parameter: 'period_end', code: 'invalid', detail: 'must not be before period_start' }],
     })
   }
+  const untimely = findUntimely(brief, parts.now())
+  if (untimely !== undefined) {
+    throw problem('bad_request', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ parameter: untimely.member, code: 'in_future', detail: untimely.detail }],
+    })
+  }
   if (head.declared.contentLength !== undefined) await parts.assertRoom(head.declared.contentLength)
   const named = testProcedures ?? []
   await parts.requireTestProcedures(named, inQuery)
@@ -132,12 +141,12 @@ async function takeMultipart(
   if (!judged.accepted) throw refused(judged.refusal)
   assertQueryEmpty(query)
   if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
-  let details = parseDetails({})
+  let details = parseDetails({}, parts.now())
   await readMultipart(stream, contentType, {
     stallMs: parts.limits.stallMs,
     reader: {
       onMetadata: (json) => {
-        details = parseDetails(parseJsonBody(json))
+        details = parseDetails(parseJsonBody(json), parts.now())
       },
       onFile: async ({ fileName, contentType: type, stream: bytes }) => {
         if (arrived.length === parts.maxFiles) {
@@ -184,9 +193,16 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
 }
 
 /** Parses what a sender says of its files. Throws a problem that says what to mend. */
-export function parseDetails(value: unknown): EvidenceDetails {
+export function parseDetails(value: unknown, now: number): EvidenceDetails {
   const parsed = evidenceDetailsSchema.safeParse(value)
-  if (parsed.success) return parsed.data
+  if (parsed.success) {
+    const untimely = findUntimely(parsed.data, now)
+    if (untimely === undefined) return parsed.data
+    throw problem('invalid_content', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ pointer: `/${untimely.member}`, code: 'in_future', detail: untimely.detail }],
+    })
+  }
   throw problem('invalid_content', {
     detail: 'See `errors` for what to mend in the metadata.',
     errors: inputErrors(parsed.error, 'body'),
