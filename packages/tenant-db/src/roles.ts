@@ -128,6 +128,35 @@ export async function ensureDatabase(superuserConnectionString: string, database
       ${closeLargeObjects}
       commit`)
   })
+  await withRetries(async () => {
+    await using connection = await connect(superuserConnectionString)
+    await closeOthers(connection.client)
+  })
+}
+
+/**
+ * Takes from everyone what PostgreSQL gives everyone in the databases that each cluster has: a service's role would connect there, past
+ * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in.
+ */
+async function closeOthers(client: Client): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `select d.datname as name
+       from pg_database as d
+      where d.datname in ('postgres', 'template1')
+        and (has_database_privilege('public', d.oid, 'connect') or has_database_privilege('public', d.oid, 'temporary'))
+      order by 1`,
+  )
+  for (const { name } of rows) {
+    const database = escapeIdentifier(name)
+    try {
+      await client.query(
+        `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
+      )
+    } catch (error) {
+      // Of a cluster that somebody else manages it may not be ours to say.
+      if (!isState(error, '42501')) throw error
+    }
+  }
 }
 
 // A large object belongs to a role and not to a tenant, and anyone may make one: a place outside of row security, where what

@@ -144,6 +144,18 @@ describe('two passwords of a role', () => {
   })
 })
 
+/** Databases that every cluster has. */
+const everywhere = ['postgres', 'template1']
+
+async function openTo(role: string): Promise<unknown[]> {
+  return await query(
+    `select datname as name from pg_database
+      where datname in ('postgres', 'template1')
+        and (has_database_privilege('${role}', oid, 'connect') or has_database_privilege('${role}', oid, 'temporary'))
+      order by 1`,
+  )
+}
+
 describe('ensureDatabase', () => {
   test('says so when it may not make the database', async () => {
     const findings = urlOf('postern_findings', passwords.findings, running.cluster.template)
@@ -258,5 +270,17 @@ describe('in a cluster that has none of it', () => {
         )
       ).rows,
     ).toEqual([{ large: false, public: false }])
+  })
+
+  test('closes the databases that every cluster has to our roles, but not to who watches it', async () => {
+    const all = everywhere.map((name) => ({ name }))
+    // As PostgreSQL makes them.
+    for (const name of everywhere) await query(`grant connect, temporary on database ${name} to public`)
+    expect(await openTo('postern_findings')).toEqual(all)
+    await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'again')))
+    for (const role of [...Object.values(loginRoles), ...Object.values(secondLogins)]) expect(await openTo(role)).toEqual([])
+    expect(await openTo('pg_monitor')).toEqual(all)
+    const findings = urlOf('postern_findings', passwords.findings, 'postgres')
+    await expect(openClient(findings)).rejects.toMatchObject({ code: '42501' })
   })
 })
