@@ -23,12 +23,12 @@ const allowances = {
   },
   definerFunctions: {
     'evidence.blob_is_recorded(uuid,text)':
-      'the sweep acts for no tenant; who asks knows tenant and hash, and hears yes or no',
-    'evidence.upload_is_open(uuid,uuid)': 'as for bytes: who asks knows tenant and id',
+      'the sweep acts for no tenant; who asks hears yes or no, of any tenant and hash that he can name',
+    'evidence.upload_is_open(uuid,uuid)': 'as for bytes, of any tenant and id that he can name',
     'keys.find_key_by_hash(bytea)':
-      'the gateway does not know the tenant before it knows the key; the hash is the proof',
+      'the gateway does not know the tenant before it knows the key; a hash from the log gives a record too, and no value of a key',
     'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',
-    'keys.last_key_change(bytea)': 'a number of the log, for who knows the hash',
+    'keys.last_key_change(bytea)': 'a number of the log, for a hash',
     'keys.last_tenant_change(uuid)': 'a number of the log',
     'keys.follow_log(bigint,text,integer)': 'gateways apply the log of all tenants; it holds hashes and ids',
     'keys.read_log(bigint,bigint,integer)': 'the same, as the release before asks for it',
@@ -40,8 +40,9 @@ const allowances = {
     'keys.read_grants()': 'leases belong to gateways',
     'keys.forget_leases(uuid[],uuid[])': 'leases belong to gateways',
     'keys.record_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
-    'keys.record_denials(jsonb)': 'as uses',
-    'keys.record_people(jsonb)': 'a gateway reports for all tenants at once, from verified tokens',
+    'keys.record_denials(jsonb)': 'as uses: refusals of any key whose ids are known can be made up',
+    'keys.record_people(jsonb)':
+      'a gateway reports for all tenants at once; the tenant must be there, and nobody is let in by it',
     'keys.note_pending_denials(integer)': 'housekeeping: gives a number',
     'keys.count_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.prune(bigint,integer)': 'housekeeping of the release before: does nothing',
