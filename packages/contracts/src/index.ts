@@ -1,5 +1,6 @@
 export * from './changes/routes.ts'
 export * from './common.ts'
+export * from './content-digest.ts'
 export { type OwnItem } from './each-on-its-own.ts'
 export * from './evidence/details.ts'
 export * from './evidence/file.ts'

@@ -1,5 +1,4 @@
-import { type EvidenceDetails, maxFilesAtOnce } from '@postern/contracts'
-import { type ContentDigest, parseContentDigest } from '@postern/service-kit'
+import { type ContentDigest, type EvidenceDetails, maxFilesAtOnce, parseContentDigest } from '@postern/contracts'
 import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
 /** What the head of an upload says about its body. */

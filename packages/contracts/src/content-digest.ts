@@ -1,0 +1,51 @@
+/** Algorithms that are checked (RFC 9530 §5, those that are not deprecated), and the bytes of their digests. */
+const bytesOf = { 'sha-256': 32, 'sha-512': 64 } as const
+
+type DigestAlgorithm = keyof typeof bytesOf
+const allAlgorithms = ['sha-256', 'sha-512'] as const satisfies readonly DigestAlgorithm[]
+
+/** What a Content-Digest header asks for. */
+export type ContentDigest =
+  | { readonly kind: 'none' }
+  /** Digests that the sender computed, in lower-case hex: at least one. */
+  | { readonly kind: 'given'; readonly digests: ReadonlyMap<DigestAlgorithm, string> }
+  | { readonly kind: 'malformed'; readonly reason: string }
+
+const member = /^(?<name>[a-z*][a-z0-9_.*-]*)=:(?<value>[A-Za-z0-9+/]*={0,2}):$/
+const maxLength = 1024
+
+/**
+ * Reads a Content-Digest header (RFC 9530 §2), a dictionary of byte sequences (RFC 9651 §3.2). A header with none of the
+ * algorithms that are checked is malformed to us, rather than ignored, since its sender believes that something was checked.
+ */
+export function parseContentDigest(
+  header: string | undefined,
+  algorithms: readonly DigestAlgorithm[] = allAlgorithms,
+): ContentDigest {
+  if (header === undefined) return { kind: 'none' }
+  if (header.length > maxLength) return { kind: 'malformed', reason: 'is too long' }
+  const values = new Map<string, string>()
+  for (const part of header.split(',')) {
+    const groups = member.exec(part.trim())?.groups
+    const { name, value } = groups ?? {}
+    if (name === undefined || value === undefined) {
+      return { kind: 'malformed', reason: 'must look like sha-256=:<base64>: (RFC 9530)' }
+    }
+    if (values.has(name)) return { kind: 'malformed', reason: 'names an algorithm twice' }
+    values.set(name, value)
+  }
+  const digests = new Map<DigestAlgorithm, string>()
+  for (const algorithm of algorithms) {
+    const value = values.get(algorithm)
+    if (value === undefined) continue
+    const bytes = Buffer.from(value, 'base64')
+    // Comparing the text again refuses what the decoder would only have skipped.
+    if (bytes.length !== bytesOf[algorithm] || bytes.toString('base64') !== value) {
+      const name = algorithm.toUpperCase()
+      return { kind: 'malformed', reason: `must hold the ${bytesOf[algorithm]} bytes of a ${name} in base64` }
+    }
+    digests.set(algorithm, bytes.toString('hex'))
+  }
+  if (digests.size === 0) return { kind: 'malformed', reason: `must hold a ${algorithms.join(' or ')} digest` }
+  return { kind: 'given', digests }
+}
