@@ -100,6 +100,7 @@ export async function ensureRoles(superuserConnectionString: string, passwords: 
 /** Creates the database if it is not there and closes it to everyone but our roles. The roles must be there. */
 export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
   const name = escapeIdentifier(database)
+  let isNew = false
   {
     await using connection = await connect(superuserConnectionString)
     const { rowCount } = await connection.client.query('select from pg_database where datname = $1', [database])
@@ -108,6 +109,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
         // A locale that is the same on every machine and never changes under an index.
         await connection.client.query(`create database ${name} owner ${ownerRole} template template0 encoding 'UTF8'
           locale_provider builtin builtin_locale 'C.UTF-8' lc_collate 'C' lc_ctype 'C'`)
+        isNew = true
       } catch (error) {
         // Another starter was first: duplicate_database, or the unique index behind it.
         if (!isState(error, '42P04', '23505')) throw error
@@ -128,6 +130,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
       ${closeLargeObjects}
       commit`)
   })
+  if (!isNew) return
   await withRetries(async () => {
     await using connection = await connect(superuserConnectionString)
     await closeOthers(connection.client)
@@ -136,7 +139,8 @@ export async function ensureDatabase(superuserConnectionString: string, database
 
 /**
  * Takes from everyone what PostgreSQL gives everyone in the databases that each cluster has: a service's role would connect there, past
- * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in.
+ * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in. Once, with
+ * the installation: later somebody may have opened them again, for a backup say, and no upgrade is to end that.
  */
 async function closeOthers(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(

@@ -277,11 +277,16 @@ describe('in a cluster that has none of it', () => {
     // As PostgreSQL makes them.
     for (const name of everywhere) await query(`grant connect, temporary on database ${name} to public`)
     expect(await openTo('postern_findings')).toEqual(all)
-    await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'again')))
+    await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'another')))
     for (const role of [...Object.values(loginRoles), ...Object.values(secondLogins)])
       expect(await openTo(role)).toEqual([])
     expect(await openTo('pg_monitor')).toEqual(all)
     const findings = urlOf('postern_findings', passwords.findings, 'postgres')
     await expect(openClient(findings)).rejects.toMatchObject({ code: '42501' })
+    // What is opened again afterwards stays open.
+    await query('grant connect on database postgres to public')
+    await ensureDatabase(superuser(), 'another')
+    expect(await openTo('postern_findings')).toEqual([{ name: 'postgres' }])
+    await query('revoke connect on database postgres from public')
   })
 })
