@@ -8,6 +8,7 @@ import {
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
+import { isNetwork } from './outbound/address-policy.ts'
 
 export interface Config extends BaseConfig {
   /** Encrypts the secrets of connectors where they are stored. */
@@ -76,6 +77,6 @@ const networksSetting = z
       .map((range) => range.trim())
       .filter((range) => range !== ''),
   )
-  .refine((ranges) => ranges.every((range) => /^[0-9a-fA-F.:]+\/[0-9]{1,3}$/.test(range)), {
-    message: 'must be ranges in CIDR notation, separated by commas',
+  .refine((ranges) => ranges.every((range) => range.includes('/') && isNetwork(range)), {
+    message: 'must be ranges in CIDR notation, as 10.1.0.0/16 or fd00:1::/32, separated by commas',
   })

@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { Readable, pipeline } from 'node:stream'
 import { createGzip, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { readConfig } from '../src/config.ts'
 import { createAddressPolicy } from '../src/outbound/address-policy.ts'
 import { type Lookup, openOutbound } from '../src/outbound/open-outbound.ts'
 import {
@@ -94,6 +95,17 @@ describe('an address that the platform has not listed', () => {
     for (const address of ['10.2.0.1', '127.0.0.2', 'fd00:2::5', '::1'])
       expect(mayConnect(address), address).toBe(false)
   })
+
+  test.each(['010.1.0.0/16', '0xa.1.0.0/16', '10.1/16', '167837953', '10.1.0.0/33', 'anything'])(
+    'is not listed by what is another network to the next reader, or none: %s',
+    (network) => {
+      expect(() => createAddressPolicy([network])).toThrow(/is no range/)
+      expect(() => readConfig({ POSTERN_SYNC_NETWORKS: `10.1.0.0/16,${network}` })).toThrow(/POSTERN_SYNC_NETWORKS/)
+      expect(() => readConfig({ POSTERN_SYNC_NETWORKS: '10.1.0.0/16,fd00:1::/32' })).not.toThrow(
+        /POSTERN_SYNC_NETWORKS/,
+      )
+    },
+  )
 
   test.each([
     '127.0.0.1',

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /** Which addresses sources may be at. */
@@ -42,6 +43,11 @@ export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   }
 }
 
+/** Whether a text is an address or a range of addresses as everybody reads it. */
+export function isNetwork(text: string): boolean {
+  return parseNetwork(text) !== undefined
+}
+
 /** An address as it is connected to. */
 export function plainAddress(address: string): string {
   return ipaddr.process(address).toString()
@@ -53,7 +59,9 @@ function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return ipaddr.process(text)
 }
 
+/** Four decimal numbers: what inet_aton takes besides (octal, fewer parts) is another network to the next reader. */
 function parseNetwork(text: string): Network | undefined {
+  if (isIP(text.split('/', 1)[0] ?? '') === 0) return undefined
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   const address = parseAddress(text)
   return address === undefined ? undefined : [address, address instanceof ipaddr.IPv4 ? 32 : 128]
