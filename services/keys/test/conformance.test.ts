@@ -158,7 +158,11 @@ async function sabotaged<T>({ routine, from, to }: Sabotage, work: () => Promise
 
 describe('the keys service answers what its model answers', () => {
   test('whatever comes between the stages of renewals', { timeout: 120_000 }, async () => {
-    const run = await explore(15)
+    const isUngone = () => Object.values({ ...answered, ...enforced }).includes(0)
+    let run = await explore(15)
+    // What comes is left to chance: some ways are gone by few.
+    for (let more = 1; more < 8 && !run.failed && isUngone(); more += 1)
+      run = await explore(15, { ofSeed: seed + more })
     expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
     // Each way was gone.
     for (const [name, count] of Object.entries({ ...answered, ...enforced })) expect(count, name).toBeGreaterThan(0)

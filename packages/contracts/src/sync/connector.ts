@@ -111,7 +111,11 @@ export type Schedule = z.infer<typeof scheduleSchema>
 
 const hierarchyOfConnectorSchema = z
   .strictObject({ key: hierarchyKeySchema, name: line(1, 255), kind: z.enum(hierarchyKinds) })
-  .meta({ id: 'ConnectorHierarchy' })
+  .meta({
+    id: 'ConnectorHierarchy',
+    description:
+      'The hierarchy of this key, made where there is none. A run that changes a node gives it this name and kind; that is no change of the run, and a rollback leaves it so',
+  })
 
 /** What a source is set up with; its members are those of the connector's type. */
 const configSchema = z

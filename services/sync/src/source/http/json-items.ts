@@ -79,7 +79,7 @@ function isBeyond(value: number): boolean {
 /** Strings, and what separates values; all else in a JSON text belongs to one value. */
 const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
 /** And numbers as `farNumber`. */
-const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|-?[\d.]+[eE][+-]?\d{3,}/g
+const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|(?<![\d.])-?[\d.]+[eE][+-]?\d{3,}/g
 
 /** An object with the names so far, or a list, that a text is within. */
 interface Within {
