@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
+import { expect } from 'vitest'
+import { type ReadOptions, failureOf, readSource } from './source-support.ts'
 
 export interface FrozenPeer {
   readonly port: number
@@ -51,5 +53,28 @@ export async function startFrozenPeer({ port, text }: { port: number; text: stri
       for (const socket of sockets) socket.destroy()
       server.close()
     },
+  }
+}
+
+/** Expects that silence, the time and a cancellation each end a read from what freezes so, and the connection with it. */
+export async function expectToBeLeft(
+  type: string,
+  frozen: { port: number; text: string },
+  optionsAt: (port: number) => ReadOptions,
+): Promise<void> {
+  const peer = await startFrozenPeer(frozen)
+  const options = optionsAt(peer.port)
+  try {
+    expect((await failureOf(type, { ...options, limits: { maxSilenceMs: 500 } })).code).toBe('source_too_slow')
+    expect((await failureOf(type, { ...options, limits: { maxDurationMs: 500 } })).code).toBe('source_too_slow')
+    const cancelled = new AbortController()
+    const reason = new Error('cancelled')
+    const ending = readSource(type, { ...options, signal: cancelled.signal }).catch((error: unknown) => error)
+    await peer.frozen()
+    cancelled.abort(reason)
+    expect(await ending).toBe(reason)
+    await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
+  } finally {
+    peer.close()
   }
 }

@@ -5,7 +5,7 @@ import { createServer } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceRow } from '../src/source/types.ts'
-import { startFrozenPeer } from './frozen-peer.ts'
+import { expectToBeLeft } from './frozen-peer.ts'
 import { makeCertificate } from './source-server.ts'
 import { failureOf, readSource } from './source-support.ts'
 
@@ -142,23 +142,9 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     // What a client and a server say once they have keys (RFC 8446 §5.2).
     ['freezes once it is over TLS', 'starttls', '\u0017\u0003\u0003'],
   ])('is not waited for where it %s (%s): silence, the time and a cancellation end it', async (_, encryption, text) => {
-    const peer = await startFrozenPeer({ port: encryption === 'ldaps' ? directory.tlsPort : directory.port, text })
-    const at = { encryption, port: peer.port }
-    try {
-      expect(await bounded({ maxSilenceMs: 500 }, at)).toBe('source_too_slow')
-      expect(await bounded({ maxDurationMs: 500 }, at)).toBe('source_too_slow')
-      const cancelled = new AbortController()
-      const reason = new Error('cancelled')
-      const ending = readSource('ldap', { config: config(at), secrets, outbound, signal: cancelled.signal }).catch(
-        (error: unknown) => error,
-      )
-      await peer.frozen()
-      cancelled.abort(reason)
-      expect(await ending).toBe(reason)
-      await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
-    } finally {
-      peer.close()
-    }
+    const port = encryption === 'ldaps' ? directory.tlsPort : directory.port
+    const optionsAt = (at: number) => ({ config: config({ encryption, port: at }), secrets, outbound })
+    await expectToBeLeft('ldap', { port, text }, optionsAt)
   })
 
   test('takes no filter that is none', async () => {

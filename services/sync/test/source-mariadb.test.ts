@@ -2,7 +2,7 @@ import { type TestMariadb, findMariadbServer, startTestMariadb } from '@postern/
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
-import { startFrozenPeer } from './frozen-peer.ts'
+import { expectToBeLeft, startFrozenPeer } from './frozen-peer.ts'
 import { makeCertificate } from './source-server.ts'
 import { failureOf, openSource, readColumns, readSource } from './source-support.ts'
 
@@ -160,21 +160,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
   ])(
     'is not waited for where its server %s: silence, the time and a cancellation end it',
     async (_, text, encryption) => {
-      const peer = await startFrozenPeer({ port: mariadb.port, text })
-      const at = { port: peer.port, encryption }
-      try {
-        expect(await refusal(at, { limits: { maxSilenceMs: 500 } })).toBe('source_too_slow')
-        expect(await refusal(at, { limits: { maxDurationMs: 500 } })).toBe('source_too_slow')
-        const cancelled = new AbortController()
-        const reason = new Error('cancelled')
-        const ending = readSource('sql', options(at, { signal: cancelled.signal })).catch((error: unknown) => error)
-        await peer.frozen()
-        cancelled.abort(reason)
-        expect(await ending).toBe(reason)
-        await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
-      } finally {
-        peer.close()
-      }
+      await expectToBeLeft('sql', { port: mariadb.port, text }, (port) => options({ port, encryption }))
     },
   )
 

@@ -7,7 +7,7 @@ import { Client, escapeIdentifier } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
-import { startFrozenPeer } from './frozen-peer.ts'
+import { expectToBeLeft, startFrozenPeer } from './frozen-peer.ts'
 import { makeCertificate } from './source-server.ts'
 import { failureOf, openSource, readColumns, readSource } from './source-support.ts'
 
@@ -264,22 +264,7 @@ test.each([
   ['amid the rows', 'Unit 20'],
   ['at the end of the transaction', 'commit'],
 ])('a view is not waited for whose server freezes %s: silence, the time and a cancellation end it', async (_, text) => {
-  const peer = await startFrozenPeer({ port: where.port, text })
-  try {
-    expect(await refusal({ port: peer.port }, { limits: { maxSilenceMs: 500 } })).toBe('source_too_slow')
-    expect(await refusal({ port: peer.port }, { limits: { maxDurationMs: 500 } })).toBe('source_too_slow')
-    const cancelled = new AbortController()
-    const reason = new Error('cancelled')
-    const ending = readSource('sql', options({ port: peer.port }, { signal: cancelled.signal })).catch(
-      (error: unknown) => error,
-    )
-    await peer.frozen()
-    cancelled.abort(reason)
-    expect(await ending).toBe(reason)
-    await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
-  } finally {
-    peer.close()
-  }
+  await expectToBeLeft('sql', { port: where.port, text }, (port) => options({ port }))
 })
 
 test('a view is read whose server freezes once all is read', async () => {

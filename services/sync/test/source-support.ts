@@ -6,7 +6,7 @@ import { defaultLimits } from '../src/source/limits.ts'
 import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
 
 /** What a read is given beside what the test says. */
-interface ReadOptions {
+export interface ReadOptions {
   readonly config?: unknown
   readonly secrets?: Readonly<Record<string, string>>
   readonly limits?: Partial<SourceLimits>
