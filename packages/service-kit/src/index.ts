@@ -65,5 +65,6 @@ export {
 export { answersWithinMs, closeOnSignal, watchServer } from './shutdown.ts'
 export { cutSlowBodies } from './slow-bodies.ts'
 export { type Stall, watchStall } from './stall.ts'
+export { type Place, type StoredList, storedList } from './stored-list.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
 export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'

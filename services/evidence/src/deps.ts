@@ -24,8 +24,8 @@ import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  /** The same, for lists that are sent whole: what cannot be read is a 503. */
-  readonly exported: Pick<TenantDb, 'read' | 'follow'>
+  /** The same, for what is no upload: where it is away the answer is 503, and says nothing of files that were sent. */
+  readonly answering: TenantDb
   readonly answers: AnswerMemory
   readonly blobs: BlobStore
   readonly partials: PartialStore
@@ -71,7 +71,7 @@ export async function openDeps(
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
     db,
-    exported: refusingWhenAway(db, databaseAway),
+    answering: refusingWhenAway(db, databaseAway),
     answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
     blobs,
     partials,

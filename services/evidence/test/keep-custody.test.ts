@@ -101,15 +101,25 @@ test('what is known of files is 503 in every form while PostgreSQL is away', asy
   try {
     const admin = person(uploader(), 'admin')
     const files = '/api/v1/evidence-files'
+    const policy = '/api/v1/evidence-policy'
+    // Nothing of an upload that nobody has made.
+    const away503 = { code: 'service_unavailable', detail: 'Try again in a moment.' }
     for (const target of [files, `${files}/${randomUUID()}/custody`]) {
       for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
         const answer = await away.caller.call(admin, 'GET', target, { headers: { accept } })
-        expect([answer.status, answer.json], `${target} as ${accept}`).toMatchObject([
-          503,
-          { code: 'service_unavailable' },
-        ])
+        expect([answer.status, answer.json], `${target} as ${accept}`).toMatchObject([503, away503])
         expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
       }
+    }
+    const requests = [
+      ['GET', `${files}/${randomUUID()}`, {}],
+      ['POST', `${files}/${randomUUID()}/release`, { body: { reason: 'A false alarm: the document was looked at.' } }],
+      ['GET', policy, {}],
+      ['PATCH', policy, { body: { retention_years: 8 }, headers: { 'if-match': '"1"' } }],
+    ] as const
+    for (const [method, target, options] of requests) {
+      const answer = await away.caller.call(admin, method, target, options)
+      expect([answer.status, answer.json], `${method} ${target}`).toMatchObject([503, away503])
     }
   } finally {
     await away.close()

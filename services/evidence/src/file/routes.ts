@@ -10,20 +10,16 @@ import {
   type App,
   type ContractInput,
   type RequestInfo,
-  contractList,
   contractRoute,
-  openPage,
   problem,
-  wholeList,
+  storedList,
 } from '@postern/service-kit'
-import type { Tx } from '@postern/tenant-db'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { requireUnlocked } from '../test-procedure/check.ts'
 import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
-import { reading } from '../upload/room.ts'
 import { settle } from '../upload/settle.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import {
@@ -40,77 +36,43 @@ import {
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
 export function fileRoutes(
   app: App,
-  { db, exported, blobs, universe, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'universe' | 'now'>,
+  { db, answering, blobs, universe, now }: Pick<Deps, 'db' | 'answering' | 'blobs' | 'universe' | 'now'>,
   { abandonedAfterMs }: Pick<Config, 'abandonedAfterMs'>,
 ): void {
-  contractList(app, listRoute, {
-    page: async (input) => {
-      const { filter, order, page } = listOf(input)
-      const [rows, total] = await reading(
-        async () =>
-          await db.read(input.context, async (tx) =>
-            Promise.all([
-              listFiles(tx, filter, { order, after: page.after, limit: page.limit + 1 }),
-              page.wantsTotal ? countFiles(tx, filter) : undefined,
-            ]),
-          ),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ id }) => id)
-    },
-    all: (input) => {
-      const { filter, order, page } = listOf(input)
-      return wholeList(exported, input.context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx: Tx, after: string | undefined, limit) => listFiles(tx, filter, { order, after, limit }),
-        keyOf: ({ id }) => id,
-      })
-    },
+  storedList(app, listRoute, {
+    source: answering,
+    exportBatch,
+    key: () => uuidSchema,
+    asked: listOf,
+    list: async (tx, { filter, order }, place) => await listFiles(tx, filter, { order, ...place }),
+    count: async (tx, { filter }) => await countFiles(tx, filter),
+    keyOf: ({ id }) => id,
+    show: (file) => file,
   })
 
   contractRoute(app, getEvidenceFile, async ({ params, context, answer }) => {
-    const { file } = await existing(db, context, params.id)
+    const { file } = await existing(answering, context, params.id)
     answer.etag(etagOf(file))
     return file
   })
 
-  contractList(app, listCustodyEvents, {
-    page: async (input) => {
-      const { params, context } = input
-      const page = openPage(input, listCustodyEvents, uuidSchema)
-      await existing(db, context, params.id)
-      const [rows, total] = await reading(
-        async () =>
-          await db.read(context, async (tx) =>
-            Promise.all([
-              listCustody(tx, params.id, { after: page.after, limit: page.limit + 1 }),
-              page.wantsTotal ? countCustody(tx, params.id) : undefined,
-            ]),
-          ),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ id }) => id)
-    },
-    all: async function* (input) {
-      const { params, context } = input
-      const page = openPage(input, listCustodyEvents, uuidSchema)
-      await existing(db, context, params.id)
-      yield* wholeList(exported, context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx: Tx, after: string | undefined, limit) => listCustody(tx, params.id, { after, limit }),
-        keyOf: ({ id }) => id,
-      })
-    },
+  storedList(app, listCustodyEvents, {
+    source: answering,
+    exportBatch,
+    key: () => uuidSchema,
+    asked: async ({ params, context }) => (await existing(answering, context, params.id)).file.id,
+    list: listCustody,
+    count: countCustody,
+    keyOf: ({ id }) => id,
+    show: (event) => event,
   })
 
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
     // What is released replaces what came before it. No connection waits for the universe.
-    const [found, keptOpen] = await reading(
-      async () =>
-        await db.read(context, async (tx) => Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)])),
+    const [found, keptOpen] = await answering.read(
+      context,
+      async (tx) => await Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)]),
     )
     if (found?.file.status === 'quarantined') await requireUnlocked(universe, { context, requestId }, keptOpen)
     return await deciding(
@@ -186,15 +148,15 @@ function listOf(input: ContractInput<typeof listRoute>) {
     text: query.q,
   }
   const order = sort === 'received_at' ? ('asc' as const) : ('desc' as const)
-  return { filter, order, page: openPage(input, listRoute, uuidSchema) }
+  return { filter, order }
 }
 
 function isAsked(word: 'true' | 'false' | undefined): boolean | undefined {
   return word === undefined ? undefined : word === 'true'
 }
 
-async function existing(db: Deps['db'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
-  const found = await reading(async () => await db.read(context, async (tx) => findFile(tx, id)))
+async function existing(db: Deps['answering'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
+  const found = await db.read(context, async (tx) => await findFile(tx, id))
   if (found === undefined) throw problem('not_found')
   return found
 }

@@ -1,36 +1,29 @@
 import { getEvidencePolicy, updateEvidencePolicy } from '@postern/contracts'
-import { type App, contractRoute, problem } from '@postern/service-kit'
+import { type App, assertIfMatch, contractRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
-import { reading } from '../upload/room.ts'
 import { findPolicy, setPolicy } from './store.ts'
 
 /** How long the tenant keeps evidence: read and set by its administrators. */
-export function retentionRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>): void {
   contractRoute(app, getEvidencePolicy, async ({ context, answer }) => {
-    const policy = await reading(async () => await db.read(context, findPolicy))
+    const policy = await answering.read(context, findPolicy)
     answer.etag(etagOf(policy))
     return policy
   })
 
-  contractRoute(app, updateEvidencePolicy, async ({ body, context, answer, raw, requestId, log }) => {
-    const given = raw.headers['if-match']
-    if (given === undefined) {
-      throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the policy as you read it.' })
-    }
-    const tags = given.split(',').map((tag) => tag.trim())
+  contractRoute(app, updateEvidencePolicy, async (input) => {
+    const { body, context, answer, requestId, log } = input
     const actor = actorOf(context)
     let isChanged = false
-    const policy = await reading(
-      async () =>
-        await db.write(context, async (tx) => {
-          const current = await findPolicy(tx)
-          if (!tags.includes('*') && !tags.includes(etagOf(current))) return undefined
-          if (current.retention_years === body.retention_years) return current
-          isChanged = true
-          return await setPolicy(tx, current.version, body.retention_years, actor)
-        }),
-    )
+    const policy = await answering.write(context, async (tx) => {
+      const current = await findPolicy(tx)
+      assertIfMatch(input, etagOf(current))
+      if (current.retention_years === body.retention_years) return current
+      isChanged = true
+      return await setPolicy(tx, current.version, body.retention_years, actor)
+    })
+    // Somebody else has set it since it was looked at.
     if (policy === undefined) {
       throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
     }

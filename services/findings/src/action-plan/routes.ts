@@ -9,20 +9,14 @@ import {
   parseResourceAddress,
   updateActionPlan as updateRoute,
 } from '@postern/contracts'
-import {
-  type App,
-  type ContractInput,
-  contractList,
-  contractRoute,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { referenceCheck } from '../reference/check.ts'
+import type { Key } from '../keyset.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { peopleLinker } from '../universe/link-people.ts'
 import {
@@ -51,12 +45,7 @@ export function actionPlanRoutes(
     return mayRead(input.context) ? planAsRead(stored, day) : planStub(stored)
   }
 
-  type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listActionPlansOfFinding>
-  type ListRoute = typeof listRoute | typeof listActionPlansOfFinding
-
-  const listOf = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { query } = input
-    const { sort } = query
+  const list = (findings: readonly ResourceAddress[] | undefined, query: ListQuery) => {
     const day = today()
     const filter = {
       status: query.status,
@@ -69,44 +58,27 @@ export function actionPlanRoutes(
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
     }
-    return { sort, day, filter, page: openPage(input, route, actionPlanList.keySchema(sort)) }
+    return { sort: query.sort, day, filter }
   }
-
-  const list = async (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { sort, day, filter, page } = listOf(input, route, findings)
-    const [rows, total] = await db.read(input.context, async (tx) =>
-      Promise.all([
-        listActionPlans(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countActionPlans(tx, filter) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, (row) => actionPlanList.keyOf(row, sort)).map((row) => planAsRead(row, day))
-  }
-
-  const listAll = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { sort, day, filter, page } = listOf(input, route, findings)
-    return wholeList(db, input.context, {
-      after: page.after,
-      size: exportBatch,
-      list: async (tx, after, limit) =>
-        (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
-      keyOf: (row) => actionPlanList.keyOf(row, sort),
-    })
-  }
-
-  contractList(app, listRoute, {
-    page: async (input) => await list(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
-    all: (input) => listAll(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
+  type List = ReturnType<typeof list>
+  const plans = {
+    source: db,
+    exportBatch: 250,
+    key: ({ query }: { readonly query: ListQuery }) => actionPlanList.keySchema(query.sort),
+    list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
+      await listActionPlans(tx, filter, { sort, ...place }),
+    count: async (tx: Tx, { filter }: List) => await countActionPlans(tx, filter),
+    keyOf: (row: StoredPlan, { sort }: List) => actionPlanList.keyOf(row, sort),
+    show: (row: StoredPlan, { day }: List) => planAsRead(row, day),
     columns: planColumns,
+  }
+  storedList(app, listRoute, {
+    ...plans,
+    asked: ({ query }) => list(query.finding_id?.map(parseResourceAddress), query),
   })
-
-  contractList(app, listActionPlansOfFinding, {
-    page: async (input) => await list(input, listActionPlansOfFinding, [{ by: 'id', id: await findingOf(db, input) }]),
-    all: async function* (input) {
-      yield* listAll(input, listActionPlansOfFinding, [{ by: 'id', id: await findingOf(db, input) }])
-    },
-    columns: planColumns,
+  storedList(app, listActionPlansOfFinding, {
+    ...plans,
+    asked: async (input) => list([{ by: 'id', id: await findingOf(db, input) }], input.query),
   })
 
   contractRoute(app, getActionPlan, async ({ params, context, answer }) => {
@@ -219,9 +191,6 @@ export function actionPlanRoutes(
   })
 }
 
-/** Action plans that an export holds in memory at a time. */
-const exportBatch = 250
-
 /** The columns of a CSV of action plans. */
 const planColumns = [
   'id',
@@ -257,3 +226,5 @@ const planColumns = [
 function refusedPlan(error: unknown, reasonAt?: string): never {
   throw problemOfPlan(error, reasonAt)
 }
+
+type ListQuery = Omit<ContractInput<typeof listRoute>['query'], 'finding_id'>

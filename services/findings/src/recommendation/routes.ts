@@ -8,19 +8,13 @@ import {
   parseResourceAddress,
   updateRecommendation as updateRoute,
 } from '@postern/contracts'
-import {
-  type App,
-  type ContractInput,
-  contractList,
-  contractRoute,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
+import type { Key } from '../keyset.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf, firstValues } from '../tracker-log/rules.ts'
 import { followPlans } from './derive.ts'
@@ -54,55 +48,23 @@ export function recommendationRoutes(
     return mayRead(input.context) ? stored : recommendationStub(stored)
   }
 
-  type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listRecommendationsOfFinding>
-  type ListRoute = typeof listRoute | typeof listRecommendationsOfFinding
-
-  const listOf = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { query } = input
-    const { sort } = query
-    const filter = {
-      status: query.status,
-      findings,
-      externalId: query.external_id,
-      text: query.q,
-      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
-    }
-    return { sort, filter, page: openPage(input, route, recommendationList.keySchema(sort)) }
+  const recommendations = {
+    source: db,
+    exportBatch: 250,
+    key: ({ query }: { readonly query: ListQuery }) => recommendationList.keySchema(query.sort),
+    list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
+      await listRecommendations(tx, filter, { sort, ...place }),
+    count: async (tx: Tx, { filter }: List) => await countRecommendations(tx, filter),
+    keyOf: (row: Recommendation, { sort }: List) => recommendationList.keyOf(row, sort),
+    show: (row: Recommendation) => row,
   }
-
-  const list = async (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { sort, filter, page } = listOf(input, route, findings)
-    const [rows, total] = await db.read(input.context, async (tx) =>
-      Promise.all([
-        listRecommendations(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countRecommendations(tx, filter) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, (row) => recommendationList.keyOf(row, sort))
-  }
-
-  const listAll = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
-    const { sort, filter, page } = listOf(input, route, findings)
-    return wholeList(db, input.context, {
-      after: page.after,
-      size: exportBatch,
-      list: async (tx, after, limit) => listRecommendations(tx, filter, { sort, after, limit }),
-      keyOf: (row) => recommendationList.keyOf(row, sort),
-    })
-  }
-
-  contractList(app, listRoute, {
-    page: async (input) => await list(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
-    all: (input) => listAll(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
+  storedList(app, listRoute, {
+    ...recommendations,
+    asked: ({ query }) => listOf(query.finding_id?.map(parseResourceAddress), query),
   })
-
-  contractList(app, listRecommendationsOfFinding, {
-    page: async (input) =>
-      await list(input, listRecommendationsOfFinding, [{ by: 'id', id: await findingOf(db, input) }]),
-    all: async function* (input) {
-      yield* listAll(input, listRecommendationsOfFinding, [{ by: 'id', id: await findingOf(db, input) }])
-    },
+  storedList(app, listRecommendationsOfFinding, {
+    ...recommendations,
+    asked: async (input) => listOf([{ by: 'id', id: await findingOf(db, input) }], input.query),
   })
 
   contractRoute(app, getRecommendation, async ({ params, context, answer }) => {
@@ -177,12 +139,26 @@ export function recommendationRoutes(
   })
 }
 
-/** Recommendations that an export holds in memory at a time. */
-const exportBatch = 250
-
 function refused(error: unknown): never {
   if (brokenConstraint(error) === 'recommendation_number_range') {
     throw problem('conflict', { detail: 'A finding has at most 1000 recommendations.' })
   }
   throw orTakenId('recommendation', brokenConstraint(error), error)
+}
+
+type ListQuery = Omit<ContractInput<typeof listRoute>['query'], 'finding_id'>
+
+type List = ReturnType<typeof listOf>
+
+function listOf(findings: readonly ResourceAddress[] | undefined, query: ListQuery) {
+  return {
+    sort: query.sort,
+    filter: {
+      status: query.status,
+      findings,
+      externalId: query.external_id,
+      text: query.q,
+      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+    },
+  }
 }

@@ -10,16 +10,7 @@ import {
   uuidSchema,
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
-import {
-  type App,
-  type RequestInfo,
-  contractList,
-  contractRoute,
-  each,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute, problem, storedList } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy } from '../policy/store.ts'
@@ -66,34 +57,14 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return { ...toApiKey(key), key: value }
   })
 
-  contractList(app, listApiKeys, {
-    page: async (input) => {
-      const { query, context } = input
-      const page = openPage(input, listApiKeys, uuidSchema)
-      const filter = { states: query.state, scopes: query.scope, label: query.label }
-      const [keys, total] = await db.read(
-        context,
-        async (tx) =>
-          await Promise.all([
-            listKeys(tx, filter, { after: page.after, limit: page.limit + 1 }),
-            page.wantsTotal ? countKeys(tx, filter) : undefined,
-          ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(keys, (key) => key.id).map(toApiKey)
-    },
-    all: (input) => {
-      const { query, context } = input
-      const page = openPage(input, listApiKeys, uuidSchema)
-      const filter = { states: query.state, scopes: query.scope, label: query.label }
-      const keys = wholeList(db, context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await listKeys(tx, filter, { after, limit }),
-        keyOf: ({ id }) => id,
-      })
-      return each(keys, toApiKey)
-    },
+  storedList(app, listApiKeys, {
+    source: db,
+    key: () => uuidSchema,
+    asked: ({ query }) => ({ states: query.state, scopes: query.scope, label: query.label }),
+    list: listKeys,
+    count: countKeys,
+    keyOf: ({ id }) => id,
+    show: toApiKey,
   })
 
   contractRoute(app, getApiKey, async ({ params, context, answer }) => {
@@ -287,6 +258,3 @@ function isOfVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): boolea
 function refuseTenant(): never {
   throw problem('not_found')
 }
-
-/** Keys that an export holds in memory at a time. */
-const exportBatch = 500

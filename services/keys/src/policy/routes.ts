@@ -1,5 +1,5 @@
 import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy } from '@postern/contracts'
-import { type App, contractList, contractRoute, openPage, problem, wholeList } from '@postern/service-kit'
+import { type App, contractRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import { actorOf } from '../actor.ts'
 import { allowedBy } from '../api-key/refuse.ts'
@@ -62,35 +62,19 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return toKeyPolicy(policy)
   })
 
-  contractList(app, listEventsRoute, {
-    page: async (input) => {
-      const page = openPage(input, listEventsRoute, versionSchema)
-      const [events, total] = await db.read(
-        input.context,
-        async (tx) =>
-          await Promise.all([
-            listKeyPolicyEvents(tx, { after: page.after, limit: page.limit + 1 }),
-            page.wantsTotal ? countKeyPolicyEvents(tx) : undefined,
-          ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(events, ({ version }) => version)
-    },
-    all: (input) =>
-      wholeList(db, input.context, {
-        after: openPage(input, listEventsRoute, versionSchema).after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await listKeyPolicyEvents(tx, { after, limit }),
-        keyOf: ({ version }) => version,
-      }),
+  storedList(app, listEventsRoute, {
+    source: db,
+    key: () => versionSchema,
+    asked: () => undefined,
+    list: async (tx, _, place) => await listKeyPolicyEvents(tx, place),
+    count: countKeyPolicyEvents,
+    keyOf: ({ version }) => version,
+    show: (event) => event,
   })
 }
 
 /** As the column of versions holds. */
 const versionSchema = z.int32().min(1)
-
-/** Changes that an export holds in memory at a time. */
-const exportBatch = 500
 
 function etagOf({ version }: { readonly version: number }): string {
   return `"${version}"`

@@ -11,13 +11,11 @@ import { internalPaths } from '@postern/contracts/internal'
 import {
   type App,
   assertIfMatch,
-  contractList,
   contractRoute,
   internalRoute,
-  openPage,
   problem,
+  storedList,
   wordsOf,
-  wholeList,
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
@@ -182,34 +180,16 @@ export function connectorRoutes(app: App, deps: Parts): void {
 }
 
 function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractList(app, listConnectors, {
-    page: async (input) => {
-      const { context, query } = input
-      const page = openPage(input, listConnectors, pageKey)
-      const [connectors, total] = await db.read(context, async (tx) =>
-        Promise.all([
-          selectConnectors(tx, { key: query.key, after: page.after, limit: page.limit + 1 }),
-          page.wantsTotal ? countConnectors(tx, query.key) : undefined,
-        ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(connectors, (connector) => connector.key)
-    },
-    all: (input) => {
-      const { context, query } = input
-      const page = openPage(input, listConnectors, pageKey)
-      return wholeList(db, context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await selectConnectors(tx, { key: query.key, after, limit }),
-        keyOf: ({ key }) => key,
-      })
-    },
+  storedList(app, listConnectors, {
+    source: db,
+    key: () => pageKey,
+    asked: ({ query }) => query.key,
+    list: async (tx, key, place) => await selectConnectors(tx, { key, ...place }),
+    count: countConnectors,
+    keyOf: ({ key }) => key,
+    show: (connector) => connector,
   })
 }
-
-/** Connectors that an export holds in memory at a time. */
-const exportBatch = 500
 
 /** By the version, which a change moves on, and by all that is answered, which runs and the schedule change too. */
 function etagOf(connector: Connector): string {

@@ -12,16 +12,7 @@ import {
   startRun,
   uuidSchema,
 } from '@postern/contracts'
-import {
-  type App,
-  type RequestInfo,
-  bodyError,
-  contractList,
-  contractRoute,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type RequestInfo, bodyError, contractRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
@@ -52,9 +43,6 @@ import {
 } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'queue' | 'universe'>
-
-/** Rows of a list that an export holds in memory at a time. */
-const exportBatch = 500
 
 /** Runs: started, followed, approved, cancelled, undone. */
 export function runRoutes(app: App, deps: Parts): void {
@@ -151,31 +139,14 @@ function assertRunnable(connector: Connector): void {
 }
 
 function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
-  contractList(app, listRuns, {
-    page: async (input) => {
-      const page = openPage(input, listRuns, uuidSchema)
-      const filter: RunFilter = { connector: input.query.connector, statuses: input.query.status }
-      const [runs, total] = await db.read(
-        input.context,
-        async (tx) =>
-          await Promise.all([
-            listStored(tx, filter, page.after, page.limit + 1),
-            page.wantsTotal ? countRuns(tx, filter) : undefined,
-          ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(runs, (run) => run.id)
-    },
-    all: (input) => {
-      const page = openPage(input, listRuns, uuidSchema)
-      const filter: RunFilter = { connector: input.query.connector, statuses: input.query.status }
-      return wholeList(db, input.context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await listStored(tx, filter, after, limit),
-        keyOf: ({ id }) => id,
-      })
-    },
+  storedList(app, listRuns, {
+    source: db,
+    key: () => uuidSchema,
+    asked: ({ query }): RunFilter => ({ connector: query.connector, statuses: query.status }),
+    list: async (tx, filter, { after, limit }) => await listStored(tx, filter, after, limit),
+    count: countRuns,
+    keyOf: ({ id }) => id,
+    show: (run) => run,
   })
 
   contractRoute(app, getRun, async ({ params, context, answer }) => {
@@ -186,65 +157,31 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
     return found.run
   })
 
-  contractList(app, listRunChanges, {
-    page: async (input) => {
-      const { params, query, context } = input
-      const page = openPage(input, listRunChanges, seqKey)
-      const [found, changes, total] = await db.read(
-        context,
-        async (tx) =>
-          await Promise.all([
-            findRun(tx, params.id),
-            listChanges(tx, params.id, query.op, page.after, page.limit + 1),
-            page.wantsTotal ? countChanges(tx, params.id, query.op) : undefined,
-          ]),
-      )
-      if (found === undefined) throw problem('not_found')
-      if (total !== undefined) page.total(total)
-      return page.finish(changes, (change) => change.seq)
-    },
-    all: async function* (input) {
-      const { params, query, context } = input
-      const page = openPage(input, listRunChanges, seqKey)
-      if ((await db.read(context, async (tx) => await findRun(tx, params.id))) === undefined) throw problem('not_found')
-      yield* wholeList(db, context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await listChanges(tx, params.id, query.op, after, limit),
-        keyOf: ({ seq }) => seq,
-      })
-    },
+  storedList(app, listRunChanges, {
+    source: db,
+    key: () => seqKey,
+    asked: ({ params, query }) => ({ id: params.id, op: query.op }),
+    isThere: async (tx, { id }) => await hasRun(tx, id),
+    list: async (tx, { id, op }, { after, limit }) => await listChanges(tx, id, op, after, limit),
+    count: async (tx, { id, op }) => await countChanges(tx, id, op),
+    keyOf: ({ seq }) => seq,
+    show: (change) => change,
   })
 
-  contractList(app, listRunErrors, {
-    page: async (input) => {
-      const { params, context } = input
-      const page = openPage(input, listRunErrors, seqKey)
-      const [found, errors, total] = await db.read(
-        context,
-        async (tx) =>
-          await Promise.all([
-            findRun(tx, params.id),
-            listErrors(tx, params.id, page.after, page.limit + 1),
-            page.wantsTotal ? countErrors(tx, params.id) : undefined,
-          ]),
-      )
-      if (found === undefined) throw problem('not_found')
-      if (total !== undefined) page.total(total)
-      return page.finish(errors, (error) => error.seq)
-    },
-    all: async function* (input) {
-      const { params, context } = input
-      const page = openPage(input, listRunErrors, seqKey)
-      if ((await db.read(context, async (tx) => await findRun(tx, params.id))) === undefined) throw problem('not_found')
-      yield* wholeList(db, context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => await listErrors(tx, params.id, after, limit),
-        keyOf: ({ seq }) => seq,
-      })
-    },
+  storedList(app, listRunErrors, {
+    source: db,
+    key: () => seqKey,
+    asked: ({ params }) => ({ id: params.id }),
+    isThere: async (tx, { id }) => await hasRun(tx, id),
+    list: async (tx, { id }, { after, limit }) => await listErrors(tx, id, after, limit),
+    count: async (tx, { id }) => await countErrors(tx, id),
+    keyOf: ({ seq }) => seq,
+    show: (error) => error,
   })
+}
+
+async function hasRun(tx: Tx, id: string): Promise<boolean> {
+  return (await findRun(tx, id)) !== undefined
 }
 
 const seqKey = z.int().min(0).max(2_147_483_647)

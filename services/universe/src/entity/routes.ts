@@ -19,6 +19,7 @@ import {
   each,
   openPage,
   problem,
+  storedList,
   wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
@@ -100,23 +101,15 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     return { ...asRead(stored, day), ...expanded }
   })
 
-  contractList(app, listChildrenOfEntity, {
-    page: async (input) => {
-      const { top, list, page } = childrenOf(input)
-      const [entity, [rows, total]] = await db.read(input.context, async (tx) =>
-        Promise.all([findEntity(tx, top), read(tx, page, list)]),
-      )
-      if (entity === undefined) throw problem('not_found')
-      if (total !== undefined) page.total(total)
-      const day = today()
-      return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
-    },
-    all: async function* (input) {
-      const { top, list, page } = childrenOf(input)
-      const entity = await db.read(input.context, async (tx) => findEntity(tx, top))
-      if (entity === undefined) throw problem('not_found')
-      yield* readAll(input.context, page, list)
-    },
+  storedList(app, listChildrenOfEntity, {
+    source: db,
+    key: ({ query }) => entityKeySchema(childrenSort(query)),
+    asked: (input) => ({ ...childrenOf(input), day: today() }),
+    isThere: async (tx, { top }) => (await findEntity(tx, top)) !== undefined,
+    list: async (tx, { filter, sort }, place) => await listEntities(tx, { filter, sort, ...place }),
+    count: async (tx, { filter }) => await countEntities(tx, filter),
+    keyOf: ({ key }) => key,
+    show: ({ entity }, { day }) => asRead(entity, day),
   })
 
   contractRoute(app, listAncestorsOfEntity, async ({ params, context }) => {
@@ -143,15 +136,19 @@ async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
   ])
 }
 
-function childrenOf(input: ContractInput<typeof listChildrenOfEntity>) {
-  const { params, query } = input
+type ChildrenInput = Pick<ContractInput<typeof listChildrenOfEntity>, 'params' | 'query'>
+
+function childrenSort({ depth }: ChildrenInput['query']): EntitySort {
+  return depth === 1 ? 'reference' : 'tree'
+}
+
+function childrenOf({ params, query }: ChildrenInput) {
   const top = parseResourceAddress(params.id)
   // Children alone are listed from the index of parents; siblings stand in the tree by their numbers as well.
   const place: EntityFilter =
     query.depth === 1 ? { parents: [top] } : { within: { top, below: true, depth: query.depth } }
   const filter: EntityFilter = { ...place, type: query.type, status: query.status }
-  const sort: EntitySort = query.depth === 1 ? 'reference' : 'tree'
-  return { top, list: { filter, sort }, page: openPage(input, listChildrenOfEntity, entityKeySchema(sort)) }
+  return { top, filter, sort: childrenSort(query) }
 }
 
 function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter {

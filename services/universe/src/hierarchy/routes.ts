@@ -18,6 +18,7 @@ import {
   each,
   openPage,
   problem,
+  storedList,
   wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
@@ -37,25 +38,14 @@ import {
 
 /** Reading hierarchies: as they are, as they were, and what has changed. */
 export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractList(app, listRoute, {
-    page: async (input) => {
-      const page = openPage(input, listRoute, hierarchyKeySchema)
-      const [rows, total] = await db.read(input.context, async (tx) =>
-        Promise.all([
-          listHierarchies(tx, page.after, page.limit + 1),
-          page.wantsTotal ? countHierarchies(tx) : undefined,
-        ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ key }) => key)
-    },
-    all: (input) =>
-      wholeList(db, input.context, {
-        after: openPage(input, listRoute, hierarchyKeySchema).after,
-        size: exportBatch,
-        list: async (tx, after, limit) => listHierarchies(tx, after, limit),
-        keyOf: ({ key }) => key,
-      }),
+  storedList(app, listRoute, {
+    source: db,
+    key: () => hierarchyKeySchema,
+    asked: () => undefined,
+    list: async (tx, _, { after, limit }) => await listHierarchies(tx, after, limit),
+    count: countHierarchies,
+    keyOf: ({ key }) => key,
+    show: (hierarchy) => hierarchy,
   })
 
   contractRoute(app, getHierarchy, async ({ params, context, answer }) => {

@@ -1,43 +1,19 @@
 import { getPerson, listPeople as listRoute, parseResourceAddress } from '@postern/contracts'
 import { type LookupPeopleAnswer, internalPaths, lookupPeopleBodySchema } from '@postern/contracts/internal'
-import {
-  type App,
-  type ContractInput,
-  contractList,
-  contractRoute,
-  each,
-  internalRoute,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { type PersonFilter, countPeople, findPerson, listPeople, lookUpPeople, personKeySchema } from './store.ts'
 
 /** Listing and reading people: whom an owner is to be looked for among. */
 export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractList(app, listRoute, {
-    page: async (input) => {
-      const { sort, filter, page } = listOf(input)
-      const [rows, total] = await db.read(input.context, async (tx) =>
-        Promise.all([
-          listPeople(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-          page.wantsTotal ? countPeople(tx, filter) : undefined,
-        ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ key }) => key).map(({ person }) => person)
-    },
-    all: (input) => {
-      const { sort, filter, page } = listOf(input)
-      const rows = wholeList(db, input.context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => listPeople(tx, filter, { sort, after, limit }),
-        keyOf: ({ key }) => key,
-      })
-      return each(rows, ({ person }) => person)
-    },
+  storedList(app, listRoute, {
+    source: db,
+    key: ({ query }) => personKeySchema(query.sort),
+    asked: listOf,
+    list: async (tx, { filter, sort }, place) => await listPeople(tx, filter, { sort, ...place }),
+    count: async (tx, { filter }) => await countPeople(tx, filter),
+    keyOf: ({ key }) => key,
+    show: ({ person }) => person,
   })
 
   contractRoute(app, getPerson, async ({ params, context, answer }) => {
@@ -62,11 +38,7 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** People that an export holds in memory at a time. */
-const exportBatch = 500
-
-function listOf(input: ContractInput<typeof listRoute>) {
-  const { query } = input
+function listOf({ query }: ContractInput<typeof listRoute>) {
   const { sort } = query
   const filter: PersonFilter = {
     email: query.email,
@@ -75,5 +47,5 @@ function listOf(input: ContractInput<typeof listRoute>) {
     updatedSince: query.updated_since,
     search: query.q,
   }
-  return { sort, filter, page: openPage(input, listRoute, personKeySchema(sort)) }
+  return { sort, filter }
 }

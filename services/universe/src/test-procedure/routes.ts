@@ -4,17 +4,7 @@ import {
   internalPaths,
   lookupTestProceduresBodySchema,
 } from '@postern/contracts/internal'
-import {
-  type App,
-  type ContractInput,
-  contractList,
-  contractRoute,
-  each,
-  internalRoute,
-  openPage,
-  problem,
-  wholeList,
-} from '@postern/service-kit'
+import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import {
   type TestProcedureFilter,
@@ -27,28 +17,15 @@ import {
 
 /** Listing and reading test procedures; telling the evidence service which ones are meant. */
 export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractList(app, listRoute, {
-    page: async (input) => {
-      const { sort, filter, page } = listOf(input)
-      const [rows, total] = await db.read(input.context, async (tx) =>
-        Promise.all([
-          listTestProcedures(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-          page.wantsTotal ? countTestProcedures(tx, filter) : undefined,
-        ]),
-      )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ key }) => key).map(({ procedure }) => procedure)
-    },
-    all: (input) => {
-      const { sort, filter, page } = listOf(input)
-      const rows = wholeList(db, input.context, {
-        after: page.after,
-        size: exportBatch,
-        list: async (tx, after, limit) => listTestProcedures(tx, filter, { sort, after, limit }),
-        keyOf: ({ key }) => key,
-      })
-      return each(rows, ({ procedure }) => procedure)
-    },
+  storedList(app, listRoute, {
+    source: db,
+    exportBatch,
+    key: ({ query }) => testProcedureKeySchema(query.sort),
+    asked: listOf,
+    list: async (tx, { filter, sort }, place) => await listTestProcedures(tx, filter, { sort, ...place }),
+    count: async (tx, { filter }) => await countTestProcedures(tx, filter),
+    keyOf: ({ key }) => key,
+    show: ({ procedure }) => procedure,
   })
 
   contractRoute(app, getTestProcedure, async ({ params, context, answer }) => {
@@ -79,8 +56,7 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 /** Test procedures that an export holds in memory at a time. */
 const exportBatch = 250
 
-function listOf(input: ContractInput<typeof listRoute>) {
-  const { query } = input
+function listOf({ query }: ContractInput<typeof listRoute>) {
   const { sort } = query
   const filter: TestProcedureFilter = {
     status: query.status,
@@ -96,5 +72,5 @@ function listOf(input: ContractInput<typeof listRoute>) {
     updatedSince: query.updated_since,
     search: query.q,
   }
-  return { sort, filter, page: openPage(input, listRoute, testProcedureKeySchema(sort)) }
+  return { sort, filter }
 }

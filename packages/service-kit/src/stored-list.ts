@@ -1,0 +1,82 @@
+import type { Route } from '@postern/contracts'
+import type { z } from 'zod'
+import type { AnswerBody, App, ContractInput } from './contract-route.ts'
+import { type ListHandlers, type ListSource, contractList, wholeList } from './list-route.ts'
+import { type PageInput, openPage } from './page.ts'
+import { problem } from './problem.ts'
+
+/** One item of a list, as its contract has it. */
+type ItemOf<R extends Route> = AnswerBody<R> extends readonly (infer Item extends object)[] ? Item : never
+
+/** What of a list is read: the rows behind a key, at most so many. */
+export interface Place<Key> {
+  readonly after: Key | undefined
+  readonly limit: number
+}
+
+/** A route whose answer comes in pages. */
+type PagedRoute = Route & { readonly query: z.ZodType<PageInput['query']> }
+
+/** How a list is read where one statement gives the rows behind a key. */
+export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
+  readonly source: ListSource<Tx>
+  /** Rows that an export holds in memory at a time. Default: 500. */
+  readonly exportBatch?: number
+  /** The form of a key: it comes from a client. */
+  key(input: ContractInput<R>): z.ZodType<Key>
+  /** What is asked for, once for the page or for the whole list. */
+  asked(input: ContractInput<R>): Asked | Promise<Asked>
+  /** Whether what the list is of is there: 404 where it is not. Asked together with a page, and before a whole list. */
+  isThere?(tx: Tx, asked: Asked): Promise<boolean>
+  list(tx: Tx, asked: Asked, place: Place<Key>): Promise<readonly Row[]>
+  /** How many there are in all: what `count=true` asks for. */
+  count(tx: Tx, asked: Asked): Promise<number>
+  keyOf(row: Row, asked: Asked): Key
+  show(row: Row, asked: Asked): ItemOf<R>
+  readonly columns?: ListHandlers<R, ItemOf<R>>['columns']
+}
+
+/** Registers a list of the public API of which one statement gives the rows behind a key: a page and the whole list are of the same. */
+export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
+  app: App,
+  route: R,
+  parts: StoredList<R, Tx, Asked, Row, Key>,
+): void {
+  const { source, exportBatch = 500, isThere, columns } = parts
+  contractList<R, ItemOf<R>>(app, route, {
+    ...(columns === undefined ? {} : { columns }),
+    page: async (input: ContractInput<R> & PageInput) => {
+      const page = openPage(input, route, parts.key(input))
+      const asked = await parts.asked(input)
+      const [there, rows, total] = await source.read(
+        input.context,
+        // What a read asks goes to PostgreSQL at once.
+        async (tx) =>
+          await Promise.all([
+            isThere?.(tx, asked),
+            parts.list(tx, asked, { after: page.after, limit: page.limit + 1 }),
+            page.wantsTotal ? parts.count(tx, asked) : undefined,
+          ]),
+      )
+      if (there === false) throw problem('not_found')
+      if (total !== undefined) page.total(total)
+      const shown = page.finish(rows, (row) => parts.keyOf(row, asked)).map((row) => parts.show(row, asked))
+      // The body of a list's answer is its items, from which ItemOf is inferred.
+      return shown as readonly object[] as AnswerBody<R>
+    },
+    all: async function* (input: ContractInput<R> & PageInput) {
+      const page = openPage(input, route, parts.key(input))
+      const asked = await parts.asked(input)
+      if (isThere !== undefined && !(await source.read(input.context, async (tx) => await isThere(tx, asked)))) {
+        throw problem('not_found')
+      }
+      const rows = wholeList(source, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx: Tx, after: Key | undefined, limit) => await parts.list(tx, asked, { after, limit }),
+        keyOf: (row: Row) => parts.keyOf(row, asked),
+      })
+      for await (const row of rows) yield parts.show(row, asked)
+    },
+  })
+}
