@@ -1,5 +1,5 @@
 import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy } from '@postern/contracts'
-import { type App, contractRoute, problem, storedList } from '@postern/service-kit'
+import { type App, assertIfMatch, contractRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import { actorOf } from '../actor.ts'
 import { allowedBy } from '../api-key/refuse.ts'
@@ -33,7 +33,8 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const policy = await db.write(context, async (tx) => {
       const current = await findKeyPolicyForChange(tx)
       if (current === undefined) throw problem('not_found')
-      assertVersion(raw.headers['if-match'], current)
+      // Nobody sets a policy that somebody else has set meanwhile.
+      assertIfMatch({ raw }, etagOf(current))
       const next = {
         maxKeyDays: body.max_key_days ?? current.maxKeyDays,
         requiredAddresses: wanted ?? current.requiredAddresses,
@@ -78,14 +79,4 @@ const versionSchema = z.int32().min(1)
 
 function etagOf({ version }: { readonly version: number }): string {
   return `"${version}"`
-}
-
-/** `If-Match` (RFC 9110 §13.1.1): nobody sets a policy that somebody else has set meanwhile. */
-function assertVersion(given: string | undefined, current: { readonly version: number }): void {
-  if (given === undefined) {
-    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the policy as you read it.' })
-  }
-  const tags = given.split(',').map((tag) => tag.trim())
-  if (tags.includes('*') || tags.includes(etagOf(current))) return
-  throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
 }
