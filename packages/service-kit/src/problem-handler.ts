@@ -23,12 +23,16 @@ const noSuchRoute = 'This service has no such route. Is it of another release th
 
 /**
  * The one place that writes problem documents (RFC 9457), and below `/scim/v2` errors of SCIM, to clients of a service. With `checkAnswers` a problem that the
- * contract of its route does not name becomes an internal error, so that the test that caused it fails.
+ * contract of its route does not name becomes an internal error, so that the test that caused it fails. `unknown` says what a request is told that no route takes.
  */
-export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswers: boolean): void {
-  app.setNotFoundHandler(
-    async (request, reply) => await sendProblem(request, reply, problem('not_found', { detail: noSuchRoute })),
-  )
+export function answerProblems(
+  app: FastifyInstance,
+  logger: Logger,
+  checkAnswers: boolean,
+  unknown: (request: FastifyRequest, reply: FastifyReply) => ProblemError = () =>
+    problem('not_found', { detail: noSuchRoute }),
+): void {
+  app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, unknown(request, reply)))
   app.setErrorHandler(async (error, request, reply) => {
     const known = isBrokenOff(request, error) ? brokenOff(error) : toProblem(error)
     if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {

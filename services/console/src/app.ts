@@ -16,6 +16,7 @@ import { apiRoutes } from './api/routes.ts'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
 import { secureAnswers } from './http/security-headers.ts'
+import { unknownRoutes } from './http/unknown-routes.ts'
 import { pageRoutes } from './pages/routes.ts'
 import { unconfiguredRoutes } from './pages/unconfigured.ts'
 import type { Session } from './session/content.ts'
@@ -58,7 +59,8 @@ export function createConsoleApp(
   cutSlowBodies(app, config.bodyTimeoutMs)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
-  answerProblems(app, logger, false)
+  const unknown = unknownRoutes(app, deps.pages)
+  answerProblems(app, logger, false, unknown)
   const { signIn } = deps
   if (signIn === undefined) {
     unconfiguredRoutes(app, deps.pages)
@@ -68,7 +70,7 @@ export function createConsoleApp(
   signInRoutes(app, { ...deps, ...signIn }, config)
   sessionRoutes(app, deps, config)
   apiRoutes(app, { ...deps, ...signIn }, config)
-  pageRoutes(app, deps.pages)
+  pageRoutes(app, deps.pages, unknown)
   return app
 }
 

@@ -61,6 +61,41 @@ test.each([
   ])
 })
 
+/** What any method is told at an address. */
+async function told(method: string, path: string) {
+  const { statusCode, headers, body } = await request(running.url + path, {
+    method,
+    headers: { host: 'console.example' },
+  })
+  const { code, detail } = JSON.parse(await body.text())
+  return [statusCode, code, headers['allow'], detail]
+}
+
+describe('a method that an address does not take', () => {
+  const passed = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+  test.each([
+    ['TRACE', '/', 'GET, HEAD'],
+    ['PROPFIND', '/', 'GET, HEAD'],
+    ['POST', '/keys/0199?x=1', 'GET, HEAD'],
+    ['DELETE', '/assets/a-1.js', 'GET, HEAD'],
+    ['TRACE', '/api/v1/findings', passed],
+    ['POST', '/auth/session', 'GET, HEAD'],
+    ['OPTIONS', '/auth/logout', 'POST'],
+    ['GET', '/auth/logout', 'POST'],
+  ])('is told which it does: %s %s', async (method, path, allow) => {
+    expect(await told(method, path)).toEqual([405, 'method_not_allowed', allow, `This address supports ${allow}.`])
+  })
+
+  test('is 404 where nothing is at all, with words of the console', async () => {
+    for (const path of ['/auth/none', '/api/v2/findings', '/assets/none.js']) {
+      const said = [404, 'not_found', undefined, 'The console has nothing at this address.']
+      expect(await told('POST', path), path).toEqual(said)
+      expect(await told('GET', path), path).toEqual(said)
+    }
+  })
+})
+
 describe('the pages', () => {
   test('every address of the app is the page, with a nonce of its own and nothing inline', async () => {
     const nonces = new Set<string>()

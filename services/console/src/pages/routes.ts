@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { problem, takesGzip } from '@postern/service-kit'
+import { takesGzip } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { pagePolicy } from '../http/security-headers.ts'
+import { type UnknownRoutes, isPagePath } from '../http/unknown-routes.ts'
 import type { Asset, BuiltPages } from './assets.ts'
 import { answerUnbuilt } from './message-page.ts'
 
@@ -9,12 +10,12 @@ import { answerUnbuilt } from './message-page.ts'
 const forEver = 'public, max-age=31536000, immutable'
 
 /** The built pages: their files, and the one page for every address that the app in it knows. */
-export function pageRoutes(app: FastifyInstance, pages: BuiltPages | undefined): void {
+export function pageRoutes(app: FastifyInstance, pages: BuiltPages | undefined, unknown: UnknownRoutes): void {
   app.get('/*', async (request, reply) => {
     const [path = '/'] = (request.raw.url ?? '/').split('?')
     const asset = pages?.assets.get(path)
     if (asset !== undefined) return sendAsset(request, reply, asset)
-    if (!isPage(request, path)) throw problem('not_found')
+    if (!isPage(request, path)) throw unknown(request, reply)
     if (pages === undefined) return answerUnbuilt(reply)
     const nonce = randomBytes(16).toString('base64')
     return await reply
@@ -26,7 +27,7 @@ export function pageRoutes(app: FastifyInstance, pages: BuiltPages | undefined):
 
 /** Navigations have a page for every address; a script or a style that is not there is not a page. */
 function isPage(request: FastifyRequest, path: string): boolean {
-  if (/^\/(?:api|auth|assets|internal)(?:\/|$)/.test(path)) return false
+  if (!isPagePath(path)) return false
   const { accept } = request.headers
   return accept === undefined || /text\/html|\*\/\*/.test(accept)
 }
