@@ -47,7 +47,7 @@ export function contradicted(line: string, members: Readonly<Record<string, unkn
 
 /** The same failure, of a command that was watching a run: the run goes on without it. */
 export function whileWatching({ exitCode, message, document, cause }: Failure, run: string): Failure {
-  const line = `${message}; run ${run} goes on by itself: \`connectors runs\` shows how it stands`
+  const line = `${message}; run ${run} goes on by itself: \`connectors show-run ${run}\` shows how it stands`
   return new Failure(exitCode, line, { ...document, run }, cause)
 }
 

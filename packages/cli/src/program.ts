@@ -266,6 +266,14 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
   leaf(connectors, 'runs', 'List the newest runs', 'connectors runs --connector hr-nightly')
     .option('--connector <key>', 'of this connector alone')
     .action(async (options) => await (await runCommands()).listRuns(context, options))
+  leaf(
+    connectors,
+    'show-run',
+    'Show a run: how far it is, its counts, and the first of its errors and warnings',
+    'connectors show-run 0192…',
+  )
+    .argument(...run)
+    .action(async (id, options) => await (await runCommands()).showOneRun(context, id, options))
   leaf(connectors, 'missing', 'List what the source of a connector has no longer', 'connectors missing hr-nightly')
     .argument('<key>', 'key of the connector')
     .action(async (key, options) => await (await runCommands()).listMissing(context, key, options))

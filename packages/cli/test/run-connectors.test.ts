@@ -51,6 +51,7 @@ async function carriedOut(args: string[], { input = '', isTerminal = false }) {
   return { code, ...said }
 }
 
+const nameless = (count: number) => Array.from({ length: count }, (_, n) => `${1000 + n};`)
 const rows = (count: number) => ['Id;Name', ...Array.from({ length: count }, (_, n) => `${n};Person ${n}`)].join('\r\n')
 
 test('what cannot be written is told, and the exit code is not that of what is done', async () => {
@@ -141,6 +142,54 @@ describe('connectors, through the gateway', () => {
     expect((await postern('connectors', 'errors', again)).code).toBe(0)
     expect((await postern('connectors', 'runs', '--connector', 'people')).out.match(/succeeded/g)).toHaveLength(3)
     expect((await postern('connectors', 'list')).out).toMatch(/people +People +csv +people +active/)
+  })
+
+  test('have runs that can be shown one by one, with what is to be mended', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
+    environment['POSTERN_API_KEY'] = key
+    client = createPosternClient({ baseUrl: environment['POSTERN_URL'] ?? '', key })
+    const mapping = [
+      { target: 'external_id', source: 'Id' },
+      { target: 'name', source: 'Name' },
+    ]
+    await client.sync.connectors.create({ key: 'staff', name: 'Staff', type: 'csv', dataset: 'people', mapping })
+    expect(await postern('connectors', 'show-run', crypto.randomUUID())).toMatchObject({ code: 4, out: '' })
+    expect(await postern('connectors', 'show-run', 'staff')).toMatchObject({ code: 4, out: '' })
+
+    const runOf = async (...lines: string[]) => {
+      await writeFile(file, [rows(2), ...lines].join('\r\n'))
+      const begun = await postern('connectors', 'run', 'staff', '--file', file, '--dry-run', '--watch', '--json')
+      return runSchema.parse(JSON.parse(begun.out))
+    }
+    const { id } = await runOf(...nameless(1))
+    const shown = await postern('connectors', 'show-run', id)
+    expect([shown.code, shown.err]).toEqual([0, ''])
+    for (const line of [
+      `run +${id}`,
+      'connector +staff',
+      'status +succeeded',
+      'mode +dry_run',
+      'begun +[-0-9]{10} [:0-9]{8}Z by .+ \\(upload\\)',
+      'rows +3 read, 2 valid, 1 with errors',
+      'changes +2 created, .*',
+      'ROW +KEY +FIELD +WHAT TO MEND +VALUE',
+      '4 +1000 +name +\\S.*',
+    ]) {
+      expect(shown.out).toMatch(new RegExp(`^${line}$`, 'm'))
+    }
+    const inJson = await postern('connectors', 'show-run', id, '--json')
+    expect(runSchema.parse(JSON.parse(inJson.out))).toEqual(await client.sync.runs.get(id))
+    const many = await postern('connectors', 'show-run', (await runOf(...nameless(30))).id)
+    expect(many.out.match(/^\d+ +10\d\d +name/gm)).toHaveLength(20)
+    expect(many.out).toMatch(/\nThere are more: connectors errors [0-9a-f-]{36}\n$/)
+    // What became of a run is not what became of the command that shows it.
+    await writeFile(file, 'Id;Other\r\n1;x')
+    const headless = await postern('connectors', 'run', 'staff', '--file', file, '--watch', '--json')
+    const { id: failed } = runSchema.parse(JSON.parse(headless.out))
+    expect(await postern('connectors', 'show-run', failed)).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/status +failed: /),
+    })
   })
 
   test('are made from a file, and their secrets from another or from standard input; neither is ever said', async () => {

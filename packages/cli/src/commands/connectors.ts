@@ -155,13 +155,14 @@ function number(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** What is to be said of a run. */
-export function sheetOf(run: Run): string {
+/** What is to be said of a run; `further` stands behind its status. */
+export function sheetOf(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
   const { counts } = run
   return sheet([
     ['run', run.id],
     ['connector', run.connector_key ?? '-'],
     ['status', run.failure === null ? run.status : `${run.status}: ${run.failure.message}`],
+    ...further,
     ['rows', `${number(counts.fetched)} read, ${number(counts.valid)} valid, ${number(counts.invalid)} with errors`],
     [
       'changes',

@@ -57,6 +57,39 @@ export async function listRuns(
   context.print(table(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
 }
 
+/** So many of its errors and warnings stand below a run. */
+const maxShown = 20
+
+/** `connectors show-run`: a run as it is now, whatever became of it. */
+export async function showOneRun(context: CommandContext, id: string, { json }: OutputOptions): Promise<void> {
+  if (json) {
+    printJson(context, await asking(context, async (client) => await client.sync.runs.get(id)))
+    return
+  }
+  const { run, errors } = await asking(context, async (client) => ({
+    run: await client.sync.runs.get(id),
+    errors: await someErrors(client, id),
+  }))
+  const { mode, trigger, created_by: by, created_at: at, started_at: start, finished_at: end, attempt } = run
+  const further = [
+    ['mode', `${mode}${run.rollback_of === null ? '' : `, undoes run ${run.rollback_of}`}`],
+    ['begun', `${moment(at)} by ${by.label} (${trigger})`],
+    ['started', start === null ? '-' : `${moment(start)}${attempt > 1 ? `, attempt ${attempt}` : ''}`],
+    ['ended', moment(end)],
+    ...(run.reason === null ? [] : [['reason', run.reason] as const]),
+  ] as const
+  context.print(sheetOf(run, further))
+  if (errors.length === 0) return
+  context.print(`\n${errorTable(errors.slice(0, maxShown))}`)
+  if (errors.length > maxShown) context.print(`\nThere are more: connectors errors ${run.id}`)
+}
+
+/** Those to be shown, and one more where there is one. */
+async function someErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
+  for await (const page of client.sync.runs.errors(id, { limit: maxShown + 1 }).pages()) return page
+  return []
+}
+
 /** `connectors missing`: what the source of a connector has no longer. */
 export async function listMissing(context: CommandContext, key: string, { json }: OutputOptions): Promise<void> {
   const missing = await asking(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
@@ -75,6 +108,10 @@ export async function listRunErrors(context: CommandContext, run: string, { json
     printJson(context, errors)
     return
   }
+  context.print(errorTable(errors))
+}
+
+function errorTable(errors: readonly RunError[]): string {
   const rows = errors.map(({ row, source_key: key, field, severity, message, value_excerpt: value }: RunError) => [
     row === null ? '-' : String(row),
     key ?? '-',
@@ -82,7 +119,7 @@ export async function listRunErrors(context: CommandContext, run: string, { json
     severity === 'warning' ? `warning: ${message}` : message,
     value ?? '-',
   ])
-  context.print(table(['ROW', 'KEY', 'FIELD', 'WHAT TO MEND', 'VALUE'], rows))
+  return table(['ROW', 'KEY', 'FIELD', 'WHAT TO MEND', 'VALUE'], rows)
 }
 
 export interface DecisionOptions extends OutputOptions {

@@ -53,7 +53,7 @@ test('a run that is lost sight of has been named before, and is named again with
   const { said, failure } = await lose(new TypeError('fetch failed'))
   expect(said).toEqual([`run ${id}`, 'fetching  0 rows, 0 with errors', 'ended'])
   expect(failure.message).toMatch(
-    new RegExp(`^http://127.0.0.1:9 does not answer; run ${id} goes on by itself: .connectors runs. `),
+    new RegExp(`^http://127.0.0.1:9 does not answer; run ${id} goes on by itself: .connectors show-run ${id}. `),
   )
   expect(failure).toMatchObject({ exitCode: 5, document: { code: 'unavailable', run: id } })
 })
@@ -62,7 +62,7 @@ test('and so is one whose key ends meanwhile', async () => {
   const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' } as const
   const { failure } = await lose(new PosternProblem(problem))
   expect(failure.message).toBe(
-    `No (key_revoked, request r1); run ${id} goes on by itself: \`connectors runs\` shows how it stands`,
+    `No (key_revoked, request r1); run ${id} goes on by itself: \`connectors show-run ${id}\` shows how it stands`,
   )
   expect(failure).toMatchObject({ exitCode: 3, document: { code: 'key_revoked', run: id } })
 })
