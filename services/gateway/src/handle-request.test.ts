@@ -20,6 +20,7 @@ function setUp(given: Partial<Steps>) {
     authenticate: unasked,
     rateLimit: { limitsOf: unasked, tryTake: unasked, take: unasked },
     publicRequests: { take: () => 0 },
+    unreadableRequests: { take: () => 0 },
     callerHeaders: () => [],
     serve: unasked,
     clientAddress: () => '192.0.2.1',
@@ -81,4 +82,16 @@ test('whoever asks too often for what needs no key is refused, and the connectio
   })
   expect(codes).toEqual(['too_many_requests'])
   expect([response.statusCode, isTakenNoMore(request)]).toEqual([429, true])
+})
+
+test('whoever asks too often without credentials is refused likewise, whatever is asked for', () => {
+  const codes: string[] = []
+  const ask = (waitSeconds: number) =>
+    setUp({
+      authenticate: (exchange, { unreadable }) => unreadable(exchange, 'missing_credentials', {}),
+      unreadableRequests: { take: () => waitSeconds },
+      onRefusal: (_exchange, code) => void codes.push(code),
+    })
+  expect([ask(0).response.statusCode, ask(7).response.statusCode]).toEqual([401, 429])
+  expect(codes).toEqual(['missing_credentials', 'too_many_requests'])
 })

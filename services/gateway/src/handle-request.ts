@@ -18,6 +18,8 @@ export interface Steps {
   readonly authenticate: Authenticate
   readonly rateLimit: RateLimit
   readonly publicRequests: PublicRequests
+  /** Those that come without credentials, or with what can be none. */
+  readonly unreadableRequests: PublicRequests
   readonly callerHeaders: CallerHeaders
   /** Answers or forwards what has been authorized; in the same tick as the decision. */
   readonly serve: (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void
@@ -49,6 +51,7 @@ export function createRequestHandler(
     authenticate,
     rateLimit,
     publicRequests,
+    unreadableRequests,
     callerHeaders,
     serve,
     clientAddress,
@@ -84,6 +87,19 @@ export function createRequestHandler(
       detail: `The limit of this ${whose} is ${verdict.bucket.limit} requests a minute.`,
       retryAfterSeconds: verdict.retryAfterSeconds,
     })
+  }
+
+  /** Counts a request of an address. Refuses it where there have been too many. */
+  function isWithin(requests: PublicRequests, exchange: Exchange, what: string): boolean {
+    const waitSeconds = requests.take(exchange.address)
+    if (waitSeconds === 0) return true
+    // What else the connection has brought costs nothing then.
+    refuse(exchange, 'too_many_requests', {
+      detail: `Too many requests from this address ${what}.`,
+      retryAfterSeconds: waitSeconds,
+      headers: closeConnection,
+    })
+    return false
   }
 
   /** Authorizes a principal that has just been accepted. Gives the limits to take a token of, or undefined when refused. */
@@ -124,6 +140,12 @@ export function createRequestHandler(
       return 'done'
     },
     refused: refuse,
+    // The limit of failed attempts bounds look-ups, of which this takes none. Counted apart from what needs no key, of which it takes nothing away.
+    unreadable: (exchange, code, answer) => {
+      if (isWithin(unreadableRequests, exchange, 'without credentials, or with what can be none')) {
+        refuse(exchange, code, answer)
+      }
+    },
     limited: refuseLimited,
     gone: onGone,
   }
@@ -158,16 +180,7 @@ export function createRequestHandler(
       return
     }
     if (match.kind === 'route' && match.route.access.kind === 'public') {
-      const waitSeconds = publicRequests.take(exchange.address)
-      if (waitSeconds === 0) serve(exchange, match)
-      else {
-        // What else the connection has brought costs nothing then.
-        refuse(exchange, 'too_many_requests', {
-          detail: 'Too many requests from this address for what needs no key.',
-          retryAfterSeconds: waitSeconds,
-          headers: closeConnection,
-        })
-      }
+      if (isWithin(publicRequests, exchange, 'for what needs no key')) serve(exchange, match)
       return
     }
     authenticate(exchange, outcomes)

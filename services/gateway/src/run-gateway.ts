@@ -224,6 +224,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     }),
     rateLimit,
     publicRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
+    unreadableRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
     callerHeaders,
     serve: createServe({
       upstreams,

@@ -143,6 +143,7 @@ export function setUp(
       return needs[Math.min(accepted, needs.length) - 1] ?? 'done'
     },
     refused: (_exchange, code, answer) => void said.push([code, answer]),
+    unreadable: (_exchange, code, answer) => void said.push([code, answer, 'unreadable']),
     limited: (_exchange, of) => void said.push(of),
     gone: () => void said.push('gone'),
   }

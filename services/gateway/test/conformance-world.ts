@@ -315,6 +315,7 @@ export class GatewayUnderTest {
         if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
         return 'done'
       },
+      unreadable: () => void world.violations.push('unreadable'),
       refused: (_exchange, code) => {
         if (this.#isDead) return
         if (code === 'auth_unavailable') seen.unavailable += 1

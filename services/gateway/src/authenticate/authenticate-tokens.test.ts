@@ -19,7 +19,8 @@ describe('an access token', () => {
   test('is not accepted where no issuer is configured', async () => {
     const { ask, said, failed } = setUp()
     await ask(withToken)
-    expect(said).toEqual([invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.')])
+    const refusal = invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.')
+    expect(said).toEqual([[...refusal, 'unreadable']])
     expect(failed).toEqual([])
   })
 

@@ -36,7 +36,7 @@ describe('by the header alone', () => {
   ])('%s is refused, and a key that was tried counts as a failure', async (_what, header, target, refusal, noted) => {
     const { ask, said, failed, asked, found: looked } = setUp({ check: valid })
     await ask(header, target)
-    expect(said).toEqual([refusal])
+    expect(said).toEqual([[...refusal, 'unreadable']])
     expect(failed).toEqual(noted)
     expect([asked, looked.inMemory]).toEqual([[], 0])
   })

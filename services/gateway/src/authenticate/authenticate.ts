@@ -20,6 +20,8 @@ export interface Outcomes {
    */
   readonly accepted: (exchange: Exchange, principal: Principal, hasToken: boolean) => 'done' | Limits
   readonly refused: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
+  /** Refused by form alone: there are no credentials, or what there is can be none. Nothing was looked up. */
+  readonly unreadable: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
   readonly limited: (exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>) => void
   /** The client went away before it was known who it is. */
   readonly gone: (exchange: Exchange) => void
@@ -115,7 +117,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return obtained.entry
       case 'unknown':
         failedAttempts.keys.note(exchange.address)
-        invalidKey(exchange, outcomes)
+        invalidKey(exchange, outcomes.refused)
         return undefined
       case 'unavailable':
         unavailable(exchange, outcomes)
@@ -139,13 +141,13 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       return undefined
     }
     if (check.isForged) failedAttempts.tokens.note(exchange.address)
-    invalidToken(exchange, outcomes, check.detail)
+    invalidToken(exchange, outcomes.refused, check.detail)
     return undefined
   }
 
   async function judgeToken(exchange: Exchange, text: string, outcomes: Outcomes): Promise<void> {
     if (tokens === undefined) {
-      invalidToken(exchange, outcomes, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
+      invalidToken(exchange, outcomes.unreadable, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
       return
     }
     const token = tokens.find(text) ?? (await checkToken(exchange, text, tokens, outcomes))
@@ -160,7 +162,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       if (tenant.kind === 'unavailable') break
       if (tenant.kind === 'unknown') {
         failedAttempts.tokens.note(exchange.address)
-        invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')
+        invalidToken(exchange, outcomes.refused, 'The access token names a tenant that does not exist.')
         return
       }
       const principal = userPrincipal(token, tenant.tenant)
@@ -209,8 +211,8 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         }
         if (credentials.scheme === 'ApiKey') {
           failedAttempts.keys.note(exchange.address)
-          invalidKey(exchange, outcomes)
-        } else invalidToken(exchange, outcomes, 'The Authorization header does not hold a bearer token.')
+          invalidKey(exchange, outcomes.unreadable)
+        } else invalidToken(exchange, outcomes.unreadable, 'The Authorization header does not hold a bearer token.')
         return
       default:
         credentials satisfies never
@@ -231,22 +233,22 @@ function isToWait(exchange: Exchange, failedAttempts: FailedAttempts, outcomes: 
 
 function missing(exchange: Exchange, outcomes: Outcomes): void {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
-  outcomes.refused(exchange, 'missing_credentials', {
+  outcomes.unreadable(exchange, 'missing_credentials', {
     detail: `Send Authorization: ${scheme} followed by one space and your key.`,
     headers: ['www-authenticate', challengeOf(exchange)],
   })
 }
 
 /** The same words for a mistyped, a made-up and an unknown key: only the holder of a true key learns more. */
-function invalidKey(exchange: Exchange, outcomes: Outcomes): void {
-  outcomes.refused(exchange, 'invalid_key', {
+function invalidKey(exchange: Exchange, refuse: Outcomes['refused']): void {
+  refuse(exchange, 'invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',
     headers: ['www-authenticate', `${challengeOf(exchange)}, error="invalid_key"`],
   })
 }
 
-function invalidToken(exchange: Exchange, outcomes: Outcomes, detail: string): void {
-  outcomes.refused(exchange, 'invalid_token', {
+function invalidToken(exchange: Exchange, refuse: Outcomes['refused'], detail: string): void {
+  refuse(exchange, 'invalid_token', {
     detail,
     headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
   })
