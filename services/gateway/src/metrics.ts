@@ -13,6 +13,8 @@ export interface GatewayMetrics {
   readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void
+  /** A request that was not given to its service, for want of a connection. */
+  upstreamCrowded(upstream: string): void
   cacheRefused(what: Refused): void
   logReset(): void
 }
@@ -141,8 +143,17 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     labelNames: ['upstream'],
     registers: [registry],
   })
+  const crowded = new Counter({
+    name: 'postern_gateway_upstream_crowded_total',
+    help: 'Requests that no connection to their service was free for, in time or because too many waited; it was not asked',
+    labelNames: ['upstream'],
+    registers: [registry],
+  })
   // Known before the first: from nothing to one there would be no increase to see.
-  for (const upstream of upstreams) failures.inc({ upstream }, 0)
+  for (const upstream of upstreams) {
+    failures.inc({ upstream }, 0)
+    crowded.inc({ upstream }, 0)
+  }
   const refusedOfRedis = new Counter({
     name: 'postern_gateway_cache_refused_total',
     help: 'Records of keys and announcements of changes in Redis that our MAC does not cover, which were not believed',
@@ -186,6 +197,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     found,
     refusal: (code) => refusals.inc({ code }),
     upstreamFailure: (upstream) => failures.inc({ upstream }),
+    upstreamCrowded: (upstream) => crowded.inc({ upstream }),
     cacheRefused: (what) => refusedOfRedis.inc({ what }),
     logReset: () => resets.inc(),
   }

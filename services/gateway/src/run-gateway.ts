@@ -237,15 +237,16 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       onDone: done,
       onForwarded: (exchange, status) => done(exchange, status, true),
       onFailure: (exchange, error) => {
-        metrics.upstreamFailure(exchange.route?.upstream ?? 'none')
-        logger.warn({
-          event: 'upstream_failed',
-          request_id: exchange.requestId,
-          route: exchange.route?.id,
-          ...traceOf(exchange),
-          // A stack says nothing of it, and there may be thousands of them a second.
-          ...(error instanceof NoConnectionError ? { reason: 'no_connection' } : { err: error }),
-        })
+        const upstream = exchange.route?.upstream ?? 'none'
+        const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
+        if (error instanceof NoConnectionError) {
+          metrics.upstreamCrowded(upstream)
+          // A stack says nothing of it, and there may be thousands of them a second. Whose requests crowd the others out is told by their number.
+          logger.warn({ event: 'upstream_crowded', ...of, tenant_id: exchange.principal?.tenantId })
+          return
+        }
+        metrics.upstreamFailure(upstream)
+        logger.warn({ event: 'upstream_failed', ...of, err: error })
       },
     }),
     clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),

@@ -245,3 +245,28 @@ test('who sends just fast enough, over as many connections as there are to a ser
   expect(new Set(answers.map((answer) => answer.slice(0, 12)))).toEqual(new Set(['HTTP/1.1 200']))
   await small.close()
 })
+
+test('what finds no connection free is 503, and counted and logged as that, and not as a failure of the service', async () => {
+  const env = { POSTERN_UPSTREAM_CONNECTIONS: '4', POSTERN_UPSTREAM_WAITING: '4', POSTERN_CLIENT_TIMEOUT_MS: '120000' }
+  const small = await startTestGateway(env)
+  const tenantId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+  const record = keyRecord({ hash, tenantId, scopes: ['*'] })
+  small.keys.records.set(hash, { ...record, expiresAt: Date.now() + 86_400_000 })
+  await small.untilReady()
+  const drippers = Array.from({ length: 8 }, () => drip(small, 'a body of known length'))
+  // Three have a connection, and three wait for one.
+  await expect.poll(() => drippers.filter(({ isOpen }) => !isOpen())).toHaveLength(2)
+  const metrics = await (await fetch(`http://127.0.0.1:${small.adminPort}/internal/metrics`)).text()
+  const counted = (name: string) =>
+    new RegExp(`^postern_gateway_upstream_${name}_total\\{upstream="findings"[^}]*\\} (\\d+)$`, 'm').exec(metrics)?.[1]
+  expect([counted('crowded'), counted('failures')]).toEqual(['2', '0'])
+  const events = small.log.map((line) => JSON.parse(line)).filter(({ event }) => String(event).startsWith('upstream_'))
+  expect(events.map(({ event, tenant_id: tenant }) => [event, tenant])).toEqual([
+    ['upstream_crowded', tenantId],
+    ['upstream_crowded', tenantId],
+  ])
+  for (const { finish } of drippers) finish()
+  const answers = await Promise.all(drippers.map(async ({ ended }) => await ended))
+  expect(answers.map((answer) => answer.slice(9, 12)).toSorted()).toEqual([...Array(6).fill('200'), '503', '503'])
+  await small.close()
+})
