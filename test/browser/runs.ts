@@ -1,5 +1,5 @@
 import { type Run, connectorSchema, runSchema } from '@postern/contracts'
-import type { Page, Route } from 'playwright-core'
+import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
@@ -177,6 +177,37 @@ export function runTests(world: () => World): void {
         .waitFor()
       expect(await page.getByText('retired-').count()).toBe(0)
     })
+  })
+
+  test('the lists of runs follow what becomes of runs and which ones begin, by themselves, and keep no session from ending', async () => {
+    const { page, stack } = world()
+    const { run, approve, id } = await openConnector(world(), 'listed')
+    const rows = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
+    const emptied = rows.map(([code]): Row => [code, ''])
+    const listed = page.locator('.run').filter({ hasText: 'listed' })
+    const asked: (string | undefined)[] = []
+    const note = (request: Request) => {
+      if (/^\/api\/v1\/(?:sync-runs|connectors)\b/.test(new URL(request.url()).pathname)) {
+        asked.push(request.headers()['x-by-itself'])
+      }
+    }
+    await run(rows)
+    for (const [path, changed] of [
+      ['/connectors', emptied],
+      [`/connectors/${id}`, rows],
+    ] as const) {
+      await page.goto(stack.consoleUrl + path)
+      await listed.first().waitFor()
+      const before = await listed.count()
+      page.on('request', note)
+      const waiting = await run(changed)
+      await listed.nth(before).waitFor()
+      await listed.first().getByText('Needs approval', { exact: true }).waitFor()
+      await approve(waiting)
+      await listed.first().getByText('Done', { exact: true }).waitFor()
+      page.off('request', note)
+      expect(new Set(asked)).toEqual(new Set(['1']))
+    }
   })
 
   test('whoever changes a connector that somebody else has changed meanwhile is told, and loses nothing that was typed', async () => {

@@ -21,20 +21,22 @@ export interface Some<T> {
   readonly hasMore: boolean
 }
 
-async function readSome<T>(path: string, signal: AbortSignal): Promise<Some<T>> {
-  const { body, headers } = await request<readonly T[]>(path, { signal })
+type Reading = Pick<RequestOptions, 'signal' | 'isByItself'>
+
+async function readSome<T>(path: string, reading: Reading): Promise<Some<T>> {
+  const { body, headers } = await request<readonly T[]>(path, reading)
   return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
 /** Connectors by key: there are few. */
-export async function listConnectors(signal: AbortSignal): Promise<Some<Connector>> {
-  return await readSome('/api/v1/connectors?limit=1000', signal)
+export async function listConnectors(reading: Reading): Promise<Some<Connector>> {
+  return await readSome('/api/v1/connectors?limit=1000', reading)
 }
 
 /** The newest runs: of all connectors, or of the one with this key. */
-export async function listRuns(signal: AbortSignal, key?: string): Promise<Some<Run>> {
+export async function listRuns(reading: Reading, key?: string): Promise<Some<Run>> {
   const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
-  return await readSome(`/api/v1/sync-runs?limit=50${of}`, signal)
+  return await readSome(`/api/v1/sync-runs?limit=50${of}`, reading)
 }
 
 /** A connector, and the tag by which a change of it says what it is a change of. */
@@ -45,8 +47,8 @@ export interface TaggedConnector {
 
 const connectorPath = (id: string) => `/api/v1/connectors/${encodeURIComponent(id)}`
 
-export async function getConnector(id: string, signal?: AbortSignal): Promise<TaggedConnector> {
-  const { body, headers } = await request<Connector>(connectorPath(id), signal === undefined ? {} : { signal })
+export async function getConnector(id: string, reading: Reading = {}): Promise<TaggedConnector> {
+  const { body, headers } = await request<Connector>(connectorPath(id), reading)
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
@@ -79,8 +81,8 @@ export async function testConnector(id: string, file: File | undefined): Promise
 
 const pathOf = (id: string) => `/api/v1/sync-runs/${encodeURIComponent(id)}`
 
-export async function getRun(id: string, options: Pick<RequestOptions, 'signal' | 'isByItself'> = {}): Promise<Run> {
-  return (await request<Run>(pathOf(id), options)).body
+export async function getRun(id: string, reading: Reading = {}): Promise<Run> {
+  return (await request<Run>(pathOf(id), reading)).body
 }
 
 /** Where the browser follows a run (server-sent events). */
@@ -89,11 +91,11 @@ export function eventsOf(id: string): string {
 }
 
 export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
-  return await readSome(`${pathOf(id)}/changes?limit=200`, signal)
+  return await readSome(`${pathOf(id)}/changes?limit=200`, { signal })
 }
 
-export async function listRunErrors(id: string, signal: AbortSignal): Promise<Some<RunError>> {
-  return await readSome(`${pathOf(id)}/errors?limit=200`, signal)
+export async function listRunErrors(id: string, reading: Reading): Promise<Some<RunError>> {
+  return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
 /** Starts a run; `file` is what a connector for uploads reads. `attempt` names the person's one decision. */

@@ -16,8 +16,8 @@ import { ActionMenu } from '../ui/menu.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Page, WayBack } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
+import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useNow } from '../ui/use-now.ts'
-import { useResource } from '../ui/use-resource.ts'
 import { When } from '../ui/when.tsx'
 import { ConnectorFailure, LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { TestCard } from './connector-test.tsx'
@@ -25,7 +25,7 @@ import { RetireDialog } from './retire-dialog.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { scheduleInWords } from './setup/schedule.ts'
-import { canBeRun, datasetNames, isPushed, missingPolicies, needsFile, typeNames } from './words.ts'
+import { canBeRun, datasetNames, isPushed, missingPolicies, needsFile, readAgainMs, typeNames } from './words.ts'
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
@@ -35,9 +35,12 @@ export function ConnectorPage({ id }: { readonly id: string }) {
   return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
 }
 
+const connectorEveryMs = () => 15_000
+const runsEveryMs = ({ items }: Some<Run>) => readAgainMs(items)
+
 function One({ id }: { readonly id: string }) {
-  const load = useCallback(async (signal: AbortSignal) => await getConnector(id, signal), [id])
-  const { resource, reload, set } = useResource<TaggedConnector>(load)
+  const load = useCallback(async (reading: Reading) => await getConnector(id, reading), [id])
+  const { resource, reload, set } = useFollowed<TaggedConnector>(load, connectorEveryMs)
   const [open, setOpen] = useState<'run' | 'retire'>()
   const [failure, setFailure] = useState<unknown>()
   const now = useNow()
@@ -227,8 +230,8 @@ function Setup({ connector }: { readonly connector: Connector }) {
 }
 
 function RunsOf({ connectorKey, now }: { readonly connectorKey: string; readonly now: number }) {
-  const load = useCallback(async (signal: AbortSignal) => await listRuns(signal, connectorKey), [connectorKey])
-  const { resource, reload } = useResource<Some<Run>>(load)
+  const load = useCallback(async (reading: Reading) => await listRuns(reading, connectorKey), [connectorKey])
+  const { resource, reload } = useFollowed<Some<Run>>(load, runsEveryMs)
   if (resource.state === 'failed') {
     return <Failure error={resource.error} title="The runs cannot be shown" onRetry={reload} />
   }

@@ -7,12 +7,12 @@ import { Button } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
+import { useFollowed } from '../ui/use-followed.ts'
 import { useNow } from '../ui/use-now.ts'
-import { useResource } from '../ui/use-resource.ts'
 import { LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
-import { canBeRun, datasetNames, typeNames } from './words.ts'
+import { canBeRun, datasetNames, readAgainMs, typeNames } from './words.ts'
 
 /** Connectors: what keeps the audit universe true, and what it did last. */
 export function ConnectorsPage() {
@@ -20,9 +20,12 @@ export function ConnectorsPage() {
   return session.roles.includes('admin') ? <Connectors /> : <AdminsOnly title="Connectors" what="connectors" />
 }
 
+const runsEveryMs = ({ items }: Some<Run>) => readAgainMs(items)
+const connectorsEveryMs = () => 15_000
+
 function Connectors() {
-  const connectors = useResource<Some<Connector>>(listConnectors)
-  const runs = useResource<Some<Run>>(listRuns)
+  const runs = useFollowed<Some<Run>>(listRuns, runsEveryMs)
+  const connectors = useFollowed<Some<Connector>>(listConnectors, connectorsEveryMs)
   const [toRun, setToRun] = useState<Connector>()
   const now = useNow()
   const found = connectors.resource.state === 'ready' ? connectors.resource.value : undefined

@@ -3,6 +3,7 @@ import { type Run, type RunChange, type RunError, type Some, listChanges, listRu
 import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
+import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { asSentence, changeCount, isRunning, operationNames } from './words.ts'
 
@@ -83,8 +84,10 @@ const readEveryMs = 5000
 
 /** What a run says: rows that it could not take in, rows that are doubtful, and what concerns it as a whole. Nothing where it says nothing. */
 export function RunFaults({ run }: { readonly run: Run }) {
-  const load = useCallback(async (signal: AbortSignal) => await listRunErrors(run.id, signal), [run.id])
-  const { resource, reload } = useResource<Some<RunError>>(load)
+  const load = useCallback(async (reading: Reading) => await listRunErrors(run.id, reading), [run.id])
+  const isFollowed = isRunning(run)
+  const everyMs = useCallback(() => (isFollowed ? readEveryMs : undefined), [isFollowed])
+  const { resource, reload } = useFollowed<Some<RunError>>(load, everyMs)
   const hasInvalid = run.counts.invalid > 0
   const stage = `${run.status} ${run.attempt} ${run.counts.invalid} ${run.details_cleared_at ?? ''}`
   const shownStage = useRef(stage)
@@ -93,12 +96,6 @@ export function RunFaults({ run }: { readonly run: Run }) {
     shownStage.current = stage
     reload()
   }, [stage, reload])
-  const isFollowed = isRunning(run) && resource.state === 'ready'
-  useEffect(() => {
-    if (!isFollowed) return
-    const timer = setInterval(reload, readEveryMs)
-    return () => clearInterval(timer)
-  }, [isFollowed, reload])
 
   const isSilent = resource.state === 'loading' || (resource.state === 'ready' && resource.value.items.length === 0)
   if (isSilent && !hasInvalid) return undefined

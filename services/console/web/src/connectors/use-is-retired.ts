@@ -11,7 +11,7 @@ export function useIsRetired(run: Run | undefined): boolean {
   useEffect(() => {
     if (id === null) return
     const abort = new AbortController()
-    getConnector(id, abort.signal).catch((error: unknown) => {
+    getConnector(id, { signal: abort.signal }).catch((error: unknown) => {
       // Any other refusal says nothing of the connector.
       if (!abort.signal.aborted && error instanceof ApiProblem && error.problem.status === 404) setGone(id)
     })

@@ -72,6 +72,11 @@ export function isRunning({ status }: Run): boolean {
   return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)
 }
 
+/** How often a list of runs is read again by itself, in milliseconds: where one may become something else any moment, and where one may begin. */
+export function readAgainMs(runs: readonly Run[]): number {
+  return runs.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
+}
+
 export const modeNames: Readonly<Record<Run['mode'], string>> = {
   dry_run: 'Trial',
   apply: 'Run',

@@ -51,7 +51,7 @@ export function EditConnectorPage({ id }: { readonly id: string }) {
 }
 
 function Edit({ id }: { readonly id: string }) {
-  const load = useCallback(async (signal: AbortSignal) => await getConnector(id, signal), [id])
+  const load = useCallback(async (signal: AbortSignal) => await getConnector(id, { signal }), [id])
   const { resource, reload, set } = useResource<TaggedConnector>(load)
   const wayBack = <WayBack to={`/connectors/${id}`} label="The connector" />
   if (resource.state === 'loading') return <PageSkeleton />

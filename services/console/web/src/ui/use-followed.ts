@@ -1,0 +1,64 @@
+import { type SetStateAction, useCallback, useEffect, useRef } from 'react'
+import { type Resource, useResource } from './use-resource.ts'
+
+/** How something is read: `isByItself`, without anybody's doing. */
+export interface Reading {
+  readonly signal: AbortSignal
+  readonly isByItself: boolean
+}
+
+/**
+ * Reads something as `useResource` does, and again by itself while the page is looked at: as often as `everyMs` says of what is there, in
+ * milliseconds, or not at all where that is undefined. What cannot be read by itself leaves what was there. Give it stable functions.
+ */
+export function useFollowed<T>(
+  load: (reading: Reading) => Promise<T>,
+  everyMs: (value: T) => number | undefined,
+): {
+  readonly resource: Resource<T>
+  readonly reload: () => void
+  readonly set: (next: SetStateAction<Resource<T>>) => void
+} {
+  const asked = useCallback(async (signal: AbortSignal) => await load({ signal, isByItself: false }), [load])
+  const { resource, reload, set: show } = useResource(asked)
+  const looking = useRef<AbortController>(undefined)
+  const pause = resource.state === 'ready' ? everyMs(resource.value) : undefined
+
+  const stopLooking = useCallback(() => {
+    looking.current?.abort()
+    looking.current = undefined
+  }, [])
+  // What was asked for before must not come behind what is known by now.
+  const set = useCallback(
+    (next: SetStateAction<Resource<T>>) => {
+      stopLooking()
+      show(next)
+    },
+    [stopLooking, show],
+  )
+
+  useEffect(() => {
+    if (pause === undefined) return
+    const look = () => {
+      if (looking.current !== undefined || document.visibilityState !== 'visible') return
+      const abort = new AbortController()
+      looking.current = abort
+      load({ signal: abort.signal, isByItself: true }).then(
+        (value) => {
+          if (!abort.signal.aborted) set({ state: 'ready', value })
+        },
+        () => {
+          if (!abort.signal.aborted) looking.current = undefined
+        },
+      )
+    }
+    const timer = setInterval(look, pause)
+    document.addEventListener('visibilitychange', look)
+    return () => {
+      stopLooking()
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', look)
+    }
+  }, [load, pause, set, stopLooking])
+  return { resource, reload, set }
+}
