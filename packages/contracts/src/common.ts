@@ -18,7 +18,8 @@ export const dateSchema = z.iso
 
 /** A time as a person or a script writes it: RFC 3339 with the offset of a place on earth, in the years 0001 to 9999 of UTC. */
 export const momentSchema = z.iso
-  .datetime({ offset: true })
+  // What is no time is told so, and nothing else of it.
+  .datetime({ offset: true, abort: true })
   .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
     message: 'must be in the years 0001 to 9999 of UTC',
   })

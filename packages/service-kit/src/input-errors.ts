@@ -23,7 +23,18 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: 
       detail: where === 'body' ? 'is not a field of this resource' : 'is not a parameter of this operation',
     }))
   }
-  return [{ ...locate(issue.path, where), code: codeOf(issue), detail: wordsOf(issue) }]
+  const hint = where === 'parameter' && hasLostPlus(issue, value) ? `; ${howToWritePlus}` : ''
+  return [{ ...locate(issue.path, where), code: codeOf(issue), detail: `${wordsOf(issue)}${hint}` }]
+}
+
+const howToWritePlus = 'a + is written %2B in a query, where it stands for a space'
+
+/** Whether a parameter is a time but for the + of its offset, which a form (and so a query) writes as a space. */
+function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
+  const [name] = issue.path
+  if (issue.code !== 'invalid_format' || issue.format !== 'datetime' || name === undefined) return false
+  const given: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+  return typeof given === 'string' && /T[0-9:.]{1,20} [0-9]{2}:[0-9]{2}$/.test(given)
 }
 
 /** Whether a parameter stands several times that is no list. */

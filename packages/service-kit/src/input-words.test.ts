@@ -62,7 +62,7 @@ test('what is wrong with a value is told in words that follow its name', () => {
     '/count': 'must be a whole number',
     '/kind': 'must be one of a, b',
     '/day': 'must be a date that there is, as 2026-11-21',
-    '/at': 'must be a time that there is, as RFC 3339 has it',
+    '/at': 'must be a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)',
     '/id': 'must be a UUID',
     '/email': 'must be an e-mail address',
     '/flag': 'must be true or false',
@@ -102,4 +102,21 @@ test('a parameter that stands twice is told to stand once, but for one that may 
     expect(said({ each })).toEqual([['each', expect.not.stringContaining('repeated'), expect.anything()]])
   }
   expect(said({ limit: 'x' })).not.toEqual([['limit', 'repeated', 'may stand once']])
+})
+
+test('a time in a query whose + has become a space is told how a + is written there', () => {
+  const query = z.strictObject({ since: z.iso.datetime({ offset: true }) })
+  const said = (since: string): unknown[] => {
+    const parsed = query.safeParse({ since })
+    const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { since })
+    return errors.map(({ detail }) => detail)
+  }
+  const words = 'must be a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)'
+  expect(said('2026-11-01T00:00:00 01:00')).toEqual([
+    `${words}; a + is written %2B in a query, where it stands for a space`,
+  ])
+  for (const since of ['2026-11-01', '2026-11-01T00:00:00', '2026-13-01T00:00:00Z', '2026-11-01 00:00:00']) {
+    expect(said(since), since).toEqual([words])
+  }
+  expect(said('2026-11-01T00:00:00+01:00')).toEqual([])
 })

@@ -58,7 +58,7 @@ const formats: Readonly<Record<string, string>> = {
   url: 'a URL',
   uuid: 'a UUID',
   date: 'a date that there is, as 2026-11-21',
-  datetime: 'a time that there is, as RFC 3339 has it',
+  datetime: 'a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)',
 }
 
 function bound(origin: string, orEqual: string, strict: string, limit: number | bigint, isInclusive = true): string {
