@@ -7,7 +7,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { baseConfig, baseEnvironment, parseEnvironment } from './config.ts'
 import type { BaseConfig } from './config.ts'
 import { contractRoute } from './contract-route.ts'
-import { type BaseDeps, type RunningService, type ServiceDefinition, startService } from './run-service.ts'
+import {
+  type BaseDeps,
+  type RunningService,
+  type ServiceDefinition,
+  listenRemedy,
+  startService,
+} from './run-service.ts'
 
 const summary = routeTable.find(({ id }) => id === 'findings.summarize')
 if (summary === undefined) throw new Error('there is no such route')
@@ -67,6 +73,34 @@ test('a setting whose name is misspelt is told, by its name alone', async () => 
   const told = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'settings_unknown')
   expect(told).toMatchObject([{ level: 'warn', names: ['POSTERN_DRIAN_MS', 'POSTERN_OTLP_FILE'] }])
   expect(lines.join('')).not.toContain('hunter2')
+})
+
+/** Why a service could not be started. */
+async function failureOf(env: Readonly<Record<string, string>>): Promise<unknown> {
+  return await start(env).then(
+    async (service) => await service.close(),
+    (error: unknown) => error,
+  )
+}
+
+describe('a service that cannot listen says what to mend:', () => {
+  test('a port that is in use, by its number', async () => {
+    const first = await start({ POSTERN_PORT: '0' })
+    const error = await failureOf({ POSTERN_PORT: String(first.port) })
+    expect(listenRemedy(error)).toMatch(
+      new RegExp(`^port ${first.port} is in use: stop what listens there, or set POSTERN_PORT `),
+    )
+    await first.close()
+  })
+
+  test('an address that is not of this machine, by its setting', async () => {
+    expect(listenRemedy(await failureOf({ POSTERN_PORT: '0', POSTERN_HOST: '192.0.2.1' }))).toContain('POSTERN_HOST')
+  })
+
+  test('and nothing of what failed for something else', () => {
+    const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', syscall: 'connect', port: 5432 })
+    for (const error of [refused, new Error('x'), undefined]) expect(listenRemedy(error)).toBeUndefined()
+  })
 })
 
 describe('a service that is asked to end', () => {

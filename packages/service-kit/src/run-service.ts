@@ -129,6 +129,27 @@ export async function runService<Config extends BaseConfig, Deps extends BaseDep
 export function failStart(service: string, error: unknown): never {
   const logger = createLogger({ service, level: 'info' })
   if (error instanceof ConfigurationError) logger.fatal({ event: 'configuration_refused', reason: error.message })
-  else logger.fatal({ event: 'start_failed', err: error })
+  else {
+    const reason = listenRemedy(error)
+    logger.fatal({ event: 'start_failed', ...(reason === undefined ? {} : { reason }), err: error })
+  }
   process.exit(1)
+}
+
+/** What is to be mended where a process cannot listen; undefined where it failed for something else. */
+export function listenRemedy(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
+  const port = 'port' in error ? String(error.port) : 'unknown'
+  switch (`${String(error.syscall)} ${String(error.code)}`) {
+    case 'listen EADDRINUSE':
+      return `port ${port} is in use: stop what listens there, or set POSTERN_PORT or POSTERN_ADMIN_PORT, whichever it is of, to a free one`
+    case 'listen EACCES':
+      return `port ${port} may not be listened on by this account: set POSTERN_PORT or POSTERN_ADMIN_PORT, whichever it is of, to one from 1024 on`
+    case 'listen EADDRNOTAVAIL':
+    case 'getaddrinfo ENOTFOUND':
+    case 'getaddrinfo EAI_AGAIN':
+      return 'POSTERN_HOST is no address of this machine'
+    default:
+      return undefined
+  }
 }
