@@ -51,7 +51,7 @@ export {
 } from './passed-bytes.ts'
 export { type Peer, openPeer } from './peer.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
-export { answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
+export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {
   type BaseDeps,

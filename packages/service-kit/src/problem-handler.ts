@@ -132,23 +132,40 @@ function detailOf(code: ProblemCode): string | undefined {
   }
 }
 
-/** Answers a client whose bytes are not HTTP, or too slow, and closes the connection: Node has no request to give us. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket, requestId: string): void {
+/** Told of an answer to bytes that never became a request. */
+export type OnUnreadable = (code: ProblemCode, status: number) => void
+
+/**
+ * Answers a client whose bytes are not HTTP, or too slow, and closes the connection: Node has no request to give us. `onAnswered` hears of it,
+ * but for who has sent nothing at all.
+ */
+export function answerClientError(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  requestId: string,
+  onAnswered?: OnUnreadable,
+): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
+  const answer = () => answerUnread(error, socket, requestId, onAnswered)
   // Until now nothing had come, for want of which the time for a head is over: where it was we who were late, it comes now.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0) {
     onceRead(() => {
-      if (socket.bytesRead === 0 && socket.writable) answerUnread(error, socket, requestId)
+      if (socket.bytesRead === 0 && socket.writable) answer()
     })
     return
   }
-  answerUnread(error, socket, requestId)
+  answer()
 }
 
-function answerUnread(error: NodeJS.ErrnoException, socket: Socket, requestId: string): void {
+function answerUnread(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  requestId: string,
+  onAnswered: OnUnreadable | undefined,
+): void {
   // The head was understood and is being answered: a second answer to one request would be taken for that of the next.
   if (hasAnswerUnderWay(socket)) {
     socket.destroySoon()
@@ -156,7 +173,8 @@ function answerUnread(error: NodeJS.ErrnoException, socket: Socket, requestId: s
   }
   const code = clientErrors[error.code ?? ''] ?? 'malformed_http'
   const { status } = problemTypes[code]
-  const body = JSON.stringify(problemDocument(code, requestId))
+  const body = JSON.stringify(problemDocument(code, requestId, { detail: remedies[error.code ?? ''] }))
+  if (socket.bytesRead > 0) onAnswered?.(code, status)
   socket.end(
     `HTTP/1.1 ${status} ${code}\r\ncontent-type: ${problemMediaType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
       `x-request-id: ${requestId}\r\ncache-control: no-store\r\nconnection: close\r\n\r\n${body}`,
@@ -166,6 +184,20 @@ function answerUnread(error: NodeJS.ErrnoException, socket: Socket, requestId: s
 const clientErrors: Readonly<Record<string, ProblemCode>> = {
   HPE_HEADER_OVERFLOW: 'header_fields_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/** What is mostly wrong where Node's parser stops, by its code. */
+const remedies: Readonly<Record<string, string>> = {
+  HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
+  HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',
+  HPE_INVALID_VERSION: 'Send METHOD URL HTTP/1.1 as the first line, ended by CRLF.',
+  HPE_INVALID_METHOD: 'Send plain HTTP/1.1 with the method in capitals, as GET. This is no port for TLS.',
+  HPE_INVALID_HEADER_TOKEN: 'A line of the headers is no name, colon and value, or holds a control character.',
+  HPE_INVALID_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not beside Transfer-Encoding.',
+  HPE_UNEXPECTED_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not beside Transfer-Encoding.',
+  HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, and not both.',
+  HPE_HEADER_OVERFLOW: 'Send shorter headers, cookies among them, or a shorter URL.',
+  ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request came in too slowly. Send it faster.',
 }
 
 /** Looks where Node's own default handler looks. */

@@ -10,6 +10,7 @@ test('ends in order also while a client has a connection over which it asks noth
     onCrash: (_request, _response, error) => {
       throw error
     },
+    onUnreadable: () => undefined,
     maxHeaderBytes: 16_384,
     clientTimeoutMs: 10_000,
   })

@@ -1,13 +1,27 @@
 import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
+import type { Socket } from 'node:net'
+import type { ProblemCode } from '@postern/contracts'
 import { answerClientError, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
 import { takeNoMore } from './exchange.ts'
+
+/** Bytes that never became a request, and how they were answered. */
+export interface Unreadable {
+  readonly requestId: string
+  readonly socket: Socket
+  readonly code: ProblemCode
+  readonly status: number
+  /** Where the parser stopped, by Node's name for it. */
+  readonly reason: string | undefined
+}
 
 export interface AppOptions {
   /** `isUnmet`: it has an expectation that is not 100-continue. */
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
+  /** What came over the connection was no request, and was answered as that. */
+  readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
   /** A client has this long to send the head of a request. */
   readonly clientTimeoutMs: number
@@ -31,7 +45,7 @@ export function requestIdOf(given: string | undefined): string {
  * the CPU.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
-  const { handle, onCrash, maxHeaderBytes, clientTimeoutMs } = options
+  const { handle, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs } = options
 
   let closing = false
 
@@ -66,7 +80,12 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     logger: false,
     forceCloseConnections: 'idle',
     serverFactory: () => server,
-    clientErrorHandler: (error, socket) => answerClientError(error, socket, requestIdOf(undefined)),
+    clientErrorHandler: (error, socket) => {
+      const requestId = requestIdOf(undefined)
+      answerClientError(error, socket, requestId, (code, status) =>
+        onUnreadable({ requestId, socket, code, status, reason: error.code }),
+      )
+    },
   })
   app.addHook('preClose', async () => {
     closing = true

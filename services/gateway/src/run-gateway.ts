@@ -270,6 +270,13 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       if (!crash({ request, response, requestId: requestIdOf(undefined) }, error)) return
       metrics.request('none', response.statusCode, 0, false)
     },
+    onUnreadable: ({ requestId, socket, code, status, reason }) => {
+      metrics.refusal(code)
+      metrics.request('none', status, 0, false)
+      if (!config.requestLog) return
+      const address = clientAddress(socket, undefined)
+      logger.info({ event: 'request_unreadable', request_id: requestId, status, code, reason, address })
+    },
     maxHeaderBytes: config.maxHeaderBytes,
     clientTimeoutMs: config.clientTimeoutMs,
   })

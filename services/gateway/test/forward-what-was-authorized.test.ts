@@ -114,6 +114,33 @@ describe('is refused, and never reaches a service', () => {
 
   test.each([
     [
+      'a URL with text that is not ASCII',
+      'GET /api/v1/findings?q=Prüfung HTTP/1.1\r\nHost: a\r\n\r\n',
+      400,
+      /Percent-encode/,
+    ],
+    ['a URL with a space', 'GET /api/v1/findings?q=a b HTTP/1.1\r\nHost: a\r\n\r\n', 400, /%20/],
+    ['a method in small letters', 'get /api/v1/findings HTTP/1.1\r\nHost: a\r\n\r\n', 400, /in capitals/],
+    ['a header without a colon', 'GET / HTTP/1.1\r\nHost: a\r\nNothing\r\n\r\n', 400, /headers/],
+    ['headers without end', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, /shorter/],
+  ])(
+    '%s is no request: it is told what to mend, and counted and logged with its id',
+    async (_what, bytes, status, detail) => {
+      const code = status === 431 ? 'header_fields_too_large' : 'malformed_http'
+      const before = await refusalsOf(code)
+      const [head = '', body = ''] = (await gateway.raw(bytes)).split('\r\n\r\n')
+      const told = JSON.parse(body)
+      expect([statusOf(head), told.code]).toEqual([status, code])
+      expect(told.detail).toMatch(detail)
+      expect(await refusalsOf(code)).toBe(before + 1)
+      const lines = gateway.log.map((line) => JSON.parse(line)).filter(({ request_id: id }) => id === told.instance)
+      expect(lines).toMatchObject([{ event: 'request_unreadable', status, code, address: '127.0.0.1' }])
+      expect(JSON.stringify(lines)).not.toContain('findings')
+    },
+  )
+
+  test.each([
+    [
       'an expectation that is not 100-continue',
       post('Expect: a-miracle\r\nContent-Length: 2\r\n', '{}'),
       417,

@@ -108,6 +108,7 @@ export async function startGateway(
       })
     },
     onCrash: (request, response) => sendProblem({ request, response, requestId: 'crash' }, 'internal_error'),
+    onUnreadable: () => undefined,
     maxHeaderBytes: 16_384,
     clientTimeoutMs: 10_000,
   })
