@@ -9,7 +9,7 @@ import type { Match, RouteMatcher } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, isTakenNoMore, sendProblem } from './exchange.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
-import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
+import { type Limits, type RateLimit, type Verdict, limitInWords } from './limit/rate-limit.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
 /** The five steps, each a part of its own. */
@@ -82,9 +82,8 @@ export function createRequestHandler(
 
   function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
     if (exchange.principal !== undefined) onUnserved(exchange.principal, exchange.address)
-    const whose = verdict.bucket.kind === 'tenant' ? 'tenant' : 'key'
     refuse(exchange, 'too_many_requests', {
-      detail: `The limit of this ${whose} is ${verdict.bucket.limit} requests a minute.`,
+      detail: limitInWords(verdict.bucket, exchange.principal),
       retryAfterSeconds: verdict.retryAfterSeconds,
     })
   }

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type FakeClocks, fakeClocks, keyRecord, settle } from '../../test/builders.ts'
-import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
-import { createRateLimit, windowMs } from './rate-limit.ts'
+import { type Principal, keyPrincipal, userPrincipal } from '../authenticate/principal.ts'
+import { createRateLimit, limitInWords, windowMs } from './rate-limit.ts'
 import type { TokenSource } from './token-source.ts'
 
 function principal(keyLimit: number, tenantLimit = 1_000_000): Principal {
@@ -125,6 +125,39 @@ describe('a limit', () => {
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
+  test('of the tenant keeps its last tenth for people, so that somebody can revoke the key that has used up the rest', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    const gateways = [1, 2].map(() => createRateLimit({ source, clocks, gatewayCount: 2 }))
+    const record = keyRecord({ keyLimit: 1000, tenantLimit: 100 })
+    const person = userPrincipal(
+      { subject: 'ada', name: 'Ada Lund', roles: ['admin'], expiresAt: 9e12 },
+      { ...record, readAt: 0 },
+    )
+    const takenBy = async (caller: Principal, requests: number) => {
+      const verdicts = []
+      for (let sent = 0; sent < requests; sent += 1) {
+        for (const limiter of gateways)
+          verdicts.push(await limiter.take(limiter.limitsOf({ ...caller, limits: undefined })))
+      }
+      return { allowed: verdicts.filter(({ kind }) => kind === 'allowed').length, last: verdicts.at(-1) }
+    }
+    const key = keyPrincipal(record)
+    expect((await takenBy(key, 60)).allowed).toBe(90)
+    expect((await takenBy(person, 4)).allowed).toBe(8)
+    expect((await takenBy(key, 1)).allowed).toBe(0)
+    // And together they have no more than the limit.
+    expect(await takenBy(person, 4)).toMatchObject({
+      allowed: 2,
+      last: { kind: 'refused', bucket: { kind: 'tenant' } },
+    })
+    // Who is before the keys leaves what is kept for later.
+    clocks.pass(windowMs)
+    expect((await takenBy(person, 20)).allowed).toBe(40)
+    expect((await takenBy(key, 60)).allowed).toBe(50)
+    expect((await takenBy(person, 10)).allowed).toBe(10)
+  })
+
   test('holds for whoever comes back after many others have called, within its window', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
@@ -239,4 +272,14 @@ describe('while Redis is away', () => {
     expect((await limiter.take(limits)).kind).toBe('allowed')
     expect((await limiter.take(limits)).kind).toBe('refused')
   })
+})
+
+test('whoever is refused hears whose limit that is', () => {
+  const key = { kind: 'api_key', tenantLimit: 100 } as const
+  const person = { kind: 'user', tenantLimit: 100 } as const
+  expect(limitInWords({ kind: 'api_key', limit: 50 }, key)).toBe('The limit of this key is 50 requests a minute.')
+  expect(limitInWords({ kind: 'user', limit: 1200 }, person)).toBe('The limit of a person is 1200 requests a minute.')
+  const ofKeys = 'The limit of all keys of this tenant together is 90 requests a minute.'
+  expect(limitInWords({ kind: 'tenant', limit: 90 }, key)).toBe(ofKeys)
+  expect(limitInWords({ kind: 'tenant', limit: 90 }, person)).toBe('The limit of this tenant is 100 requests a minute.')
 })

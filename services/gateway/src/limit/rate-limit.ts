@@ -1,9 +1,9 @@
 import type { Clocks } from '../authenticate/clocks.ts'
 import type { TokenLease, TokenSource } from './token-source.ts'
 
-/** One counted limit: of a key, a person or a tenant. */
+/** One counted limit: of a key, a person or a tenant, or of what a tenant has for people alone. */
 export interface Bucket {
-  readonly kind: 'api_key' | 'user' | 'tenant'
+  readonly kind: 'api_key' | 'user' | 'tenant' | 'people'
   readonly tenantId: string
   /** Of the key or the person; the tenant's own for a tenant. */
   readonly id: string
@@ -32,7 +32,10 @@ export interface Bucket {
 
 export interface Limits {
   readonly principal: Bucket
+  /** Of keys and people together. */
   readonly tenant: Bucket
+  /** Of a person: what is left for people where that is used up. */
+  readonly people?: Bucket
 }
 
 /** Whose requests are counted. */
@@ -81,6 +84,15 @@ const batchGrowth = 2
 const looksPerNew = 4
 const maxPolicies = 1000
 
+/** Of a tenant's limit the last tenth, and no more than what one person may use, is for people. */
+const peopleShare = 10
+const mostForPeople = 1200
+
+/** What is kept for people, so that whoever is to revoke a key that has used all the rest up still can. */
+function forPeople(tenantLimit: number): number {
+  return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
+}
+
 /** Makes the limits of a gateway that is one of `gatewayCount`. */
 export function createRateLimit(options: {
   readonly source: TokenSource
@@ -92,6 +104,7 @@ export function createRateLimit(options: {
     api_key: new Map<string, Bucket>(),
     user: new Map<string, Bucket>(),
     tenant: new Map<string, Bucket>(),
+    people: new Map<string, Bucket>(),
   } as const
   // For the walk around them: a map from which the oldest are taken away again and again becomes slow to begin with.
   const all: Bucket[] = []
@@ -161,11 +174,15 @@ export function createRateLimit(options: {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
-  /** To make the one may forget the other, whose window is over. What was just made is not forgotten for a window. */
-  function both(findPrincipal: () => Bucket, findTenant: () => Bucket): Limits {
+  /** To make the one may forget another, whose window is over. What was just made is not forgotten for a window. */
+  function together(findPrincipal: () => Bucket, findTenant: () => Bucket, findPeople?: () => Bucket): Limits {
     for (;;) {
-      const limits = { principal: findPrincipal(), tenant: findTenant() }
-      if (!limits.principal.isForgotten && !limits.tenant.isForgotten) return limits
+      const limits = {
+        principal: findPrincipal(),
+        tenant: findTenant(),
+        ...(findPeople === undefined ? {} : { people: findPeople() }),
+      }
+      if (!isForgotten(limits)) return limits
     }
   }
 
@@ -239,53 +256,85 @@ export function createRateLimit(options: {
     bucket.windowOver = bucket.windowEnds
   }
 
-  function refusalOf(limits: Limits, now: number): Verdict | undefined {
-    for (const bucket of [limits.principal, limits.tenant]) {
-      if (isSpent(bucket, now)) {
-        return { kind: 'refused', bucket, retryAfterSeconds: Math.max(1, Math.ceil((bucket.windowEnds - now) / 1000)) }
-      }
-    }
-    return undefined
+  function refusalOf({ principal, tenant, people }: Limits, now: number): Verdict | undefined {
+    const isTenantSpent = isSpent(tenant, now) && (people === undefined || isSpent(people, now))
+    const bucket = isSpent(principal, now) ? principal : isTenantSpent ? tenant : undefined
+    if (bucket === undefined) return undefined
+    return { kind: 'refused', bucket, retryAfterSeconds: Math.max(1, Math.ceil((bucket.windowEnds - now) / 1000)) }
   }
 
-  function tryTake({ principal, tenant }: Limits): boolean {
+  /** Where the next token of the tenant comes from: what is kept for people is touched last. */
+  function sourceOf({ tenant, people }: Limits, now: number): Bucket {
+    return people !== undefined && isEmpty(tenant, now) && isSpent(tenant, now) ? people : tenant
+  }
+
+  function tryTake(limits: Limits): boolean {
     const now = clocks.monotonic()
-    if (isEmpty(principal, now) || isEmpty(tenant, now)) return false
+    const { principal } = limits
+    const shared = sourceOf(limits, now)
+    if (isEmpty(principal, now) || isEmpty(shared, now)) return false
     principal.tokens -= 1
-    tenant.tokens -= 1
+    shared.tokens -= 1
     principal.used += 1
-    tenant.used += 1
+    shared.used += 1
     return true
   }
 
   return {
     limitsOf: (caller) => {
       const known = caller.limits
-      if (known !== undefined && !known.principal.isForgotten && !known.tenant.isForgotten) return known
-      const { kind, tenantId, id } = caller
-      caller.limits = both(
+      if (known !== undefined && !isForgotten(known)) return known
+      const { kind, tenantId, id, tenantLimit } = caller
+      const kept = forPeople(tenantLimit)
+      caller.limits = together(
         () => bucketOf(kind, tenantId, id, caller.limit),
-        () => bucketOf('tenant', tenantId, tenantId, caller.tenantLimit),
+        () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),
+        kind === 'user' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
       )
       return caller.limits
     },
     tryTake,
-    take: async (given) => {
+    take: async ({ principal, tenant, people }) => {
       for (;;) {
-        const limits = both(
-          () => current(given.principal),
-          () => current(given.tenant),
+        const limits = together(
+          () => current(principal),
+          () => current(tenant),
+          people === undefined ? undefined : () => current(people),
         )
         if (tryTake(limits)) return { kind: 'allowed' }
         const now = clocks.monotonic()
         const refusal = refusalOf(limits, now)
         if (refusal !== undefined) return refusal
         // One that is not empty keeps its tokens; each round either grants, refuses, or starts a window.
-        const empty = [limits.principal, limits.tenant].filter((bucket) => isEmpty(bucket, now))
+        const empty = [limits.principal, sourceOf(limits, now)].filter((bucket) => isEmpty(bucket, now))
         await Promise.all(empty.map(fill))
       }
     },
   }
+}
+
+/** What a caller is told whose request is refused for want of a token of this limit. */
+export function limitInWords(
+  { kind, limit }: Pick<Bucket, 'kind' | 'limit'>,
+  caller: Pick<Caller, 'kind' | 'tenantLimit'> | undefined,
+): string {
+  switch (kind) {
+    case 'api_key':
+      return `The limit of this key is ${limit} requests a minute.`
+    case 'user':
+      return `The limit of a person is ${limit} requests a minute.`
+    case 'tenant':
+    case 'people':
+      return caller?.kind === 'user'
+        ? `The limit of this tenant is ${caller.tenantLimit} requests a minute.`
+        : `The limit of all keys of this tenant together is ${limit} requests a minute.`
+    default:
+      return kind satisfies never
+  }
+}
+
+function isForgotten({ principal, tenant, people }: Limits): boolean {
+  return principal.isForgotten || tenant.isForgotten || people?.isForgotten === true
 }
 
 /** Subjects are unique within an issuer alone; ids of keys and tenants are everywhere. */
@@ -295,5 +344,5 @@ function nameAmong({ kind, tenantId, id }: Pick<Bucket, 'kind' | 'tenantId' | 'i
 
 /** In Redis. */
 function nameOf({ kind, tenantId, id }: Bucket): string {
-  return kind === 'tenant' ? `{${tenantId}}:tenant` : `{${tenantId}}:${kind}:${id}`
+  return kind === 'tenant' || kind === 'people' ? `{${tenantId}}:${kind}` : `{${tenantId}}:${kind}:${id}`
 }
