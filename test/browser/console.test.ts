@@ -1,5 +1,6 @@
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
+import { operator } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
@@ -65,6 +66,31 @@ describe('who may not manage keys', () => {
     expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
     // What the pages leave out is refused all the same.
     expect(await page.evaluate(tryEverything)).toEqual([403, 403, 403, 403, 403])
+  })
+
+  test('an administrator of a suspended organization is told that it is suspended, and not that the role is missing', async () => {
+    const { stack, tenants } = world
+    const act = async (action: 'suspend' | 'resume') => {
+      const path = `/internal/v1/tenants/${tenants.korvex.id}/${action}`
+      expect((await stack.operator.call(operator, 'POST', path)).status).toBe(200)
+    }
+    const { context, page } = await world.openFor('korvex-admin')
+    const places = [
+      '/settings/api-keys',
+      `/settings/api-keys/${crypto.randomUUID()}`,
+      '/settings/policy',
+      '/connectors',
+    ]
+    await act('suspend')
+    for (const place of places) {
+      await page.goto(stack.consoleUrl + place)
+      await page.getByText('The platform has suspended the tenant.').first().waitFor()
+      expect(await page.getByText('Only administrators').count(), place).toBe(0)
+    }
+    await act('resume')
+    await page.goto(stack.consoleUrl + '/settings/api-keys')
+    await page.getByRole('button', { name: 'Generate key' }).first().waitFor()
+    await context.close()
   })
 
   test('another site can make the browser of an administrator change nothing', async () => {

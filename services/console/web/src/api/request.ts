@@ -11,6 +11,11 @@ export class ApiProblem extends Error {
   }
 }
 
+/** Whether the person has not, or no longer, the role that is needed. There are other reasons to refuse somebody, such as that the tenant is suspended. */
+export function isForOtherRoles(error: unknown): boolean {
+  return error instanceof ApiProblem && ['role_required', 'insufficient_scope'].includes(error.problem.code)
+}
+
 /** Something that stands between the browser and an answer: no network, a proxy, a server that is starting. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'

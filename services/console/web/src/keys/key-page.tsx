@@ -1,7 +1,7 @@
 import { lazy, useCallback, useMemo, useRef, useState } from 'react'
 import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
-import { ApiProblem } from '../api/request.ts'
+import { ApiProblem, isForOtherRoles } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
@@ -86,7 +86,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   wasShown.current = true
   if (key.resource.state === 'failed') {
     const { error } = key.resource
-    if (error instanceof ApiProblem && error.problem.status === 403) return <AdminsOnly title="API key" />
+    if (isForOtherRoles(error)) return <AdminsOnly title="API key" />
     if (error instanceof ApiProblem && [400, 404].includes(error.problem.status)) {
       return (
         <Page title="No such key" above={wayBack}>

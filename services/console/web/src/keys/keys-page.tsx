@@ -1,6 +1,6 @@
 import { lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
-import { ApiProblem } from '../api/request.ts'
+import { isForOtherRoles } from '../api/request.ts'
 import { navigate } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
@@ -58,7 +58,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   }, [reload])
 
   const close = () => setOpen(undefined)
-  const isRefused = error instanceof ApiProblem && error.problem.status === 403
+  const isRefused = isForOtherRoles(error)
 
   return (
     <>

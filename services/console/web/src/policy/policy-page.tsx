@@ -1,5 +1,5 @@
 import { lazy, useState } from 'react'
-import { ApiProblem } from '../api/request.ts'
+import { isForOtherRoles } from '../api/request.ts'
 import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { expiringDays, oldDays } from '../keys/select-keys.ts'
@@ -24,7 +24,7 @@ export function PolicyPage() {
 function Policy() {
   const { resource, reload, set } = useResource<TaggedPolicy>(readKeyPolicy)
   const [isChanging, setChanging] = useState(false)
-  if (resource.state === 'failed' && resource.error instanceof ApiProblem && resource.error.problem.status === 403) {
+  if (resource.state === 'failed' && isForOtherRoles(resource.error)) {
     return <AdminsOnly title="Key policy" />
   }
   const policy = resource.state === 'ready' ? resource.value.policy : undefined
