@@ -19,10 +19,22 @@ export function assertDigest(header: string | string[] | undefined, body: Uint8A
   for (const [algorithm, hex] of given.digests) {
     // Both are known to the sender: there is nothing here that the time of a comparison could tell.
     if (hash(algorithm.replace('-', ''), body, 'hex') === hex) continue
-    const name = algorithm.toUpperCase()
-    throw problem('digest_mismatch', {
-      detail: `The ${name} of the body is not the one that was announced. Nothing was done; send it again.`,
-      errors: [bodyError(`has another ${name} than the one that was announced`, 'digest_mismatch')],
-    })
+    throw digestMismatch(algorithm)
   }
+}
+
+/** The digest of a body that is read as it comes, which its Content-Digest announces, in hex; undefined where none is announced. Throws a problem where it cannot be checked. */
+export function announcedSha256(header: string | string[] | undefined): string | undefined {
+  const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header, ['sha-256'])
+  if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)
+  return given.kind === 'none' ? undefined : given.digests.get('sha-256')
+}
+
+/** The problem for a body that is not the one that was announced. */
+export function digestMismatch(algorithm: 'sha-256' | 'sha-512'): ProblemError {
+  const name = algorithm.toUpperCase()
+  return problem('digest_mismatch', {
+    detail: `The ${name} of the body is not the one that was announced. Nothing was done; send it again.`,
+    errors: [bodyError(`has another ${name} than the one that was announced`, 'digest_mismatch')],
+  })
 }

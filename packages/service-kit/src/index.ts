@@ -24,7 +24,7 @@ export {
   internalRoute,
   rememberAnswers,
 } from './contract-route.ts'
-export { unreadableDigest } from './content-digest.ts'
+export { announcedSha256, digestMismatch, unreadableDigest } from './content-digest.ts'
 export { assertIfMatch, matchesEtag } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { handled } from './handled.ts'

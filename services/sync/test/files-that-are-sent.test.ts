@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { Run } from '@postern/contracts'
+import type { Connector, Run } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
@@ -93,6 +93,56 @@ describe('of a file that was sent nothing stays', () => {
     await leave(tenant, randomUUID(), '23 hours')
     await work(run)
     expect(await stored(tenant)).toBe(1)
+  })
+})
+
+const digestOf = (content: string, algorithm = 'sha256') => createHash(algorithm).update(content).digest('base64')
+const send = async (tenant: Principal, { id }: Connector, body: string, digest: string) =>
+  await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, {
+    ...(body === '' ? {} : { body }),
+    headers: { ...(body === '' ? {} : { 'content-type': 'text/csv' }), 'content-digest': digest },
+  })
+const runsOf = async ({ tenantId }: Principal) =>
+  (await world.rows('select id from sync.run where tenant_id = $1', [tenantId])).length
+
+describe('a file that comes with its digest (RFC 9530)', () => {
+  test('begins a run where it is the one that was announced', async () => {
+    const tenant = admin()
+    const [connector, csv] = [await create(tenant), csvOf(3)]
+    const begun = await send(tenant, connector, csv, `sha-256=:${digestOf(csv)}:`)
+    const inputSha256 = createHash('sha256').update(csv).digest('hex')
+    expect([begun.status, begun.json]).toMatchObject([202, { input_sha256: inputSha256 }])
+  })
+
+  test('begins none where lines of it were lost on the way, and nothing of it stays', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const announced = `sha-256=:${digestOf(csvOf(2000))}:`
+    for (const arrived of [csvOf(1000), csvOf(2000).replace('Entity 7,', 'Entity 8,')]) {
+      const refused = await send(tenant, connector, arrived, announced)
+      expect([refused.status, refused.json]).toMatchObject([422, { errors: [{ code: 'digest_mismatch' }] }])
+    }
+    expect([await runsOf(tenant), await stored(tenant)]).toEqual([0, 0])
+  })
+
+  test.each([
+    ['is none', 'sha-256=:AAAA:'],
+    ['is of an algorithm that is not checked', `sha-512=:${digestOf(csvOf(3), 'sha512')}:`],
+    ['is no such header', digestOf(csvOf(3))],
+  ])('begins none where its digest %s: whoever sends it believes that it was checked', async (_what, digest) => {
+    const tenant = admin()
+    const refused = await send(tenant, await create(tenant), csvOf(3), digest)
+    expect([refused.status, refused.json]).toMatchObject([400, { errors: [{ parameter: 'Content-Digest' }] }])
+    expect([await runsOf(tenant), await stored(tenant)]).toEqual([0, 0])
+  })
+
+  test('begins none where all of it was lost, also of a connector that fetches its source', async () => {
+    const tenant = admin()
+    const fetching = await create(tenant, { config: { url: 'https://erp.example/units.csv' } })
+    const lost = await send(tenant, fetching, '', `sha-256=:${digestOf(csvOf(3))}:`)
+    expect([lost.status, lost.json]).toMatchObject([422, { errors: [{ code: 'digest_mismatch' }] }])
+    expect(await runsOf(tenant)).toBe(0)
+    expect((await send(tenant, fetching, '', `sha-256=:${digestOf('')}:`)).status).toBe(202)
   })
 })
 

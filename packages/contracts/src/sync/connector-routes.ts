@@ -132,7 +132,7 @@ export const startRun = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors/:id/runs',
   summary: 'Run a connector',
-  description: `The run is queued and carried out by a worker; follow it at its own address. A connector for uploads reads the body of this request: the file itself. ${noForms} A run of the connector that waits for approval is superseded.`,
+  description: `The run is queued and carried out by a worker; follow it at its own address. A connector for uploads reads the body of this request: the file itself. ${noForms} A file that is not the one that its Content-Digest announces begins no run. A run of the connector that waits for approval is superseded.`,
   params: connectorParams,
   query: startRunQuery,
   answers: {
@@ -145,6 +145,7 @@ export const startRun = defineRoute({
     'invalid_content',
     'content_too_large',
     'unsupported_media_type',
+    'digest_mismatch',
     'request_timeout',
   ],
 })

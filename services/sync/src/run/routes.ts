@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import {
   type Connector,
@@ -12,7 +13,16 @@ import {
   startRun,
   uuidSchema,
 } from '@postern/contracts'
-import { type App, type RequestInfo, bodyError, contractRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type RequestInfo,
+  announcedSha256,
+  bodyError,
+  contractRoute,
+  digestMismatch,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
@@ -64,8 +74,9 @@ function startRoute(app: App, { db, queue }: Parts): void {
     if (connector === undefined) throw problem('not_found')
     assertRunnable(connector)
     if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
+    const announced = announcedSha256(raw.headers['content-digest'])
     const body = raw.body instanceof Readable ? raw.body : undefined
-    const upload = await takeFile(db, context, connector, body)
+    const upload = await takeFile(db, context, connector, { body, announced })
     const run: NewRun = {
       connectorId: connector.id,
       mode: query.mode,
@@ -99,7 +110,7 @@ async function takeFile(
   db: Parts['db'],
   context: RequestInfo['context'],
   connector: Connector,
-  body: Readable | undefined,
+  { body, announced }: { readonly body: Readable | undefined; readonly announced: string | undefined },
 ): Promise<Awaited<ReturnType<typeof receiveUpload>> | undefined> {
   const isFile = isUploaded(connector.type, connector.config)
   if (!isFile) {
@@ -110,9 +121,10 @@ async function takeFile(
         errors: [bodyError('is not taken: the connector fetches its source', 'unknown')],
       })
     }
+    if (announced !== undefined && announced !== ofNothing) throw digestMismatch('sha-256')
     return undefined
   }
-  const upload = body === undefined ? undefined : await receiveUpload(db, context, body)
+  const upload = body === undefined ? undefined : await receiveUpload(db, context, body, announced)
   if (upload === undefined || upload.bytes === 0) {
     throw problem('invalid_content', {
       detail: 'Send the file to be read as the body of the request.',
@@ -121,6 +133,9 @@ async function takeFile(
   }
   return upload
 }
+
+/** The SHA-256 of a body that is not there. */
+const ofNothing = hash('sha256', '')
 
 /** Reads at most a byte of what nobody wants. */
 async function countAndDrop(body: Readable): Promise<number> {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, handled, problem, watchStall } from '@postern/service-kit'
+import { countPassedBytes, digestMismatch, freeChunk, handled, problem, watchStall } from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -23,16 +23,18 @@ const stallMs = 30_000
 
 /**
  * Puts a file into the database, chunk by chunk as it arrives: any worker can read it then, on whatever machine. Of one that breaks off,
- * or is too large, nothing stays; where that fails it goes with what is old.
+ * is too large, or has another SHA-256 than the one that was `announced`, nothing stays; where that fails it goes with what is old.
  */
 export async function receiveUpload(
   db: Pick<TenantDb, 'write'>,
   context: { readonly assertion: string },
   body: Readable,
+  announced?: string,
 ): Promise<ReceivedUpload> {
   const id = crypto.randomUUID()
   const hash = createHash('sha256')
   let [bytes, index] = [0, 0]
+  let sha256: string
   let part: Buffer | undefined
   let held = 0
   let chunks: Buffer[] = []
@@ -84,6 +86,9 @@ export async function receiveUpload(
       if (body instanceof IncomingMessage) freeChunk(chunk)
       else countPassedBytes(chunk.length)
     }
+    sha256 = hash.digest('hex')
+    // One that was cut off between two parts of it, or changed on the way, looks whole.
+    if (announced !== undefined && announced !== sha256) throw digestMismatch('sha-256')
     if (held > 0) cut(0)
     if (chunks.length > 0) await flush()
     await Promise.all([before, storing])
@@ -95,7 +100,7 @@ export async function receiveUpload(
   } finally {
     stall.stop()
   }
-  return { id, bytes, sha256: hash.digest('hex') }
+  return { id, bytes, sha256 }
 }
 
 /** Bytes at the end of a text in UTF-8 that begin a character which goes on behind it. A part without them can be read as text. */
