@@ -256,6 +256,27 @@ describe('what is wrong with a source as a whole is among the errors of its run,
   })
 })
 
+test('a column is gone too where the mapping takes a place within it (RFC 6901): nothing of it is emptied', async () => {
+  const tenant = admin()
+  const mapping = [
+    { target: 'external_id', source: 'external_id' },
+    { target: 'name', source: '/name' },
+    { target: 'type', source: 'type' },
+    { target: 'description', source: '/about~1it' },
+  ]
+  const connector = await create(tenant, { mapping })
+  const table = 'external_id,name,type,about/it\nA,Treasury,process,Pays\n'
+  expect(await runCsv(tenant, connector, table)).toMatchObject({ status: 'succeeded' })
+  const failure = { code: 'column_missing', message: expect.stringContaining('no column about/it') }
+  const drifted = table.replace('about/it', 'about')
+  expect(await runCsv(tenant, connector, drifted)).toMatchObject({ status: 'failed', failure })
+  const upload = { body: drifted, headers: { 'content-type': 'text/csv' } }
+  const tried = await caller.call(tenant, 'POST', `/api/v1/connectors/${connector.id}/test`, upload)
+  expect([tried.status, tried.json]).toMatchObject([422, { errors: [{ code: 'column_missing' }] }])
+  const described = await world.rows('select description from universe.entity where tenant_id = $1', [tenant.tenantId])
+  expect(described).toEqual([{ description: 'Pays' }])
+})
+
 test('the hash of a plan is the same for a dry run, a run that waits, and one that is applied', async () => {
   const hashes = new Set<string | null>()
   for (const [query, safety, status] of [

@@ -126,6 +126,31 @@ describe('setting up a connector', () => {
     expect(await patch({ state: 'paused' })).toEqual([200, expect.stringContaining('"title"')])
   })
 
+  test.each([
+    ['csv', { columns: ['entryuuid', 'CN', 'mail'] }],
+    ['sql', { engine: 'postgres', host: 'hr.example', database: 'hr', username: 'reader', view: 'people' }],
+  ])('is refused where the mapping names a column of a table (%s) that is not read', async (type, given) => {
+    const tenant = admin()
+    const config = { ...given, columns: ['entryuuid', 'CN', 'mail'] }
+    const unread = expect.stringContaining('"pointer":"/mapping/2/source","code":"unknown","detail":"is not read: ')
+    for (const source of ['e-mail', 'MAIL', '/e-mail', '/']) {
+      const { status, text } = await create(tenant, { type, config, mapping: mapping(source) })
+      expect([source, status, text]).toEqual([source, 422, unread])
+    }
+    const { connector, etag } = await made(tenant, { type, config, mapping: mapping('/mail') })
+    const patch = async (change: object) => {
+      const headers = { 'if-match': etag }
+      const answer = await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, { body: change, headers })
+      return [answer.status, answer.text]
+    }
+    expect(await patch({ mapping: mapping('phone') })).toEqual([422, unread])
+    expect(await patch({ config: { ...config, columns: ['entryuuid', 'CN'] } })).toEqual([422, unread])
+    // Which columns there are is known by the source alone where none are named.
+    await made(tenant, { type, config: { ...config, columns: undefined }, mapping: mapping('phone') })
+    const lacking = await create(tenant, { type, config: { ...config, columns: ['external_id', 'mail'] } })
+    expect([lacking.status, lacking.text]).toEqual([422, expect.stringContaining('must name name: without a mapping')])
+  })
+
   test('is refused with certificates to trust that are none, are cut off, or stand beside a key', async () => {
     const { cert, key } = await makeCertificate(['directory.example'])
     const directory = { host: 'directory.example', bind_dn: 'cn=reader', base_dn: 'dc=example' }

@@ -209,6 +209,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
   test('is read with its columns where it has no rows', async () => {
     expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
     expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
+    expect(await readColumns('sql', options({ view: 'empty', columns: ['id', 'TITLE'] }))).toEqual([['id', 'TITLE']])
   })
 
   test('is read as far as its reader asks', async () => {

@@ -2,6 +2,7 @@ import type { Connector, CreateConnectorBody, InputError, MappingRule, Schedule 
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unreadSources } from '../mapping/attributes.ts'
+import { columnOf, missingColumns } from '../mapping/columns.ts'
 import { replacingTargets, targetsOf, unknownTargets } from '../mapping/targets.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
@@ -92,7 +93,10 @@ function mappingFaults(dataset: Dataset, mapping: readonly MappingRule[]): Input
   return faults
 }
 
-function sourceFaults(source: SourceType, { config, mapping }: Setup): InputError[] {
+function sourceFaults(source: SourceType, setup: Setup): InputError[] {
+  const { config, mapping } = setup
+  const columns = source.columnsOf(config)
+  if (columns !== undefined) return columnFaults(columns, setup)
   const attributes = source.attributesOf(config)
   if (attributes === undefined) return []
   const known = attributes.join(', ').slice(0, 500)
@@ -101,6 +105,27 @@ function sourceFaults(source: SourceType, { config, mapping }: Setup): InputErro
     code: 'unknown',
     detail: `is not read: name it in \`attributes\` of \`config\`. There are ${known}`,
   }))
+}
+
+/** What is wrong with a mapping of a table of which these columns are read, and no others. */
+function columnFaults(columns: readonly string[], { dataset, mapping }: Setup): InputError[] {
+  const known = columns.join(', ').slice(0, 500)
+  const unread = mapping.flatMap(({ source }, index) =>
+    source === undefined || columns.includes(columnOf(source))
+      ? []
+      : [
+          {
+            pointer: `/mapping/${index}/source`,
+            code: 'unknown',
+            detail: `is not read: name it in \`columns\` of \`config\`. There are ${known}`,
+          },
+        ],
+  )
+  if (mapping.length > 0) return unread
+  const lacking = missingColumns([], datasetRules[dataset], columns)
+  if (lacking.length === 0) return []
+  const detail = `must name ${lacking.join(', ')}: without a mapping fields are taken from columns of their names`
+  return [{ pointer: '/config/columns', code: 'missing', detail }]
 }
 
 function scheduleFaults(source: SourceType, { schedule, config }: Setup, now: Date): InputError[] {

@@ -15,12 +15,20 @@ export function missingColumns(
   const found = new Set(columns)
   if (rules.length > 0) {
     return rules.flatMap(({ source, default: fallback }) => {
-      const isColumn = source !== undefined && !source.startsWith('/') && fallback === undefined
-      return isColumn && !found.has(source) ? [source] : []
+      if (source === undefined || fallback !== undefined) return []
+      const column = columnOf(source)
+      return found.has(column) ? [] : [column]
     })
   }
   const required = Object.entries(dataset.schema.shape).filter(([, field]) => !field.safeParse(undefined).success)
   return required.map(([name]) => name).filter((name) => !found.has(name))
+}
+
+/** The column that a source is, or that it is a place within (RFC 6901 §4). */
+export function columnOf(source: string): string {
+  if (!source.startsWith('/')) return source
+  const [, first = ''] = source.split('/', 2)
+  return first.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
 /** Whether all rows of a source have the same columns. */

@@ -110,6 +110,8 @@ export interface SourceType {
    * any other source, and for a `config` that is not of the schema.
    */
   attributesOf(config: unknown): readonly string[] | undefined
+  /** Of a table the columns that are read, where its `config` names them. Undefined where it does not, or is not of the schema. */
+  columnsOf(config: unknown): readonly string[] | undefined
   /**
    * Reads the whole source, item by item and in its order, holding only as much as the reader has asked for. Throws a
    * SourceFailure when it cannot be read to its end, or `config` is not of the schema (any more).
@@ -124,6 +126,7 @@ interface Definition<Schema extends z.ZodType> {
   readonly configSchema: Schema
   readonly secretNames: readonly string[]
   readonly attributesOf?: (config: z.output<Schema>) => readonly string[]
+  readonly columnsOf?: (config: z.output<Schema>) => readonly string[] | undefined
   read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
@@ -141,6 +144,10 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
     attributesOf: (config) => {
       const parsed = configSchema.safeParse(config)
       return parsed.success ? definition.attributesOf?.(parsed.data) : undefined
+    },
+    columnsOf: (config) => {
+      const parsed = configSchema.safeParse(config)
+      return parsed.success ? definition.columnsOf?.(parsed.data) : undefined
     },
     read: (context) => bounded(configSchema, context, (parsed) => definition.read(parsed)),
     ...(readTexts === undefined ? {} : { readTexts: (context) => bounded(configSchema, context, readTexts) }),

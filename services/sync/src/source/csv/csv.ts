@@ -39,6 +39,7 @@ export const csv: SourceType = defineSourceType({
   type: 'csv',
   configSchema,
   secretNames: staticSecretNames,
+  columnsOf: ({ columns }) => columns,
   read: readRows,
   readTexts,
 })

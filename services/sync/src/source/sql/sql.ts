@@ -19,6 +19,7 @@ export const sql: SourceType = defineSourceType({
   type: 'sql',
   configSchema: sqlConfigSchema,
   secretNames: ['password'],
+  columnsOf: ({ columns }) => columns,
   read: readRows,
   readTexts: readSql,
 })
