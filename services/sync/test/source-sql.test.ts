@@ -44,10 +44,12 @@ beforeAll(async () => {
     create view erp.deep as select (repeat('[', 100) || repeat(']', 100))::json as tags from generate_series(1, 100);
     create view erp.dividing as select id, 1 / (id - 9007199254740995) as part from erp.unit;
     create view erp.several as select (select id from erp.unit) as id;
+    create view erp.forms as select date '2026-03-04' as day, timestamptz '2026-03-29 02:30+00' as at,
+      interval '1 year 2 days 03:04' as span, '\\xdeadbeef'::bytea as bytes;
     create table erp.hidden (id integer);
     create table erp.empty ("ID" integer, title text);
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty, erp.dividing, erp.several to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty, erp.dividing, erp.several, erp.forms to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -169,6 +171,23 @@ describe('a view of a database is read', () => {
         tags: ['a'],
       },
     })
+  })
+
+  test('with days, times, spans and bytes in one form, whatever the server, the database or the role has set', async () => {
+    const role = escapeIdentifier(reader.username)
+    const set = ["datestyle = 'German'", "intervalstyle = 'iso_8601'", "bytea_output = 'escape'"]
+    for (const setting of set) await admin.query(`alter role ${role} set ${setting}`)
+    try {
+      const [first] = await readSource('sql', options({ view: 'forms' }))
+      expect(first?.values).toEqual({
+        day: '2026-03-04',
+        at: '2026-03-29 02:30:00+00',
+        span: '1 year 2 days 03:04:00',
+        bytes: String.raw`\xdeadbeef`,
+      })
+    } finally {
+      await admin.query(`alter role ${role} reset all`)
+    }
   })
 
   test('in the columns that are named', async () => {

@@ -10,6 +10,15 @@ import { partTooSlow, sqlFailure } from './sql-failure.ts'
 const connectTimeoutMs = 10_000
 /** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
 const [firstRows, mostRows] = [25, 100]
+/** The last three are those of PostgreSQL itself: a server, a database or a role may have others, in which a day is `04/03/2026`. */
+const settings = [
+  'default_transaction_read_only=on',
+  'search_path=pg_catalog',
+  'timezone=UTC',
+  'datestyle=ISO',
+  'intervalstyle=postgres',
+  'bytea_output=hex',
+]
 /** The types of pg_type that JSON has as well: boolean, json, jsonb. */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
@@ -35,7 +44,7 @@ export async function* readPostgres({
     application_name: 'postern',
     connectionTimeoutMillis: connectTimeoutMs,
     // Set for the session before anything else runs in it.
-    options: '-c default_transaction_read_only=on -c search_path=pg_catalog -c timezone=UTC',
+    options: settings.map((setting) => `-c ${setting}`).join(' '),
     statement_timeout: limits.maxSilenceMs,
     ssl:
       encryption === 'none'
