@@ -174,6 +174,11 @@ test.each([
   ['emails[type eq "work"].value eq "A@x.example"', 1],
   ['emails[type eq "home"].value eq "a@x.example"', 0],
   ['not (emails[type eq "home" or type eq "other"].value sw "a9") and emails[type eq "work"].value pr', 1],
+  // Of what is not there nothing is true.
+  ['not (manager eq "m-1")', 1],
+  [`not (${enterpriseUrn}:department eq "Risk") and active eq true`, 1],
+  ['not (not (externalId eq "e2"))', 1],
+  ['emails[primary ne true]', 2],
   ['emails[type eq "home"] and emails.value eq "a2@x.example"', 0],
   ['emails[type eq "work"] and emails.value eq "a2@x.example"', 1],
   ['manager eq "m-1"', 1],

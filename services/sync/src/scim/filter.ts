@@ -51,7 +51,8 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
       case 'or':
         return `(${node.filters.map((each) => convert(each, columns, lists)).join(` ${node.op} `)})`
       case 'not':
-        return `(not ${convert(node.filter, columns, lists)})`
+        // Of what is not there nothing is true (RFC 7644 §3.4.2.2), and not unknown.
+        return `(not coalesce(${convert(node.filter, columns, lists)}, false))`
       case '[]': {
         const list = own(lists, pathOf(node.attrPath))
         if (list === undefined) throw unknown(node.attrPath)
@@ -119,7 +120,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
       const flag = own(flags, value.toLowerCase())
       if (flag === undefined) throw invalid('must compare a flag with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
-      if (op === 'ne') return `(${sql} <> ${bind(flag)}::boolean)`
+      if (op === 'ne') return `(${sql} is distinct from ${bind(flag)}::boolean)`
       break
     }
     case 'time': {
