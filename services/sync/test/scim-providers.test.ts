@@ -148,6 +148,93 @@ describe('as Microsoft Entra ID does it', () => {
     })
   })
 
+  test('of several values those go that are named beside the path, and the others stay', async () => {
+    const principal = admin()
+    const emails = [
+      { value: 'ada@x.example', type: 'work', primary: true },
+      { value: 'lund@x.example', type: 'home' },
+    ]
+    const phoneNumbers = [{ value: '1', type: 'work' }, { value: '2' }, { value: '3' }]
+    const { id } = await create(principal, { emails, phoneNumbers })
+    const change = async (...operations: unknown[]) =>
+      (await scim(principal, 'PATCH', `/Users/${id}`, patch(...operations))).json
+    const named = { Value: 'LUND@x.example', type: 'home', primary: false, display: null }
+    const changed = await change(
+      { op: 'Remove', path: 'emails', value: [named, { value: 'nobody@x.example' }] },
+      { op: 'Remove', path: 'phoneNumbers', value: [{ value: '1', type: 'mobile' }, { value: '2' }] },
+      { op: 'Remove', path: 'phoneNumbers', value: '3' },
+    )
+    expect(changed).toMatchObject({ emails: [emails[0]], phoneNumbers: [{ value: '1', type: 'work' }] })
+    expect(await people(principal.tenantId)).toMatchObject([{ email: 'ada@x.example' }])
+    // None is named, or nothing that tells which.
+    expect(await change({ op: 'Remove', path: 'emails', value: [] })).toMatchObject({ emails: [emails[0]] })
+    const untold = await scim(
+      principal,
+      'PATCH',
+      `/Users/${id}`,
+      patch({ op: 'Remove', path: 'emails', value: [{ primary: true }] }),
+    )
+    expect(errorOf(untold)).toEqual([400, 'invalidValue', expect.anything()])
+    expect(await change({ op: 'Remove', path: 'emails' })).not.toHaveProperty('emails')
+  })
+
+  test('what takes the place of the value that a filter means may come as a list of one; of several nobody knows which', async () => {
+    const principal = admin()
+    const emails = [{ value: 'ada@x.example', type: 'work', primary: true }]
+    const { id } = await create(principal, { emails })
+    const replace = async (value: unknown) =>
+      await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Replace', path: 'emails[type eq "work"]', value }))
+    const moved = { value: 'berg@x.example', type: 'work', primary: true }
+    expect((await replace([moved])).json).toMatchObject({ emails: [moved] })
+    expect(await people(principal.tenantId)).toMatchObject([{ email: 'berg@x.example' }])
+    expect(errorOf(await replace([moved, emails[0]]))).toEqual([400, 'invalidValue', expect.anything()])
+    expect((await replace([])).json).not.toHaveProperty('emails')
+  })
+
+  test.each([
+    ['by its path', { op: 'Add', path: 'urn:ietf:params:scim:schemas:extension:acme:2.0:User:badge', value: '7' }],
+    ['as a whole', { op: 'Add', value: { 'urn:ietf:params:scim:schemas:extension:acme:2.0:User': { badge: '7' } } }],
+    ['to be removed', { op: 'Remove', path: 'urn:acme:hr:User:badge' }],
+    ['by a filter', { op: 'Add', path: 'urn:acme:hr:User:badges[type eq "door"].value', value: '7' }],
+  ])('an attribute of a schema of the provider’s own, %s, keeps nobody from leaving', async (_how, operation) => {
+    const principal = admin()
+    const user = await create(principal, { externalId: 'a' })
+    const left = { op: 'Replace', path: 'active', value: 'False' }
+    const changed = await scim(principal, 'PATCH', `/Users/${user.id}`, patch(operation, left))
+    expect([changed.status, changed.json]).toEqual([200, expect.objectContaining({ active: false })])
+    expect(changed.text).not.toContain('badge')
+    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'a', active: false }])
+    const group = resource.parse((await scim(principal, 'POST', '/Groups', { displayName: 'Audit' })).json)
+    const joins = { op: 'Add', path: 'members', value: [{ value: user.id }] }
+    const joined = await scim(principal, 'PATCH', `/Groups/${group.id}`, patch(operation, joins))
+    expect([joined.status, joined.json]).toMatchObject([200, { members: [{ value: user.id }] }])
+  })
+
+  test.each(['core:2.0:Person:title', 'extension:enterprise:2.0:Users:department', 'core:2.0:User'])(
+    'a schema of SCIM itself that is misspelt, or stands alone, is none of the provider’s own: %s',
+    async (name) => {
+      const principal = admin()
+      const { id } = await create(principal)
+      const path = `urn:ietf:params:scim:schemas:${name}`
+      const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Add', path, value: 'x' }))
+      expect(errorOf(answer)).toEqual([400, 'invalidPath', expect.anything()])
+    },
+  )
+
+  test('attributes are changed under the urn of their schema, and an extension is removed as a whole', async () => {
+    const principal = admin()
+    const user = { title: 'Clerk', [enterpriseUrn]: { department: 'Risk', division: 'Finance', manager: '9c0f' } }
+    const { id } = await create(principal, user)
+    const change = async (operation: unknown) => (await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))).json
+    const core = { 'urn:ietf:params:scim:schemas:core:2.0:User': { title: 'Auditor' } }
+    expect(await change({ op: 'Replace', value: core })).toMatchObject({ title: 'Auditor' })
+    expect(await change({ op: 'Remove', path: enterpriseUrn })).not.toHaveProperty([enterpriseUrn])
+    expect(await nodes(principal.tenantId)).toEqual([
+      ['department:Finance/Risk', 'inactive'],
+      ['division:Finance', 'inactive'],
+    ])
+  })
+
   test('a group is another one as soon as a member has another name, or is deleted', async () => {
     const principal = admin()
     const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]

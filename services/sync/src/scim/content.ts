@@ -122,6 +122,15 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** How the urns begin of which we have some: what is misspelt there is nobody else's. */
+const ours = ['urn:ietf:params:scim:schemas:core:', 'urn:ietf:params:scim:schemas:extension:enterprise:']
+
+/** Whether a path is that of a schema that is not ours, or within it: nothing is kept of it, as of a whole resource that has it. */
+export function isOfOtherSchema(path: string): boolean {
+  const lower = path.toLowerCase()
+  return /^urn:[a-z0-9-]+:/.test(lower) && !ours.some((begin) => lower.startsWith(begin))
+}
+
 /** Whether two names differ by case alone: they are one (RFC 7643 §2.1). */
 export function hasNameTwice(value: Readonly<Record<string, unknown>>): boolean {
   const names = Object.keys(value)

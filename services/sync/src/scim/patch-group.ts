@@ -1,7 +1,7 @@
 import { type ScimPatch, type ScimType, groupUrn, scimGroupInputSchema } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { parse } from 'scim2-parse-filter'
-import { hasNameTwice, isRecord } from './content.ts'
+import { hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
 /** One step of a change of a group. */
 export type GroupStep =
@@ -42,6 +42,8 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
     case 'schemas':
       return []
     default:
+      // Of schemas that are not ours nothing is kept, as of a whole group.
+      if (isOfOtherSchema(name)) return []
       return [{ kind: 'remove', ids: filteredMembers(op, name) }]
   }
 }

@@ -4,7 +4,7 @@ import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
 import { type Attribute, commonAttributes, enterpriseSchema, userSchema } from './attributes.ts'
-import { type UserContent, hasNameTwice, isRecord } from './content.ts'
+import { type UserContent, hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
 /** Attributes of RFC 7643 that are not kept: to change them changes nothing. */
 const notKept: ReadonlySet<string> = new Set([
@@ -93,13 +93,7 @@ function markMeant<T extends UserContent>(
 function resolve(operation: Operation, resource: UserContent): Resolved[] {
   const op = operation.op.toLowerCase()
   const { path, value } = operation
-  if (op === 'remove') {
-    if (path === undefined) throw refused('noTarget', 'a removal needs a path')
-    const place = placeOf(path)
-    // What is not there is gone already.
-    if (place === undefined || !isPresent(place, resource)) return []
-    return [{ operation: { op: 'remove', path: place.path }, place }]
-  }
+  if (op === 'remove') return resolveRemoval(operation, resource)
   if (path !== undefined && path.toLowerCase() !== enterpriseUrn.toLowerCase()) {
     const place = placeOf(path)
     return place === undefined ? [] : [assign(op, place, value)]
@@ -109,9 +103,48 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
   return Object.entries(value).flatMap(([name, inner]) => {
     const isExtension = name.toLowerCase() === enterpriseUrn.toLowerCase()
     if (isExtension && isRecord(inner)) return resolve({ op, path: enterpriseUrn, value: inner }, resource)
+    if (name.toLowerCase() === userUrn.toLowerCase()) return resolve({ op, value: inner }, resource)
     const at = path === undefined ? placeOf(name) : placeOf(`${enterpriseUrn}:${name}`)
     return at === undefined ? [] : [assign(op, at, inner)]
   })
+}
+
+function resolveRemoval({ path, value }: Operation, resource: UserContent): Resolved[] {
+  if (path === undefined) throw refused('noTarget', 'a removal needs a path')
+  if (path.toLowerCase() === enterpriseUrn.toLowerCase()) {
+    const extension = resource[enterpriseUrn]
+    const names = isRecord(extension) ? Object.keys(extension) : []
+    return names.flatMap((name) => resolveRemoval({ op: 'remove', path: `${enterpriseUrn}:${name}` }, resource))
+  }
+  const place = placeOf(path)
+  // What is not there is gone already.
+  if (place === undefined || !isPresent(place, resource)) return []
+  const { attribute, filter, part } = place
+  const isOfValues = attribute.multi === true && filter === undefined && part === undefined && (value ?? '') !== ''
+  const meant = isOfValues ? { ...place, filter: filterOfValues(attribute, value) } : place
+  return [{ operation: { op: 'remove', path: place.path }, place: meant }]
+}
+
+/**
+ * Some providers send the values that are to go beside the path, as they do of members. By what a value is, and its type, it is known:
+ * which one is the primary, and what it is shown as, may be another by now.
+ */
+function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const filters = given.map((each): Filter => {
+    const members = typeof each === 'string' ? { value: each } : each
+    const terms = Object.entries(isRecord(members) ? members : {}).flatMap(([name, inner]): Filter[] => {
+      const part = find(parts, name)
+      const tells = part !== undefined && part.name !== 'primary' && part.name !== 'display'
+      return tells && typeof inner === 'string' && inner !== ''
+        ? [{ op: 'eq', attrPath: part.name, compValue: inner }]
+        : []
+    })
+    if (terms.length === 0)
+      throw refused('invalidValue', 'a value that is to go is told by its value, or its other parts')
+    return { op: 'and', filters: terms }
+  })
+  return { op: 'or', filters }
 }
 
 function withoutMarks<T extends UserContent>(resource: T): T {
@@ -216,7 +249,8 @@ function inNamesOfParts(place: Place, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [find(parts, name)?.name ?? name, inner]))
 }
 
-function operationOf(op: string, place: Place, value: unknown): ScimPatchOperation {
+function operationOf(op: string, place: Place, given: unknown): ScimPatchOperation {
+  const value = place.filter !== undefined && place.part === undefined ? oneOf(given) : given
   if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
@@ -224,6 +258,14 @@ function operationOf(op: string, place: Place, value: unknown): ScimPatchOperati
   const isOne =
     place.attribute.multi === true && place.filter === undefined && place.part === undefined && isRecord(value)
   return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
+}
+
+/** What takes the place of the values that a filter means: the library would pass over a list without a word. */
+function oneOf(given: unknown): unknown {
+  if (!Array.isArray(given)) return given
+  const [one, ...others]: readonly unknown[] = given
+  if (others.length > 0) throw refused('invalidValue', 'for the values that a filter means one value is given')
+  return one
 }
 
 /** A list of one stands for its value. */
@@ -244,7 +286,7 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
   return isRecord(extension) && extension[attribute.name] !== undefined
 }
 
-/** Undefined where the attribute is one that is not kept. Throws `invalidPath` where there is no such attribute. */
+/** Undefined where the attribute is one that is not kept, those of schemas that are not ours among them. Throws `invalidPath` where there is no such attribute. */
 function placeOf(path: string): Place | undefined {
   const bracket = path.indexOf('[')
   const close = path.lastIndexOf(']')
@@ -253,7 +295,10 @@ function placeOf(path: string): Place | undefined {
   const colon = head.lastIndexOf(':')
   const urn = head.slice(0, Math.max(0, colon)).toLowerCase()
   const isExtension = urn === enterpriseUrn.toLowerCase()
-  if (urn !== '' && !isExtension && urn !== userUrn.toLowerCase()) throw noSuch(path)
+  if (urn !== '' && !isExtension && urn !== userUrn.toLowerCase()) {
+    if (isOfOtherSchema(head)) return undefined
+    throw noSuch(path)
+  }
   const [name = '', ...inner] = head.slice(colon + 1).split('.')
   const after =
     bracket === -1
