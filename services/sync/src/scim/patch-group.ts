@@ -18,7 +18,17 @@ const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId:
  * them: so these are read here, and done in SQL.
  */
 export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
-  return Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
+  const steps = Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
+  return steps.reduce<GroupStep[]>(joined, [])
+}
+
+/** Steps of one kind that follow each other are one: each asks the database, and providers send an operation a member. */
+function joined(steps: GroupStep[], step: GroupStep): GroupStep[] {
+  const last = steps.at(-1)
+  if ((step.kind === 'add' || step.kind === 'remove') && last?.kind === step.kind) {
+    steps[steps.length - 1] = { kind: step.kind, ids: [...last.ids, ...step.ids] }
+  } else steps.push(step)
+  return steps
 }
 
 function stepsOfOne(op: string, path: string | undefined, value: unknown): GroupStep[] {
