@@ -286,6 +286,56 @@ test.each([
   await expectToBeLeft('sql', { port: where.port, text }, (port) => options({ port }))
 })
 
+const messageOf = (kind: string, content: string): Buffer => {
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(content.length + 4)
+  return Buffer.concat([Buffer.from(kind), length, Buffer.from(content, 'latin1')])
+}
+const [signedIn, begun] = [
+  Buffer.concat([messageOf('R', '\0\0\0\0'), messageOf('Z', 'I')]),
+  Buffer.concat([messageOf('C', 'BEGIN\0'), messageOf('Z', 'T')]),
+]
+const columns = messageOf('T', `\0\u0001tags\0${'\0'.repeat(6)}\0\0\0\u0072${'\0'.repeat(8)}`)
+/** Reads from a server that answers what it is sent with one of these after the other. */
+const codeOfAnswers = async (answers: readonly Buffer[]): Promise<string> => {
+  const server = createServer((client) => {
+    const left = [...answers]
+    client.on('error', () => undefined).on('data', () => client.write(left.shift() ?? ''))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  try {
+    return await refusal({ port }, { limits: { maxSilenceMs: 20_000 } })
+  } finally {
+    server.close()
+  }
+}
+
+describe('what a server says that no PostgreSQL does ends the read, and nothing else:', () => {
+  test.each([
+    ['a sign-in with Kerberos', messageOf('R', '\0\0\0\u0007'), 'not_authorized'],
+    ['a sign-in with nothing', messageOf('R', ''), 'answer_broken'],
+    ['an error that has no end', messageOf('E', 'SFATAL'), 'answer_broken'],
+    ['another protocol', Buffer.from('SSH-2.0-OpenSSH_9.2\r\n'), 'answer_broken'],
+  ])('%s', async (_what, answer, code) => {
+    expect(await codeOfAnswers([answer])).toBe(code)
+  })
+
+  test.each([
+    ['columns that are cut off', messageOf('T', '\0\u0005')],
+    ['a row that is cut off', Buffer.concat([columns, messageOf('D', '\0\u0001\0\0\u0001\0x')])],
+    [
+      'a row of more cells than there are columns',
+      Buffer.concat([columns, messageOf('D', '\0\u0002\0\0\0\u00011\0\0\0\u00012')]),
+    ],
+    ['JSON that is none', Buffer.concat([columns, messageOf('D', '\0\u0001\0\0\0\u0001{')])],
+    ['a question for what is to be copied', messageOf('G', '\0\0\0')],
+  ])('%s', async (_what, answer) => {
+    expect(await codeOfAnswers([signedIn, begun, answer])).toBe('answer_broken')
+  })
+})
+
 test('a view is read whose server freezes once all is read', async () => {
   // It is what a client says at its end (PostgreSQL §54.7).
   const peer = await startFrozenPeer({ port: where.port, text: 'X\0\0\0\u0004' })

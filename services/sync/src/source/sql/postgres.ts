@@ -5,6 +5,7 @@ import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
 import { type Patience, partingMs, withinSilence } from '../within-silence.ts'
 import type { SqlRead } from './config.ts'
+import { guardMessages } from './postgres-messages.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
@@ -53,6 +54,8 @@ export async function* readPostgres({
     // Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted.
     types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
   })
+  // Longer ones are cut off as they come.
+  guardMessages(client.connection, { host, maxMessageBytes: 2 * limits.maxPageBytes })
   // What breaks between two questions reaches the next one.
   client.on('error', () => undefined)
   const stop = (): void => void socket.destroy()

@@ -1,0 +1,108 @@
+import { EventEmitter } from 'node:events'
+import type { Duplex } from 'node:stream'
+import type { Connection } from 'pg'
+import { SourceFailure } from '../failure.ts'
+
+/** Of each message: its kind, and four bytes of its length, themselves among it (PostgreSQL §54.7). */
+const headBytes = 5
+/** Kinds of messages that a server may send. */
+const kinds: ReadonlySet<string> = new Set('123ACDEGHIKNRSTVWZcdnstv')
+/** Asks of the sign-in that the library can answer: done, a password in clear or by MD5, and the steps of SASL. */
+const signIns: ReadonlySet<number> = new Set([0, 3, 5, 10, 11, 12])
+
+interface Peer {
+  readonly host: string
+  readonly maxMessageBytes: number
+}
+
+/**
+ * Has the library see whole messages alone, and only such as it can read. It reads them as they come, outside of everything that is
+ * waited for: what it throws there would end the process, and of an error without an end it would look for the end for good.
+ */
+export function guardMessages(connection: Connection, peer: Peer): void {
+  const attach: unknown = Reflect.get(connection, 'attachListeners')
+  if (typeof attach !== 'function') throw new Error('the library takes its messages in another way')
+  const attachListeners = (stream: Duplex): void => void Reflect.apply(attach, connection, [guarded(stream, peer)])
+  Object.assign(connection, { attachListeners })
+}
+
+/** What the library listens to in the place of the stream. */
+function guarded(stream: Duplex, peer: Peer): EventEmitter {
+  const messages = new EventEmitter()
+  const wholeOf = createCutter(peer)
+  stream.on('data', (bytes: Buffer) => {
+    if (stream.destroyed) return
+    try {
+      const whole = wholeOf(bytes)
+      if (whole !== undefined) messages.emit('data', whole)
+    } catch (error) {
+      stream.destroy(error instanceof SourceFailure ? error : broken(peer.host, error))
+    }
+  })
+  stream.on('end', () => messages.emit('end'))
+  return messages
+}
+
+/** Gives the messages that have ended, and keeps the beginning of the next one. Throws a SourceFailure. */
+export function createCutter(peer: Peer): (bytes: Buffer) => Buffer | undefined {
+  let held: Buffer[] = []
+  let heldBytes = 0
+  // Of the message that has begun; its head, as long as that is not there.
+  let wanted = headBytes
+  return (bytes) => {
+    held.push(bytes)
+    heldBytes += bytes.length
+    if (heldBytes < wanted) return undefined
+    const all = held.length === 1 ? bytes : Buffer.concat(held)
+    let end = 0
+    wanted = headBytes
+    while (end + headBytes <= all.length) {
+      const length = lengthOf(all, end, peer)
+      if (end + length > all.length) {
+        wanted = length
+        break
+      }
+      check(all.subarray(end, end + length), peer.host)
+      end += length
+    }
+    held = end === all.length ? [] : [all.subarray(end)]
+    heldBytes = all.length - end
+    return end === 0 ? undefined : all.subarray(0, end)
+  }
+}
+
+function lengthOf(bytes: Buffer, at: number, { host, maxMessageBytes }: Peer): number {
+  const kind = String.fromCharCode(bytes[at] ?? 0)
+  const length = bytes.readUInt32BE(at + 1)
+  if (kind === 'D' && length > maxMessageBytes) {
+    throw new SourceFailure('page_too_large', `a row has more than ${maxMessageBytes} bytes: ask for less of each row`)
+  }
+  if (!kinds.has(kind) || length < 4 || length > maxMessageBytes) throw broken(host)
+  return length + 1
+}
+
+function check(message: Buffer, host: string): void {
+  const kind = String.fromCharCode(message[0] ?? 0)
+  const content = message.subarray(headBytes)
+  if (kind === 'R' && content.length >= 4 && !signIns.has(content.readInt32BE())) {
+    const words = 'it wants another kind of sign-in than a password: allow the account one there (scram-sha-256)'
+    throw new SourceFailure('not_authorized', `${host}: ${words}`)
+  }
+  if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw broken(host)
+}
+
+/** Whether the fields of an error, each a letter and a text, come to their end. */
+function hasEnd(fields: Buffer): boolean {
+  for (let at = 0; at < fields.length;) {
+    if (fields[at] === 0) return true
+    const end = fields.indexOf(0, at + 1)
+    if (end === -1) return false
+    at = end + 1
+  }
+  return false
+}
+
+function broken(host: string, cause?: unknown): SourceFailure {
+  const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
+  return new SourceFailure('answer_broken', message, { cause })
+}
