@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { type TestMariadb, findMariadbServer, startTestMariadb } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
@@ -40,6 +42,42 @@ const statements = [
   `grant select on erp.several to reader@'%';`,
   `grant select on erp.\`long\` to reader@'%';`,
 ]
+
+/** A packet of MariaDB: the length of what it holds, and its number. */
+function packet(number: number, content: string): Buffer {
+  const bytes = Buffer.from(content, 'latin1')
+  const head = Buffer.alloc(4, number)
+  head.writeUIntLE(bytes.length, 0, 3)
+  return Buffer.concat([head, bytes])
+}
+
+test.each(['client_ed25519', 'dialog', 'mysql_clear_password'])(
+  'a server that wants %s is not asked again and again: it is told that the account signs in otherwise',
+  async (plugin) => {
+    const salt = '12345678'
+    const greeting = `\n10.11-MariaDB\0\u0001\0\0\0${salt}\0\xff\xf7-\u0002\0\xff\x81\u0015${'\0'.repeat(10)}${salt}1234\0mysql_native_password\0`
+    const server = createServer((client) => {
+      client.on('error', () => undefined).write(packet(0, greeting))
+      client.once('data', () => client.write(packet(2, `\xfe${plugin}\0${salt}`)))
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    const config = { engine: 'mariadb', host: '127.0.0.1', port, database: 'erp', username: 'reader', view: 'units' }
+    const outbound = openOutbound({ networks: ['127.0.0.1'] })
+    try {
+      const failure = await failureOf('sql', {
+        config: { ...config, encryption: 'none' },
+        secrets: { password },
+        outbound,
+      })
+      expect([failure.code, failure.retryable]).toEqual(['not_authorized', false])
+      expect(failure.message).toContain('another kind of sign-in')
+    } finally {
+      server.close()
+    }
+  },
+)
 
 describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
   let mariadb: TestMariadb

@@ -51,6 +51,9 @@ const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SER
 const ofValue =
   /^(?:2[12]|ER_DATA_OUT_OF_RANGE|ER_DIVISION_BY_ZERO|ER_SUBQUERY_NO_1_ROW|ER_TRUNCATED_WRONG_VALUE|ER_WARN_DATA_OUT_OF_RANGE|ER_REGEXP_ERROR)/
 
+/** What mysql2 calls it where a server wants a sign-in that it has not (ed25519, PAM), or one that would show the password. */
+const otherSignIns: ReadonlySet<unknown> = new Set(['AUTH_SWITCH_PLUGIN_ERROR', 'MYSQL_CLEAR_PASSWORD_NOT_ENABLED'])
+
 /** Says of an error of a database what to mend; `tls` is what Node calls that with which TLS could not begin, where the error does not tell. */
 export function sqlFailure(
   error: unknown,
@@ -69,6 +72,10 @@ export function sqlFailure(
   const code = tls ?? ('code' in error ? error.code : undefined)
   const insecure = tlsFailure(code, host, error)
   if (insecure !== undefined) return insecure
+  if (otherSignIns.has(code)) {
+    const words = 'it wants another kind of sign-in than is known: allow the account mysql_native_password there'
+    return new SourceFailure('not_authorized', `${host}: ${words}`, { cause: error })
+  }
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
     return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
   }
