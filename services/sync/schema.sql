@@ -264,6 +264,7 @@ create table sync.run_change (
   constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
   constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])))
 );
+CREATE INDEX run_change_by_row ON sync.run_change USING btree (tenant_id, source_key, run_id);
 CREATE TRIGGER run_change_kept BEFORE UPDATE OF tenant_id, run_id ON sync.run_change FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_run();
 CREATE TRIGGER run_change_owned_when_made AFTER INSERT ON sync.run_change REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.run_change enable row level security;

@@ -1,5 +1,6 @@
 // What undoes a run: the changes that it has applied, the other way round.
-import { creationsBetween, seqOf } from '../creation/as-changes.ts'
+import type { Statement } from '@postern/tenant-db'
+import { creationsBetween, firstCreationsAsChanges, seqOf } from '../creation/as-changes.ts'
 import { appliedUpTo, isApplied } from './applied.ts'
 import { type Comparison, type Tx, statement } from './store.ts'
 
@@ -36,31 +37,19 @@ export async function listInverseRanges(tx: Tx, runId: string, changes: number):
   return starts.map((from, at) => ({ from, below: starts[at - 1] ?? lastSeq }))
 }
 
-// What the run has applied, and what undoes it. What it had made becomes inactive, where that can be; what was a draft before is one no longer.
-// `latest`: what runs of the connector have made of the same rows since, which undoes it already where it is the same. What they have changed is gone
-// through once: most change little, and there may be hundreds of them. Served by run_change_pk, a run.
-const undoing = (from: string, below: string): string => `applied as materialized (
+// What the run has applied of `changes`, and what undoes it. What it had made becomes inactive, where that can be; what was a draft before is one no longer.
+// `latest`: what runs of the connector have made of the same rows since, which undoes it already where it is the same. Each row is looked up by itself: there
+// may be hundreds of later runs, of which most have changed others. Served by run_change_by_row and, a change, run_pk: neither is joined, as a plan
+// without nested loops would go through all runs for each row.
+const undoing = (changes: string): string => `applied as materialized (
     select c.seq, c.op, c.source_key, c.depth, c.before, c.after,
       c.op = 'create' and ($2::text is null or coalesce(c.after -> $2::text = $4::jsonb, false)) as is_kept,
       coalesce(c.before -> $2::text = $4::jsonb and c.after -> $2::text <> $4::jsonb, false) as was_draft
-    from (
-      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
-      from sync.run_change c
-      where c.run_id = $1::uuid and c.seq >= ${from} and c.seq < ${below}
-      union all
-      ${creationsBetween('$1', from, below)}
-    ) as c
+    from (${changes}) as c
     where ${isApplied('c', appliedUpTo('$1'))}
   ),
-  latest as materialized (
-    select distinct on (theirs.source_key) theirs.source_key, theirs.after
-    from sync.run mine
-    join sync.run later on later.tenant_id = mine.tenant_id and later.connector_id = mine.connector_id and later.id > mine.id
-    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done
-    join sync.run_change theirs on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id
-    where mine.id = $1::uuid and later.applied_count > 0 and ${isApplied('theirs', 'done.seq')}
-      and theirs.source_key in (select applied.source_key from applied)
-    order by theirs.source_key, later.id desc, theirs.seq desc
+  mine as materialized (
+    select r.tenant_id, r.id, r.connector_id from sync.run r where r.id = $1::uuid
   ),
   inverse as (
     select
@@ -74,34 +63,72 @@ const undoing = (from: string, below: string): string => `applied as materialize
     where not c.is_kept
   ),
   standing as (
-    select inverse.*, latest.source_key is not null and latest.after is not distinct from inverse.after as is_undone,
-      latest.source_key is not null and latest.after is distinct from inverse.after
+    select inverse.*, latest.found is not null and latest.after is not distinct from inverse.after as is_undone,
+      latest.found is not null and latest.after is distinct from inverse.after
         and latest.after is distinct from inverse.before as is_changed
-    from inverse
-    left join latest on latest.source_key = inverse.source_key
+    from mine
+    cross join inverse
+    left join lateral (
+      select true as found, theirs.after
+      from sync.run_change theirs
+      where theirs.tenant_id = mine.tenant_id and theirs.source_key = inverse.source_key and theirs.run_id > mine.id
+        and (
+          select later.connector_id = mine.connector_id and later.applied_count > 0
+          from sync.run later
+          where later.tenant_id = mine.tenant_id and later.id = theirs.run_id
+        )
+        and ${isApplied('theirs', appliedUpTo('theirs.run_id'))}
+      order by theirs.run_id desc
+      limit 1
+    ) as latest on true
     where inverse.before is distinct from inverse.after
   )`
 
+/** Changes that are looked at while whoever wants to undo them waits: a second or two. */
+const lookedAt = 20_000
+
 const stands = statement(
   'sync_how_it_stands',
-  `with ${undoing('0', String(lastSeq))}
+  `with looked as materialized (
+    (
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      from sync.run_change c
+      where c.run_id = $1::uuid
+      order by c.seq
+      limit $5::integer
+    )
+    union all
+    select made.*
+    from (${firstCreationsAsChanges('$1', '0', '$5::integer')}) as made
+  ),
+  ${undoing('select looked.* from looked')}
   select
     exists (select from standing where standing.is_changed) as changed,
-    exists (select from standing where not standing.is_undone) or not exists (select from standing) as left
+    exists (select from standing where not standing.is_undone) or not exists (select from standing)
+      or (select count(*) from looked) >= $5::integer as left
   from (select) as one`,
 )
+
+/** A plan that a connection has made while there were few changes would read all there are by now. For the rest of the transaction. */
+const readByIndexes: Statement = { text: 'set local enable_seqscan = off', values: [] }
 
 /** What there is to undo of a run. */
 export interface Standing {
   /** Whether a later run of its connector has made something else of what this one had changed. */
   readonly changed: boolean
-  /** Whether anything is not undone yet. */
+  /** Whether anything is not undone yet, or may be: nobody has looked at all of it. */
   readonly left: boolean
 }
 
-/** Whether a run can be undone, as far as the connector's later runs say: what others have changed since is seen when it is undone. */
-export async function findStanding(tx: Tx, runId: string, fields: UndoneFields): Promise<Standing> {
-  const [row] = await tx.query<{ changed: boolean; left: boolean }>(stands([runId, ...valuesOf(fields)]))
+/**
+ * Whether a run can be undone, as far as the connector's later runs say of the first of its changes: what there is of the others, and what
+ * others have changed since, is seen when it is undone.
+ */
+export async function findStanding(tx: Tx, runId: string, fields: UndoneFields, most = lookedAt): Promise<Standing> {
+  const [, [row]] = await Promise.all([
+    tx.execute(readByIndexes),
+    tx.query<{ changed: boolean; left: boolean }>(stands([runId, ...valuesOf(fields), most])),
+  ])
   if (row === undefined) throw new Error('an aggregate always has a row')
   return row
 }
@@ -113,10 +140,17 @@ function valuesOf({ statusField, inactive, draft }: UndoneFields): readonly unkn
   return [statusField, JSON.stringify(inactive), draft === null ? null : JSON.stringify(draft)]
 }
 
+const changesBetween = (from: string, below: string): string => `
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      from sync.run_change c
+      where c.run_id = $1::uuid and c.seq >= ${from} and c.seq < ${below}
+      union all
+      ${creationsBetween('$1', from, below)}`
+
 // The last change first, so that no tree on the way back is one that was not there on the way forth.
 const insertInverse = statement(
   'sync_insert_inverse',
-  `with ${undoing('$5::integer', '$6::integer')},
+  `with ${undoing(changesBetween('$5::integer', '$6::integer'))},
   recorded as (
     insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
     select
@@ -142,9 +176,12 @@ export async function recordInverse(
   { from, below }: SeqRange,
   recorded: number,
 ): Promise<{ readonly recorded: number; readonly stay: number }> {
-  const [row] = await tx.query<{ recorded: number; stay: number }>(
-    insertInverse([otherRunId, ...valuesOf(comparison), from, below, recorded, comparison.runId]),
-  )
+  const [, [row]] = await Promise.all([
+    tx.execute(readByIndexes),
+    tx.query<{ recorded: number; stay: number }>(
+      insertInverse([otherRunId, ...valuesOf(comparison), from, below, recorded, comparison.runId]),
+    ),
+  ])
   if (row === undefined) throw new Error('an aggregate always has a row')
   return row
 }
