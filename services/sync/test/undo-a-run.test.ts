@@ -61,6 +61,47 @@ describe('a rollback', () => {
   })
 })
 
+const staff = (...rows: readonly string[]) => ['external_id,name,email,active', ...rows].join('\n')
+const peopleOf = async ({ tenantId }: Principal) =>
+  (
+    await world.rows(
+      `select concat_ws(' ', external_id, email, case when active then 'active' end) as person
+      from universe.person where tenant_id = $1 order by external_id`,
+      [tenantId],
+    )
+  ).map(({ person }) => person)
+
+describe('an address that a newcomer has got', () => {
+  test('in the run that took it from another goes back by the rollback, whoever stands first, and the rollback can be undone', async () => {
+    const rows = ['1,Ada,ada.old@x.example,true', '2,Ada New,ada@x.example,true']
+    for (const next of [rows, rows.toReversed()]) {
+      const tenant = admin()
+      const connector = await create(tenant, { dataset: 'people' })
+      await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
+      const run = await runCsv(tenant, connector, staff(...next))
+      const exchanged = ['1 ada.old@x.example active', '2 ada@x.example active']
+      expect(await peopleOf(tenant)).toEqual(exchanged)
+
+      const back = await undone(tenant, run)
+      expect(back).toMatchObject({ status: 'succeeded', counts: { updated: 1, deactivated: 1, applied: 2 } })
+      expect(await peopleOf(tenant)).toEqual(['1 ada@x.example active', '2'])
+      expect(await refusal(tenant, run)).toEqual([409, 'invalid_transition'])
+
+      expect(await undone(tenant, back)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+      expect(await peopleOf(tenant)).toEqual(exchanged)
+    }
+  })
+
+  test('that nobody had before stays theirs while they are inactive', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people' })
+    await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
+    const run = await runCsv(tenant, connector, staff('1,Ada,ada.old@x.example,true', '2,Bob,bob@x.example,true'))
+    expect(await undone(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+    expect(await peopleOf(tenant)).toEqual(['1 ada@x.example active', '2 bob@x.example'])
+  })
+})
+
 describe('what is undone already', () => {
   test('is no change by a later run: the run before can be undone, back to the first', async () => {
     const tenant = admin()

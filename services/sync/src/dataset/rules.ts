@@ -27,6 +27,8 @@ export interface DatasetRules {
   readonly parentField: string | null
   /** The field that is compared with those of other rows of a source, beside the key; null where there is none. */
   readonly comparedField: string | null
+  /** The field, beside the key, whose value no two rows have; null where there is none. */
+  readonly uniqueField: string | null
   readonly maxDepth: number
   /** Whether rows that are new are made many at a time, and compared with each other by key and parent alone. */
   readonly isMadeInBlocks: boolean
@@ -51,6 +53,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     keyField: 'external_id',
     parentField: 'parent_external_id',
     comparedField: 'parent_external_id',
+    uniqueField: null,
     maxDepth: 12,
     isMadeInBlocks: true,
     statusField: 'status',
@@ -67,6 +70,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     keyField: 'node_key',
     parentField: 'parent_key',
     comparedField: 'parent_key',
+    uniqueField: null,
     maxDepth: maxNodeDepth,
     isMadeInBlocks: false,
     statusField: 'status',
@@ -82,6 +86,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     keyField: 'external_id',
     parentField: null,
     comparedField: 'email',
+    uniqueField: 'email',
     maxDepth: 1,
     isMadeInBlocks: false,
     statusField: 'active',
@@ -96,6 +101,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     keyField: 'external_id',
     parentField: null,
     comparedField: null,
+    uniqueField: null,
     maxDepth: 1,
     isMadeInBlocks: true,
     statusField: null,

@@ -37,7 +37,8 @@ export async function listInverseRanges(tx: Tx, runId: string, changes: number):
   return starts.map((from, at) => ({ from, below: starts[at - 1] ?? lastSeq }))
 }
 
-// What the run has applied of `changes`, and what undoes it. What it had made becomes inactive, where that can be; what was a draft before is one no longer.
+// What the run has applied of `changes`, and what undoes it. What it had made becomes inactive, where that can be, without what it alone may have and another
+// gets back by the rollback (`given_back`; of people, who are never made in blocks): who is inactive keeps an address from all others. What was a draft before is one no longer.
 // `latest`: what runs of the connector have made of the same rows since, which undoes it already where it is the same. Each row is looked up by itself: there
 // may be hundreds of later runs, of which most have changed others. Served by run_change_by_row and, a change, run_pk: neither is joined, as a plan
 // without nested loops would go through all runs for each row.
@@ -51,12 +52,24 @@ const undoing = (changes: string): string => `applied as materialized (
   mine as materialized (
     select r.tenant_id, r.id, r.connector_id from sync.run r where r.id = $1::uuid
   ),
+  given_back as materialized (
+    select c.before ->> $5::text as value
+    from sync.run_change c
+    where $5::text is not null and c.run_id = $1::uuid and c.before ->> $5::text is distinct from c.after ->> $5::text
+      and ${isApplied('c', appliedUpTo('$1'))}
+    intersect
+    select c.after ->> $5::text from sync.run_change c where $5::text is not null and c.run_id = $1::uuid and c.op = 'create'
+  ),
   inverse as (
     select
       c.seq, c.source_key, c.depth, c.after as before,
       case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
         else c.op end as op,
-      case when c.op = 'create' then jsonb_set(c.after, array[$2::text], $3::jsonb)
+      case
+        when c.op = 'create' then jsonb_set(
+          case when c.after ->> $5::text in (select given_back.value from given_back) then c.after - $5::text else c.after end,
+          array[$2::text], $3::jsonb
+        )
         when c.was_draft then jsonb_set(c.before, array[$2::text], c.after -> $2::text)
         else c.before end as after
     from applied c
@@ -95,17 +108,17 @@ const stands = statement(
       from sync.run_change c
       where c.run_id = $1::uuid
       order by c.seq
-      limit $5::integer
+      limit $6::integer
     )
     union all
     select made.*
-    from (${firstCreationsAsChanges('$1', '0', '$5::integer')}) as made
+    from (${firstCreationsAsChanges('$1', '0', '$6::integer')}) as made
   ),
   ${undoing('select looked.* from looked')}
   select
     exists (select from standing where standing.is_changed) as changed,
     exists (select from standing where not standing.is_undone) or not exists (select from standing)
-      or (select count(*) from looked) >= $5::integer as left
+      or (select count(*) from looked) >= $6::integer as left
   from (select) as one`,
 )
 
@@ -134,10 +147,10 @@ export async function findStanding(tx: Tx, runId: string, fields: UndoneFields, 
 }
 
 /** What of a dataset decides about how its rows are undone. */
-export type UndoneFields = Pick<Comparison, 'statusField' | 'inactive' | 'draft'>
+export type UndoneFields = Pick<Comparison, 'statusField' | 'inactive' | 'draft' | 'uniqueField'>
 
-function valuesOf({ statusField, inactive, draft }: UndoneFields): readonly unknown[] {
-  return [statusField, JSON.stringify(inactive), draft === null ? null : JSON.stringify(draft)]
+function valuesOf({ statusField, inactive, draft, uniqueField }: UndoneFields): readonly unknown[] {
+  return [statusField, JSON.stringify(inactive), draft === null ? null : JSON.stringify(draft), uniqueField]
 }
 
 const changesBetween = (from: string, below: string): string => `
@@ -150,11 +163,11 @@ const changesBetween = (from: string, below: string): string => `
 // The last change first, so that no tree on the way back is one that was not there on the way forth.
 const insertInverse = statement(
   'sync_insert_inverse',
-  `with ${undoing(changesBetween('$5::integer', '$6::integer'))},
+  `with ${undoing(changesBetween('$6::integer', '$7::integer'))},
   recorded as (
     insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
     select
-      (select tenancy.tenant_id()), $8::uuid, $7::integer + row_number() over (order by standing.seq desc),
+      (select tenancy.tenant_id()), $9::uuid, $8::integer + row_number() over (order by standing.seq desc),
       standing.op, standing.source_key, standing.depth, standing.before, standing.after
     from standing
     where not standing.is_undone

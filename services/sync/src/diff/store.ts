@@ -21,6 +21,7 @@ export interface Comparison {
   readonly statusField: string | null
   readonly inactive: string | boolean | null
   readonly draft: string | null
+  readonly uniqueField: string | null
   readonly maxDepth: number
 }
 

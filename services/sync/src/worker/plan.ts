@@ -48,9 +48,9 @@ import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
   const { connector, run } = hold
-  const { keyField, parentField, statusField, inactive, draft, maxDepth } = datasetRules[connector.dataset]
+  const { keyField, parentField, statusField, inactive, draft, uniqueField, maxDepth } = datasetRules[connector.dataset]
   const scope = scopeOf(connector.dataset, connector.hierarchy?.key)
-  const fields = { keyField, parentField, statusField, inactive, draft, maxDepth }
+  const fields = { keyField, parentField, statusField, inactive, draft, uniqueField, maxDepth }
   return { runId: run.id, connectorId: connector.id, scope, ...fields }
 }
 

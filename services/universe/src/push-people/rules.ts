@@ -11,6 +11,7 @@ export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
     ...repetitions(
       'email',
       people.map(({ email }) => email?.toLowerCase()),
+      (first) => `is the address of "${people[first]?.external_id}" already, before this row`,
     ),
   ]
 }

@@ -34,8 +34,12 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   ]
 }
 
-/** A fault for each row whose value another row before it has; undefined is no value. */
-export function repetitions(field: string, values: readonly (string | undefined)[]): RowFault[] {
+/** A fault for each row whose value another row before it has; undefined is no value. `say`: what is wrong, of the first that has it. */
+export function repetitions(
+  field: string,
+  values: readonly (string | undefined)[],
+  say = (first: number): string => `is the ${field} of row ${first} already`,
+): RowFault[] {
   const firstOf = new Map<string, number>()
   return values.flatMap((value, index): RowFault[] => {
     if (value === undefined) return []
@@ -44,7 +48,7 @@ export function repetitions(field: string, values: readonly (string | undefined)
       firstOf.set(value, index)
       return []
     }
-    return [{ index, field, code: 'duplicate', detail: `is the ${field} of row ${first} already` }]
+    return [{ index, field, code: 'duplicate', detail: say(first) }]
   })
 }
 

@@ -1,0 +1,11 @@
+import { expect, test } from 'vitest'
+import { faultsOfPeople } from './rules.ts'
+
+test('an address that two rows have is told by who has it: a place in a batch is no row of a source', () => {
+  const people = [
+    { external_id: 'HR-1', name: 'Ada', email: 'ada@x.example', active: true },
+    { external_id: 'HR-2', name: 'Ada', email: 'Ada@x.example', active: true },
+  ]
+  const detail = 'is the address of "HR-1" already, before this row'
+  expect(faultsOfPeople(people)).toEqual([{ index: 1, field: 'email', code: 'duplicate', detail }])
+})
