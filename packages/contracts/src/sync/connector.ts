@@ -105,7 +105,7 @@ export const scheduleSchema = z
   .meta({
     id: 'ConnectorSchedule',
     description:
-      'A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another. So is each while the connector is paused; one in `error` goes on',
+      'A time of day that clocks skip is due as soon as they have; one that they show twice, the first time. One of every hour (`*`) goes by the time that passes. A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another. So is each while the connector is paused; one in `error` goes on',
   })
 export type Schedule = z.infer<typeof scheduleSchema>
 

@@ -67,6 +67,42 @@ describe('a schedule', () => {
   })
 
   test.each([
+    ['30 2,14 * * *', ['01:00', '12:30']],
+    ['30 1,2 * * *', ['00:30', '01:00']],
+    ['0,30 2 * * *', ['01:00']],
+    ['*/20 2 * * *', ['01:00']],
+    ['3 2,3 * * *', ['01:00', '01:03']],
+    [
+      '0 */2 * * *',
+      ['01:00', '02:00', '04:00', '06:00', '08:00', '10:00', '12:00', '14:00', '16:00', '18:00', '20:00'],
+    ],
+  ])(
+    '%s has each of its times on the day on which clocks go forward, one that they skip as soon as they have',
+    (cron, due) => {
+      const found = times(cron, 'Europe/Berlin', '2026-03-28T23:30:00.000Z', due.length + 1)
+      expect(found.slice(0, -1)).toEqual(due.map((time) => `2026-03-29T${time}:00.000Z`))
+      // Midnight there.
+      expect(Date.parse(found.at(-1) ?? '')).toBeGreaterThanOrEqual(Date.parse('2026-03-29T22:00:00Z'))
+      expect(scheduleFault({ cron, time_zone: 'Europe/Berlin' }, new Date('2026-03-28T00:00:00Z'))).toBeUndefined()
+    },
+  )
+
+  test.each([
+    ['0 2,14 * * *', ['00:00', '13:00']],
+    ['0 2-4 * * *', ['00:00', '02:00', '03:00']],
+    ['0,30 2 * * *', ['00:00', '00:30']],
+    ['15 1,2 * * *', ['00:15']],
+  ])('%s has each of its times once on the day on which clocks go back', (cron, due) => {
+    const found = times(cron, 'Europe/Berlin', '2026-10-24T23:30:00.000Z', due.length + 1)
+    expect(found.slice(0, -1)).toEqual(due.map((time) => `2026-10-25T${time}:00.000Z`))
+    expect(found.at(-1)).toMatch(/^2026-10-26T0/)
+  })
+
+  test('of a time that is shown twice is not due again where it is asked amid the second time', () => {
+    expect(at('0,30 2 * * *', 'Europe/Berlin', '2026-10-25T01:10:00Z')).toBe('2026-10-26T01:00:00.000Z')
+  })
+
+  test.each([
     ['Europe/Berlin', '2026-03-29T00:00:00.000Z'],
     ['Europe/Berlin', '2026-10-24T23:30:00.000Z'],
     ['Australia/Lord_Howe', '2026-04-04T13:30:00.000Z'],

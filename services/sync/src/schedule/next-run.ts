@@ -14,7 +14,8 @@ export function scheduleFault(
   if (!isTimeZone(schedule.time_zone)) return { field: 'time_zone', detail: 'is no IANA time zone' }
   let runs: readonly Date[]
   try {
-    runs = cronOf(schedule).nextRuns(runsLookedAt, now)
+    // By a clock that nobody changes: what clocks have skipped is made up for however soon the next time is.
+    runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(runsLookedAt, now)
   } catch {
     return {
       field: 'cron',
@@ -29,11 +30,65 @@ export function scheduleFault(
 }
 
 /**
- * When a schedule is due next after a moment. Where clocks go forward over the time of day, it is due as soon as they
- * have; where they go back over it, it is due the first time and not again.
+ * When a schedule is due next after a moment. Where clocks go forward over a time of day, it is due as soon as they have; where they go back over
+ * it, it is due the first time and not again. One of every hour goes by the time that passes.
  */
 export function nextRun(schedule: Schedule, after: Date): Date | undefined {
-  return cronOf(schedule).nextRun(after) ?? undefined
+  if (schedule.cron.trim().split(/\s+/)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
+  const zone = zoneOf(schedule.time_zone)
+  // Croner does so for schedules of one minute and one hour alone: it is asked for times of day, of whatever day, and these are looked up here.
+  const times = cronOf({ ...schedule, time_zone: 'UTC' })
+  for (let time = times.nextRun(new Date(zone.timeAt(after.getTime()))); time !== null; time = times.nextRun(time)) {
+    const due = firstMomentOf(zone, time.getTime())
+    if (due > after.getTime()) return new Date(due)
+  }
+  return undefined
+}
+
+const minuteMs = 60_000
+const dayMs = 24 * 60 * minuteMs
+
+/** The clocks of a place. */
+interface Zone {
+  /** What they show at a moment, in milliseconds as if they showed UTC. */
+  timeAt(moment: number): number
+}
+
+function zoneOf(name: string): Zone {
+  const format = new Intl.DateTimeFormat('en', {
+    timeZone: name,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  })
+  return {
+    timeAt: (moment) => {
+      const parts = new Map(format.formatToParts(moment).map(({ type, value }) => [type, Number(value)]))
+      const [year, month, day] = [parts.get('year') ?? 0, parts.get('month') ?? 0, parts.get('day') ?? 0]
+      return Date.UTC(year, month - 1, day, parts.get('hour'), parts.get('minute'), parts.get('second'))
+    },
+  }
+}
+
+/** The first moment at which clocks show a time; of one that they skip, the one at which they go over it. Clocks change once in two days at most. */
+function firstMomentOf(zone: Zone, time: number): number {
+  const aheadAt = (moment: number): number => zone.timeAt(moment) - moment
+  const [before, behind] = [time - aheadAt(time - dayMs), time - aheadAt(time + dayMs)]
+  if (zone.timeAt(before) === time) return before
+  if (zone.timeAt(behind) === time) return behind
+  // Clocks go forward between the two.
+  let [early, late] = [behind, before]
+  const ahead = aheadAt(late)
+  while (late - early > minuteMs) {
+    const middle = early + Math.round((late - early) / 2 / minuteMs) * minuteMs
+    if (aheadAt(middle) === ahead) late = middle
+    else early = middle
+  }
+  return late
 }
 
 function cronOf({ cron, time_zone }: Schedule): Cron {
