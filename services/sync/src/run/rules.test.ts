@@ -40,6 +40,18 @@ describe('the limits of a connector', () => {
     ])
   })
 
+  test.each([
+    [10, { known: 30_000, missing: 3001 }, 10.01],
+    [10, { known: 30_000, missing: 3100 }, 10.33],
+    [0, { known: 5_000_000, missing: 1 }, 0.01],
+    [10.005, { known: 1_000_000, missing: 100_051 }, 10.01],
+    [99.99, { known: 3_000_000, missing: 2_999_701 }, 100],
+  ])('of %d %% that are passed by little, by %j, say more than that', (allowed, impact, actual) => {
+    const narrow = { ...safety, min_rows: 0, max_deactivate: 10_000_000, max_deactivate_pct: allowed }
+    const all = { valid: 0, deactivated: 0, changed: 0, ...impact }
+    expect(breachesOf(narrow, 'flag', all)).toEqual([{ limit: 'max_deactivate_pct', actual, allowed }])
+  })
+
   test('ask about what the source itself makes inactive under every policy', () => {
     for (const policy of ['ignore', 'flag', 'deactivate'] as const) {
       expect(broken({ deactivated: 11, changed: 11 }, policy)).toEqual(['max_deactivate_pct'])

@@ -69,7 +69,7 @@ export function breachesOf(
 ): SafetyBreach[] {
   const breaches: SafetyBreach[] = []
   const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
-    if (isBroken) breaches.push({ limit, actual: Math.round(actual * 100) / 100, allowed })
+    if (isBroken) breaches.push({ limit, actual: twoDecimals(actual, allowed), allowed })
   }
   const base = known === 0 ? valid : known
   // Rows that were missing, or are new to the connector, are changed as well, and are no part of the base: all is no more than all.
@@ -86,6 +86,12 @@ export function breachesOf(
   const moved = share(changed)
   check('max_change_pct', moved, safety.max_change_pct, moved > safety.max_change_pct)
   return breaches
+}
+
+/** A share that is just above what is allowed is said as more than it, and not as the same. */
+function twoDecimals(actual: number, allowed: number): number {
+  const nearest = Math.round(actual * 100) / 100
+  return actual > allowed && nearest <= allowed ? Math.ceil((allowed + 0.001) * 100) / 100 : nearest
 }
 
 const final: ReadonlySet<Run['status']> = new Set(['succeeded', 'partial', 'failed', 'cancelled'])
