@@ -1,4 +1,4 @@
-import type { Connector, Run } from '@postern/contracts'
+import { type Connector, type Run, missingRowSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -159,6 +159,44 @@ describe('what is undone already', () => {
       status: 'succeeded',
       counts: { reactivated: 1 },
     })
+  })
+})
+
+async function missingOf(tenant: Principal, { id }: Connector): Promise<unknown[]> {
+  const listed = (await caller.call(tenant, 'GET', `/api/v1/connectors/${id}/missing`)).json
+  const told = `select external_id from universe.entity where tenant_id = $1 and source_missing_since is not null order by 1`
+  return [
+    missingRowSchema
+      .array()
+      .parse(listed)
+      .map(({ source_key: key }) => key),
+    (await world.rows(told, [tenant.tenantId])).map(({ external_id: key }) => key),
+  ]
+}
+
+describe('what a rollback has taken back', () => {
+  test('is no longer missing once it is undone itself; what was missing before it still is', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, `${csvOf(1)}\nX,Lost,process`)
+    const back = await undone(tenant, await runCsv(tenant, connector, csvOf(3)))
+    expect(await missingOf(tenant, connector)).toEqual([
+      ['E1', 'E2', 'X'],
+      ['E1', 'E2', 'X'],
+    ])
+    expect(await undone(tenant, back)).toMatchObject({ status: 'succeeded', counts: { reactivated: 2, applied: 2 } })
+    expect(await missingOf(tenant, connector)).toEqual([['X'], ['X']])
+    expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { unchanged: 3, applied: 0 } })
+  })
+
+  test('and the source has not had since stays missing', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, csvOf(1))
+    const back = await undone(tenant, await runCsv(tenant, connector, csvOf(2)))
+    await runCsv(tenant, connector, csvOf(1))
+    expect(await undone(tenant, back)).toMatchObject({ status: 'succeeded', counts: { reactivated: 1 } })
+    expect(await missingOf(tenant, connector)).toEqual([['E1'], ['E1']])
   })
 })
 

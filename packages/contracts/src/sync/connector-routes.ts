@@ -105,7 +105,7 @@ export const listMissing = defineRoute({
   path: '/api/v1/connectors/:id/missing',
   summary: 'List what the source of a connector has no longer',
   description:
-    'What the connector has brought, and no other, and a run that applied its changes did not find again, until it is back; what a rollback has taken back as well. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
+    'What the connector has brought, and no other, and a run that applied its changes did not find again, until it is back; what a rollback has taken back as well, until that is undone itself before the source is read again. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
   params: connectorParams,
   query: z.strictObject({ ...pageQuery }),
   answers: { 200: { description: 'Rows, by key', schema: z.array(missingRowSchema) } },

@@ -440,12 +440,33 @@ const takeBack = statement(
     and k.connector_id = $1::uuid and k.scope = $2::text and k.source_key = c.source_key`,
 )
 
+// What the rollback that is undone had taken back, and none that was missing before it, nor where the source was read since: that run has seen what it has.
+// Served likewise, and by run_connector.
+const bringAgain = statement(
+  'sync_bring_rows_again',
+  `update sync.known_row k
+  set missing_since = null, hash = null
+  from sync.run mine
+  join sync.run back on back.tenant_id = mine.tenant_id and back.id = mine.rollback_of and back.mode = 'rollback'
+  join sync.run_change c on c.tenant_id = mine.tenant_id and c.run_id = mine.id
+  where mine.id = $3::uuid and c.op = 'reactivate' and ${isApplied('c', appliedUpTo('$3'))}
+    and k.connector_id = $1::uuid and k.scope = $2::text and k.source_key = c.source_key
+    and k.missing_since = back.started_at
+    and not exists (
+      select
+      from sync.run read
+      where read.tenant_id = mine.tenant_id and read.connector_id = mine.connector_id and read.id > back.id
+        and read.mode = 'apply' and read.status in ('succeeded', 'partial')
+    )`,
+)
+
 /**
  * Remembers that the connector brings no longer what a rollback has made inactive: limits would hold up the next table, which has none of
- * it. Another connector that brings it as well has it from now on.
+ * it. Another connector that brings it as well has it from now on. Where a rollback is undone, it brings again what that had taken back.
  */
 export async function takeRowsBack(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<object> {
   await tx.execute(takeBack([connectorId, scope, runId]))
+  await tx.execute(bringAgain([connectorId, scope, runId]))
   return {}
 }
 
