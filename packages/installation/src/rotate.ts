@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type LoginPassword, formatLoginPasswords, parseLoginPasswords } from '@postern/tenant-db'
 import {
@@ -9,6 +8,7 @@ import {
   passwordNames,
   randomPassword,
   randomRing,
+  readIfThere,
   replaceFile,
   ringNames,
   signingKeyFiles,
@@ -80,7 +80,10 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
     )
   }
   if (step === 'replace') {
-    await replaceFile(join(folder, name), randomPassword())
+    const path = join(folder, name)
+    // Only what is there is replaced: in another folder it would be a password that nobody asks for.
+    await readSecret(path)
+    await replaceFile(path, randomPassword())
     return
   }
   const ring = ringNames.find((known) => known === name)
@@ -125,11 +128,11 @@ async function rotateSigningKey(folder: string, name: string, step: RotationStep
 async function takeStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
   const path = join(folder, form.file)
   const notePath = `${path}.rotation`
-  const entries = form.read((await readFile(path, 'utf8')).trim())
+  const entries = form.read(await readSecret(path))
   const [current, other, ...older] = entries
   if (current === undefined) throw new Error(`${name} holds no key`)
   if (!form.keepsOld && older.length > 0) throw new Error(`${name} holds more than two keys`)
-  const noted = await readNote(notePath)
+  const noted = await readIfThere(notePath)
   const isNew = (entry: string | undefined) => entry !== undefined && digestOf(entry) === noted
   if (step === 'add') {
     if (isNew(other)) throw new Error(`${name}: a rotation is under way, and promote is its next step`)
@@ -159,13 +162,14 @@ async function takeStep(folder: string, name: string, step: RotationStep, form: 
   await replaceFile(path, form.write(entries.slice(0, -1)))
 }
 
-async function readNote(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
+async function readSecret(path: string): Promise<string> {
+  const text = await readIfThere(path)
+  if (text === undefined) {
+    throw new Error(
+      `${path} is not there: name the folder that holds the secrets of the installation, as secrets init has made them`,
+    )
   }
+  return text
 }
 
 /** Says which one it is, and nothing of it: each holds 256 random bits. */

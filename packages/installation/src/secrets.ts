@@ -157,7 +157,7 @@ function isEd25519(text: string): boolean {
 }
 
 async function readOrMake(path: string, make: () => string, isValid: (text: string) => boolean): Promise<string> {
-  const found = await read(path)
+  const found = await readIfThere(path)
   if (found === undefined) {
     await writeOnce(path, make())
     return await readOrMake(path, make, isValid)
@@ -167,7 +167,8 @@ async function readOrMake(path: string, make: () => string, isValid: (text: stri
   return found
 }
 
-async function read(path: string): Promise<string | undefined> {
+/** What a file holds, without the blanks around it; undefined where there is no such file. */
+export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).trim()
   } catch (error) {

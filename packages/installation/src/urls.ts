@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
+import { readIfThere } from './secrets.ts'
 
 /**
  * Where the parts of an installation find PostgreSQL and Redis. What is not given is what the folder says already, and else
@@ -140,13 +140,4 @@ function checkRedis(address: string | undefined): void {
   )
   if (address === undefined || url.test(address)) return
   throw new Error('the address of Redis is host:port, or a URL such as rediss://host:port, without a password')
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
-  }
 }

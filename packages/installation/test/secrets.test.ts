@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -382,6 +382,20 @@ describe('the rotation of a ring', () => {
 
   test('of what there is not is refused', async () => {
     await expect(rotateSecret(folder, 'POSTERN_SIGNING', 'add')).rejects.toThrow('there is no secret POSTERN_SIGNING')
+  })
+
+  test.each([
+    ['POSTERN_INTERNAL', 'add'],
+    ['POSTERN_RECEIPT_KEY', 'add'],
+    ['password-keys', 'add'],
+    ['password-migrator', 'replace'],
+  ] as const)('of %s in a folder that holds no secrets says so, and makes none', async (name, step) => {
+    const empty = join(folder, 'not-the-folder')
+    await mkdir(empty, { recursive: true })
+    for (const elsewhere of [empty, join(empty, 'nowhere')]) {
+      await expect(rotateSecret(elsewhere, name, step)).rejects.toThrow('is not there: name the folder')
+    }
+    expect(await readdir(empty)).toEqual([])
   })
 
   test('reaches every component that reads the ring when the folders are made again', async () => {
