@@ -2,6 +2,16 @@ import { expect, test } from 'vitest'
 import { assertIfMatch, matchesEtag } from './etag.ts'
 import { ProblemError } from './problem.ts'
 
+function problemOf(given: string, etag = '"1"'): ProblemError {
+  try {
+    assertIfMatch({ raw: { headers: { 'if-match': given } } }, etag)
+  } catch (error) {
+    if (error instanceof ProblemError) return error
+    throw error
+  }
+  throw new Error(`If-Match ${given} was taken`)
+}
+
 /** The code with which a change is refused whose `If-Match` is this, of a resource with the tag `"1"`. */
 function refusalOf(
   given: string | undefined,
@@ -39,6 +49,17 @@ test.each(['"1"', ' "1" ', '"2", "1"', '"2","1"', 'W/"1", "1"', '*', ' * '])(
     expect(refusalOf(given)).toBeUndefined()
   },
 )
+
+test.each([
+  ['"2"', 'Read the resource again'],
+  ['W/"2", "3"', 'Read the resource again'],
+  ['1', 'with its quotes'],
+  ['"1', 'with its quotes'],
+  ['', 'with its quotes'],
+  ['W/"1"', 'without `W/`'],
+])('whoever sends If-Match %j is told what helps: %s', (given, words) => {
+  expect(problemOf(given).options.detail).toContain(words)
+})
 
 const firstPart = (tag: string): string | undefined => /^"(\d+)\.\d+"$/.exec(tag)?.[1]
 

@@ -1,5 +1,5 @@
 import type { RequestInfo } from './contract-route.ts'
-import { problem } from './problem.ts'
+import { type ProblemError, problem } from './problem.ts'
 
 /** Whether a list of entity tags (RFC 9110 §13.1.2) holds the tag, in weak comparison; `*` matches anything. */
 export function matchesEtag(list: string, etag: string): boolean {
@@ -25,9 +25,22 @@ export function assertIfMatch(
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
   }
-  if (!holdsStrongly(given, etag, partOf)) {
-    throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
+  if (!holdsStrongly(given, etag, partOf)) throw notThisVersion(given)
+}
+
+/** The 412 of an `If-Match` that names another state: where it can name none, to read the resource again would not help. */
+export function notThisVersion(ifMatch: string): ProblemError {
+  const tags = ifMatch.split(',').map((tag) => tag.trim())
+  if (!tags.some((tag) => /^(?:W\/)?"[^"]*"$/.test(tag))) {
+    const detail = 'If-Match holds no entity tag. Send the ETag as you got it, with its quotes.'
+    return problem('precondition_failed', { detail })
   }
+  if (tags.every((tag) => tag.startsWith('W/'))) {
+    const detail =
+      'If-Match holds a weak entity tag, as a proxy may make it of an ETag, and no change is held against one. Send it without `W/`.'
+    return problem('precondition_failed', { detail })
+  }
+  return problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
 }
 
 function holdsStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {

@@ -1,5 +1,5 @@
 import type { CreatedBy, InputError } from '@postern/contracts'
-import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, notThisVersion, problem } from '@postern/service-kit'
 
 type Context = RequestInfo['context']
 
@@ -34,7 +34,7 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   if (given === undefined || given.trim() === '*') return
   const tags = given.split(',').map((tag) => tag.trim())
   if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}(?:\.[\w-]{22})?"$/.exec(tag)?.[1] === String(version))) return
-  throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
+  throw notThisVersion(given)
 }
 
 /**

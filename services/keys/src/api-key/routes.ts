@@ -10,7 +10,7 @@ import {
   uuidSchema,
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
-import { type App, type RequestInfo, contractRoute, problem, storedList } from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute, notThisVersion, problem, storedList } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy } from '../policy/store.ts'
@@ -115,11 +115,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           const asksForLess = Object.keys(body).some((field) => field !== 'label')
           // A narrowing that is asked for and is so already is answered whatever tag it comes with (RFC 9110 §13.1.1): its own first
           // attempt may have made the tag old, and have been left without an answer or unconfirmed.
-          if (!isOfVersion(input, current.version) && !(isDone && asksForLess)) {
-            throw problem('precondition_failed', {
-              detail: 'Read the key again and repeat the change on what it is now.',
-            })
-          }
+          const ifMatch = ifMatchOf(input)
+          if (!matchesVersion(ifMatch, current.version) && !(isDone && asksForLess)) throw notThisVersion(ifMatch)
           if (current.revoked !== null) {
             throw problem('conflict', {
               detail: 'The key is revoked, and a revoked key never changes. Create a new key.',
@@ -245,13 +242,12 @@ function assertFuture(text: string, now: Date): void {
   })
 }
 
-/** Whether the change is one of the key as it is in this version. */
-function isOfVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): boolean {
+function ifMatchOf({ raw }: Pick<RequestInfo, 'raw'>): string {
   const given = raw.headers['if-match']
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the key as you read it.' })
   }
-  return matchesVersion(given, version)
+  return given
 }
 
 /** An assertion can name a tenant that the platform does not have (any more): nothing of it exists. */
