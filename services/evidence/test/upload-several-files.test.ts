@@ -192,6 +192,23 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
   })
 
+  test.each([
+    ['has no bytes', file('b.csv', ''), {}, 'File 2 of the form: It is empty.'],
+    ['is too large', file('b.csv', Buffer.alloc(1_048_577)), {}, 'File 2 of the form: The file is larger'],
+    ['is a program', file('b.exe', 'MZ'), {}, 'File 2 of the form: '],
+    ['is a program by its bytes', file('b.csv', elf), {}, 'File 2 of the form: '],
+    [
+      'has another digest',
+      file('b.csv', 'b'),
+      { sha256: [sha256('a'), sha256('c')] },
+      'File 2 of the form: The SHA-256',
+    ],
+  ])('that says which of them %s', async (_what, second, said, words) => {
+    const answer = await send(principal, form(metadata(said), file('a.csv', 'a'), second, file('c.csv', 'c')))
+    expect(answer.status).toBeGreaterThanOrEqual(413)
+    expect(problemSchema.parse(answer.json).detail).toContain(words)
+  })
+
   test.each(['"form-data"', 'form -data', 'form-\u00fcdata'])(
     'with a part of which two readers may read whether it is form-data: %s',
     async (type) => {

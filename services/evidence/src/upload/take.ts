@@ -1,10 +1,16 @@
-import { type EvidenceDetails, evidenceDetailsSchema, fileNameSchema, isPeriodOrdered } from '@postern/contracts'
-import { type RequestInfo, bodyError, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
+import {
+  type EvidenceDetails,
+  type ProblemCode,
+  evidenceDetailsSchema,
+  fileNameSchema,
+  isPeriodOrdered,
+} from '@postern/contracts'
+import { ProblemError, type RequestInfo, bodyError, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
-import { noRoom, refused } from './refusal.ts'
+import { emptyBody, noRoom, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A file whose bytes are whole, judged and durable, though not yet recorded. */
@@ -160,11 +166,14 @@ async function takeMultipart(
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
         const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
-        if (!kind.accepted) throw refused(kind.refusal)
-        file.incoming = await parts.blobs.openIncoming(tenantId)
+        if (!kind.accepted) throw ofFile(index, refused(kind.refusal))
+        const incoming = await parts.blobs.openIncoming(tenantId)
+        file.incoming = incoming
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
-        file.body = await receiveBody(bytes, file.incoming, declared, parts.limits)
-        await file.incoming.park?.()
+        file.body = await receiveBody(bytes, incoming, declared, parts.limits).catch((error: unknown) => {
+          throw ofFile(index, error)
+        })
+        await incoming.park?.()
       },
     },
   })
@@ -176,6 +185,22 @@ async function takeMultipart(
     })
   }
   return { details, placeOf: pointTo }
+}
+
+/** Faults of one file alone: all others are of the form, or of the service. */
+const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
+  'invalid_content',
+  'content_too_large',
+  'unsupported_media_type',
+  'digest_mismatch',
+])
+
+/** The same refusal, that says of which of several files it is: of one form nothing is kept, and its sender has to know what to mend. */
+function ofFile(index: number, error: unknown): unknown {
+  if (!(error instanceof ProblemError) || !faultsOfFile.has(error.code)) return error
+  const { detail, ...options } = error.options
+  const fault = detail === emptyBody ? 'It is empty.' : (detail ?? '')
+  return problem(error.code, { ...options, detail: `File ${index + 1} of the form: ${fault}` })
 }
 
 const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
