@@ -50,7 +50,7 @@ describe('documenting a finding', () => {
     ['a field that findings do not have', { tenant_id: crypto.randomUUID() }, '/tenant_id'],
     ['a field that only the service sets', { version: 7 }, '/version'],
     ['a day that does not exist', { identified_date: '2026-02-30' }, '/identified_date'],
-    ['a day in the future', { identified_date: daysFromToday(2) }, '/identified_date'],
+    ['a day in the future', { identified_date: daysFromToday(3) }, '/identified_date'],
     ['a day before 1900', { identified_date: '0000-01-01' }, '/identified_date'],
     ['a target before 1900', { target_date: '1066-10-14' }, '/target_date'],
     ['an entity twice', { entity_ids: [completeFields.entity_ids[0], completeFields.entity_ids[0]] }, '/entity_ids'],
@@ -137,6 +137,16 @@ describe('documenting a finding', () => {
       expect(findingSchema.parse(agreed.json).target_date).toBe('2031-01-31')
     },
   )
+
+  test('takes the day of places where that has begun before it has in UTC', async () => {
+    const tenant = newTenant()
+    const tomorrow = daysFromToday(1)
+    const answer = await post(tenant, findingBody({ severity: 'high', identified_date: tomorrow }))
+    expect(answer).toMatchObject({ status: 201, json: { identified_date: tomorrow, age_days: 0 } })
+    expect(answer.json).toMatchObject({ target_date: daysFromToday(91) })
+    const summary = await service.call(tenant, 'GET', `${path}/summary?group_by=age_bucket`)
+    expect(summary.json).toMatchObject([{ key: '0-30', total: 1 }])
+  })
 
   test('keeps the order in which the entities were named', async () => {
     const entity_ids = Array.from({ length: 50 }, () => crypto.randomUUID())

@@ -166,7 +166,9 @@ export const createFindingBodySchema = z
     status: z.enum(['draft', 'open']).default('draft'),
     entity_ids: entityIdsSchema.default([]),
     owner: personRefSchema.optional(),
-    identified_date: dateSchema.optional().meta({ description: 'Default: today (UTC); never in the future' }),
+    identified_date: dateSchema
+      .optional()
+      .meta({ description: 'Default: today (UTC). At most tomorrow (UTC), as a day begins earlier in the east' }),
     target_date: dateSchema
       .optional()
       .meta({ description: 'Default: 30, 90, 180 or 365 days after identification, by severity' }),

@@ -88,7 +88,7 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
     case 'finding_condition_said':
       return fault('condition', 'required', 'must say something')
     case 'finding_identified_not_in_future':
-      return fault('identified_date', 'in_future', 'must not be later than today (UTC)')
+      return fault('identified_date', 'in_future', 'must not be later than tomorrow (UTC)')
     case 'finding_repeats_what_has_ended':
       return fault('repeat_of_id', 'not_closed', 'must be a finding that is closed, or whose risk is accepted')
     case 'finding_repeat_of_fk':
