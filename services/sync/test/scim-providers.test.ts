@@ -313,6 +313,34 @@ describe('as Microsoft Entra ID does it', () => {
   })
 })
 
+test("a flag of Entra ID's own in the address that it provisions to stands in no way, and another parameter does", async () => {
+  const principal = admin()
+  const flag = 'aadOptscim062020'
+  const userSchema = 'urn:ietf:params:scim:schemas:core:2.0:User'
+  for (const path of [
+    '/ServiceProviderConfig',
+    '/ResourceTypes',
+    '/ResourceTypes/User',
+    '/Schemas',
+    `/Schemas/${userSchema}`,
+  ]) {
+    expect((await scim(principal, 'GET', `${path}?${flag}`)).status, path).toBe(200)
+  }
+  const made = await scim(principal, 'POST', `/Users?${flag}`, { schemas: [userSchema], userName: 'flo@x.example' })
+  expect(made.status).toBe(201)
+  const { id } = resource.parse(made.json)
+  const found = await scim(
+    principal,
+    'GET',
+    `/Users?${flag}=true&filter=${encodeURIComponent('userName eq "flo@x.example"')}`,
+  )
+  expect(found.json).toMatchObject({ totalResults: 1 })
+  const leaver = patch({ op: 'Replace', path: 'active', value: 'False' })
+  expect((await scim(principal, 'PATCH', `/Users/${id}?${flag}`, leaver)).json).toMatchObject({ active: false })
+  expect((await scim(principal, 'DELETE', `/Users/${id}?${flag}`)).status).toBe(204)
+  expect((await scim(principal, 'GET', '/Users?aadOptAnything')).status).toBe(400)
+})
+
 test('a group that shows another name of a group in it has a new version', async () => {
   const principal = admin()
   const make = async (body: object) => resource.parse((await scim(principal, 'POST', '/Groups', body)).json)

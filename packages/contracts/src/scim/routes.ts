@@ -34,7 +34,17 @@ const names = z
   .max(2000)
   .regex(/^[A-Za-z0-9:._,$\- ]*$/, { message: 'must be names of attributes, with commas between' })
 
+/** Entra ID lets it be written behind the address that it provisions to, and means itself by it. */
+const flag = {
+  aadOptscim062020: z
+    .string()
+    .max(20)
+    .optional()
+    .meta({ description: 'Not looked at: a flag of Entra ID, for itself, where the address that it was given has it' }),
+}
+const flagQuery = z.strictObject(flag)
 const projection = {
+  ...flag,
   attributes: names.optional().meta({ description: 'Only these attributes, and the id' }),
   excludedAttributes: names.optional().meta({ description: 'All attributes but these' }),
 }
@@ -130,6 +140,7 @@ export const scimDeleteUser = defineRoute({
   summary: 'Delete a user',
   description: 'The person stays in the universe, and is no longer active: findings and plans go on naming them.',
   params: one,
+  query: flagQuery,
   answers: { 204: { description: 'Deleted' } },
   problems: ['conflict', 'precondition_failed'],
 })
@@ -210,6 +221,7 @@ export const scimDeleteGroup = defineRoute({
   path: `${scimBase}/Groups/:id`,
   summary: 'Delete a group',
   params: one,
+  query: flagQuery,
   answers: { 204: { description: 'Deleted' } },
   problems: ['precondition_failed'],
 })
@@ -223,6 +235,7 @@ export const scimServiceConfig = defineRoute({
   method: 'GET',
   path: `${scimBase}/ServiceProviderConfig`,
   summary: 'Read what of SCIM is supported',
+  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §5', ...described } },
 })
 
@@ -232,6 +245,7 @@ export const scimListResourceTypes = defineRoute({
   method: 'GET',
   path: `${scimBase}/ResourceTypes`,
   summary: 'List the types of resources',
+  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §6', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
@@ -242,6 +256,7 @@ export const scimGetResourceType = defineRoute({
   path: `${scimBase}/ResourceTypes/:urn`,
   summary: 'Read a type of resource',
   params: urn,
+  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §6', ...described } },
 })
 
@@ -251,6 +266,7 @@ export const scimListSchemas = defineRoute({
   method: 'GET',
   path: `${scimBase}/Schemas`,
   summary: 'List the schemas of the resources',
+  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §7', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
@@ -261,6 +277,7 @@ export const scimGetSchema = defineRoute({
   path: `${scimBase}/Schemas/:urn`,
   summary: 'Read a schema',
   params: urn,
+  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §7', ...described } },
 })
 
