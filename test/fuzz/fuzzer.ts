@@ -136,7 +136,7 @@ function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, ca
   if (refusal !== undefined && answer.status < 400) return `It should be refused: ${refusal}.`
   // An error of SCIM has words alone.
   if (request.body?.spoiled !== undefined && route.body !== undefined && route.dialect === undefined)
-    return faultOfRefusal(request.body.spoiled, answer)
+    return faultOfRefusal(request.body.spoiled, request, answer)
   return undefined
 }
 
@@ -177,7 +177,11 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
 }
 
 /** Of a body that could be taken for two things: where that is, is said. */
-function faultOfRefusal(spoiled: string, { status, json }: CheckedAnswer): string | undefined {
+function faultOfRefusal(
+  spoiled: string,
+  { headers }: FilledRequest,
+  { status, json }: CheckedAnswer,
+): string | undefined {
   const refusal = z
     .object({ code: z.enum(['malformed_json', 'invalid_content']), errors: z.array(z.object({ pointer: z.string() })) })
     .safeParse(json)
@@ -185,7 +189,10 @@ function faultOfRefusal(spoiled: string, { status, json }: CheckedAnswer): strin
   if (refusal.success || isOfBytes || (status !== 400 && status !== 422)) return undefined
   const other = z.object({ errors: z.array(z.object({ parameter: z.string() })).min(1) }).safeParse(json)
   const isOfUrl = z.object({ code: z.enum(['non_canonical_path', 'bad_request']) }).safeParse(json)
-  return other.success || isOfUrl.success ? undefined : `No pointer says where ${spoiled} is.`
+  // Of bytes that are not those that were announced nothing else is said.
+  const isOfDigest =
+    headers['content-digest'] !== undefined && z.object({ code: z.literal('digest_mismatch') }).safeParse(json).success
+  return other.success || isOfUrl.success || isOfDigest ? undefined : `No pointer says where ${spoiled} is.`
 }
 
 async function changedBy(witness: Witness, route: Route, answer: CheckedAnswer): Promise<string | undefined> {
