@@ -6,14 +6,14 @@ import type { RecordFailure } from './store.ts'
 /** Of a resumable upload what came before is kept. */
 const again = 'There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.'
 
-/** Of a body that is the file. */
-export const emptyBody = 'The body is empty. Send the bytes of the file as the body.'
-
 /** The problem that a refused upload is answered with. */
 export function refused(refusal: UploadRefusal): Error {
   switch (refusal.why) {
     case 'empty':
-      return problem('invalid_content', { detail: emptyBody, errors: [bodyError('is empty')] })
+      return problem('invalid_content', {
+        detail: 'The file is empty. Send its bytes.',
+        errors: [bodyError('is empty')],
+      })
     case 'too_large':
       return problem('content_too_large', { detail: 'The file is larger than evidence may be.' })
     case 'kind':

@@ -10,7 +10,7 @@ import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
-import { emptyBody, noRoom, refused } from './refusal.ts'
+import { noRoom, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A file whose bytes are whole, judged and durable, though not yet recorded. */
@@ -198,9 +198,8 @@ const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
 /** The same refusal, that says of which of several files it is: of one form nothing is kept, and its sender has to know what to mend. */
 function ofFile(index: number, error: unknown): unknown {
   if (!(error instanceof ProblemError) || !faultsOfFile.has(error.code)) return error
-  const { detail, ...options } = error.options
-  const fault = detail === emptyBody ? 'It is empty.' : (detail ?? '')
-  return problem(error.code, { ...options, detail: `File ${index + 1} of the form: ${fault}` })
+  const { detail = '', ...options } = error.options
+  return problem(error.code, { ...options, detail: `File ${index + 1} of the form: ${detail}` })
 }
 
 const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })

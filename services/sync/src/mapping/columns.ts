@@ -1,6 +1,7 @@
 import type { Connector, MappingRule } from '@postern/contracts'
 import type { DatasetRules } from '../dataset/rules.ts'
 import { SourceFailure } from '../source/failure.ts'
+import { nameOfPart } from './pointer.ts'
 import { excerptOf } from './excerpt.ts'
 
 /**
@@ -24,11 +25,11 @@ export function missingColumns(
   return required.map(([name]) => name).filter((name) => !found.has(name))
 }
 
-/** The column that a source is, or that it is a place within (RFC 6901 §4). */
+/** The column that a source is, or that it is a place within. */
 export function columnOf(source: string): string {
   if (!source.startsWith('/')) return source
   const [, first = ''] = source.split('/', 2)
-  return first.replaceAll('~1', '/').replaceAll('~0', '~')
+  return nameOfPart(first)
 }
 
 /** Whether all rows of a source have the same columns. */

@@ -3,6 +3,7 @@ import { wordsOf } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
 import type { Rule } from './attributes.ts'
 import { excerptOf } from './excerpt.ts'
+import { nameOfPart } from './pointer.ts'
 import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
 
 /** A row as it can be taken in, or all that is wrong with it; its key, if it has one, is known in either case. */
@@ -150,7 +151,7 @@ export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source'
   for (const part of source.slice(1).split('/')) {
     if (isOneAList === true && typeof at === 'string' && part === '0') continue
     if (typeof at !== 'object' || at === null) return undefined
-    const member = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    const member = nameOfPart(part)
     at = Object.hasOwn(at, member) ? Object.getOwnPropertyDescriptor(at, member)?.value : undefined
   }
   return at

@@ -25,7 +25,16 @@ import { RetireDialog } from './retire-dialog.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { scheduleInWords } from './setup/schedule.ts'
-import { canBeRun, datasetNames, isPushed, missingPolicies, needsFile, readAgainMs, typeNames } from './words.ts'
+import {
+  canBeRun,
+  connectorsEveryMs,
+  datasetNames,
+  isPushed,
+  missingPolicies,
+  needsFile,
+  runsEveryMs,
+  typeNames,
+} from './words.ts'
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
@@ -35,12 +44,9 @@ export function ConnectorPage({ id }: { readonly id: string }) {
   return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
 }
 
-const connectorEveryMs = () => 15_000
-const runsEveryMs = ({ items }: Some<Run>) => readAgainMs(items)
-
 function One({ id }: { readonly id: string }) {
   const load = useCallback(async (reading: Reading) => await getConnector(id, reading), [id])
-  const { resource, reload, set } = useFollowed<TaggedConnector>(load, connectorEveryMs)
+  const { resource, reload, set } = useFollowed<TaggedConnector>(load, connectorsEveryMs)
   const [open, setOpen] = useState<'run' | 'retire'>()
   const [failure, setFailure] = useState<unknown>()
   const now = useNow()

@@ -12,16 +12,13 @@ import { useNow } from '../ui/use-now.ts'
 import { LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
-import { canBeRun, datasetNames, readAgainMs, typeNames } from './words.ts'
+import { canBeRun, connectorsEveryMs, datasetNames, runsEveryMs, typeNames } from './words.ts'
 
 /** Connectors: what keeps the audit universe true, and what it did last. */
 export function ConnectorsPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Connectors /> : <AdminsOnly title="Connectors" what="connectors" />
 }
-
-const runsEveryMs = ({ items }: Some<Run>) => readAgainMs(items)
-const connectorsEveryMs = () => 15_000
 
 function Connectors() {
   const runs = useFollowed<Some<Run>>(listRuns, runsEveryMs)

@@ -1,4 +1,4 @@
-import type { Connector, Run, RunChange } from '../api/sync.ts'
+import type { Connector, Run, RunChange, Some } from '../api/sync.ts'
 import type { Tone } from '../ui/badge.tsx'
 
 /** What is synchronized, as people call it. */
@@ -72,9 +72,12 @@ export function isRunning({ status }: Run): boolean {
   return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)
 }
 
+/** How often connectors are read again by themselves, in milliseconds: a run changes what is said of them. */
+export const connectorsEveryMs = () => 15_000
+
 /** How often a list of runs is read again by itself, in milliseconds: where one may become something else any moment, and where one may begin. */
-export function readAgainMs(runs: readonly Run[]): number {
-  return runs.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
+export function runsEveryMs({ items }: Some<Run>): number {
+  return items.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
 }
 
 export const modeNames: Readonly<Record<Run['mode'], string>> = {

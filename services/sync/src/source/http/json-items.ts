@@ -1,5 +1,6 @@
 import { decimalOf } from '@postern/service-kit'
 import { SourceFailure } from '../failure.ts'
+import { nameOfPart } from '../../mapping/pointer.ts'
 import type { SourceItem, SourceLimits } from '../types.ts'
 
 /** A JSON Pointer, RFC 6901; empty for the whole document. */
@@ -17,10 +18,7 @@ export function followPointer(document: unknown, pointer: string): unknown {
 }
 
 function namesOf(pointer: string): string[] {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  return pointer.split('/').slice(1).map(nameOfPart)
 }
 
 /** Parses a page that a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
