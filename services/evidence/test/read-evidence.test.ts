@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { custodyEventSchema, problemSchema } from '@postern/contracts'
@@ -6,7 +6,7 @@ import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { findsMalware, person } from './people.ts'
-import { contentDigest, sha256, startEvidence, uploaded, uploader } from './support.ts'
+import { anyBytes, contentDigest, sha256, startEvidence, uploaded, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => (service = await startEvidence({}, { scanner: findsMalware })))
@@ -157,7 +157,7 @@ describe('the bytes of a file', () => {
   test('break off before their end where the store has changed them, so that nobody takes them for the file', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
-    const bytes = randomBytes(3 * 1024 * 1024)
+    const bytes = anyBytes(3 * 1024 * 1024)
     const { id } = await uploaded(service.caller, sender, bytes)
     bytes[5] = (bytes[5] ?? 0) ^ 1
     await writeFile(await pathOf(sender), bytes)

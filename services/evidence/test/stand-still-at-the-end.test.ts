@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -7,7 +6,7 @@ import { file, form } from './form.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { person } from './people.ts'
 import { type SlowStore, startSlowStore } from './slow-store.ts'
-import { makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { anyBytes, makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let bucket: TestBucket
 let slow: SlowStore
@@ -179,7 +178,7 @@ test('who has a receipt is told so, though the bucket takes nothing away that is
 
 test('bytes that come at once, or again, are recorded each time and kept once from then on', async () => {
   const principal = uploader()
-  const bytes = randomBytes(100)
+  const bytes = anyBytes(100)
   await uploaded(service.caller, principal, bytes)
   // What is tidied up may be so beside the answer.
   const keys = async (what: string) => await bucket.keys(`${what}/${principal.tenantId}`)

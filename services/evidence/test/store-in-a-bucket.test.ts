@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { problemSchema, receiptSchema } from '@postern/contracts'
@@ -12,6 +12,7 @@ import { runMove } from './move.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { person } from './people.ts'
 import {
+  anyBytes,
   contentDigest,
   listFiles,
   makeEnvironment,
@@ -51,7 +52,7 @@ async function writable(): Promise<string> {
 describe('evidence in a bucket', () => {
   test('is recorded once its bytes are there, and cannot be fetched past the service', async () => {
     const principal = uploader()
-    const bytes = randomBytes(9 * 1024 * 1024)
+    const bytes = anyBytes(9 * 1024 * 1024)
     const receipt = await uploaded(service.caller, principal, bytes)
     expect(receipt).toMatchObject({ sha256: sha256(bytes), size_bytes: bytes.length })
     const [data, ...more] = await bucket.keys(`data/${principal.tenantId}`)
@@ -66,7 +67,7 @@ describe('evidence in a bucket', () => {
   test('leaves nothing in the bucket when it is refused at its end', async () => {
     const principal = uploader()
     const headers = { ...csv, 'content-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` }
-    const answer = await upload(service.caller, principal, { body: randomBytes(9 * 1024 * 1024), headers })
+    const answer = await upload(service.caller, principal, { body: anyBytes(9 * 1024 * 1024), headers })
     expect(answer).toMatchObject({ status: 422 })
     expect((await bucket.keys()).filter((key) => key.includes(principal.tenantId))).toEqual([])
     expect(await bucket.begun()).toBe(0)
@@ -74,7 +75,7 @@ describe('evidence in a bucket', () => {
 
   test('goes on in pieces and is put together', async () => {
     const principal = uploader()
-    const bytes = randomBytes(100_000)
+    const bytes = anyBytes(100_000)
     const begun = await service.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
       headers: {
         ...tus,
@@ -145,7 +146,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     const { blobDirectory } = environment
     const before = await startEvidence({}, {}, environment)
     const [one, two] = [uploader(), uploader()]
-    const large = randomBytes(100_000)
+    const large = anyBytes(100_000)
     const kept = [
       await uploaded(before.caller, one, 'shared by both'),
       await uploaded(before.caller, one, large),

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { createHash, generateKeyPairSync, randomUUID } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -195,6 +195,13 @@ export async function upload(
   name = 'a.csv',
 ): Promise<CallAnswer> {
   return await caller.call(principal, 'POST', `/api/v1/evidence?file_name=${encodeURIComponent(name)}`, options)
+}
+
+/** Bytes that no other file has, and that begin as no program or page does, which chance alone would have them do now and then. */
+export function anyBytes(length: number): Buffer {
+  const bytes = randomBytes(length)
+  bytes[0] = 'a'.charCodeAt(0)
+  return bytes
 }
 
 export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')

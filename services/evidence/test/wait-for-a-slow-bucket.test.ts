@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type IncomingMessage, get } from 'node:http'
 import { Readable } from 'node:stream'
@@ -9,7 +8,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { file, form } from './form.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { type SlowStore, startSlowStore } from './slow-store.ts'
-import { makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { anyBytes, makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let bucket: TestBucket
 let slow: SlowStore
@@ -26,7 +25,7 @@ afterAll(async () => {
 
 const csv = { 'content-type': 'text/csv' }
 /** More than a part, so that one is sent while more of the body comes. */
-const bytes = randomBytes(10 * 1024 * 1024)
+const bytes = anyBytes(10 * 1024 * 1024)
 
 async function startOnSlowBucket(env: Record<string, string>) {
   return await startEvidence({ ...bucket.env, POSTERN_BLOB_S3_ENDPOINT: slow.endpoint, ...env }, {}, environment)
@@ -60,7 +59,7 @@ test('uploads beyond what memory holds of parts wait for it, and none is lost; s
     upload(service.caller, principal, { body: bytes.subarray(at), headers: csv }),
   )
   await vi.waitFor(() => expect(slow.held()).toBe(2), { timeout: 30_000 })
-  await uploaded(service.caller, principal, randomBytes(900 * 1024))
+  await uploaded(service.caller, principal, anyBytes(900 * 1024))
   expect(slow.held()).toBe(2)
   slow.refuse()
   slow.hold(/^nothing$/)
@@ -143,7 +142,7 @@ test('senders who stand still keep no other waiting, of their tenant or another,
 
 test('the files of a form hold no memory that the next of them waits for', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '1' })
-  const files = ['a.csv', 'b.csv', 'c.csv'].map((name) => file(name, randomBytes(2 * 1024 * 1024)))
+  const files = ['a.csv', 'b.csv', 'c.csv'].map((name) => file(name, anyBytes(2 * 1024 * 1024)))
   const answer = await service.caller.call(uploader(), 'POST', '/api/v1/evidence', form(...files))
   expect(answer.status, answer.text).toBe(201)
   await service.stop()
@@ -187,7 +186,7 @@ test('who reads evidence from a bucket may pause for longer than the bucket may,
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '1000' })
   const principal = { ...uploader(), scopes: ['write:evidence'] }
   // More than the buffers of connections hold.
-  const large = randomBytes(40 * 1024 * 1024)
+  const large = anyBytes(40 * 1024 * 1024)
   const { id } = await uploaded(service.caller, principal, large)
   const auditor = { tenantId: principal.tenantId, kind: 'user', id: 'ada', label: 'Ada', roles: ['auditor'] } as const
   const target = `/api/v1/evidence-files/${id}/content`
