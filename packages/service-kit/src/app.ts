@@ -3,6 +3,7 @@ import { scimMediaType } from '@postern/contracts'
 import { createVerifier } from '@postern/signed-context'
 import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
 import { boundConnections } from './bound-connections.ts'
+import { boundPipelining } from './bound-pipelining.ts'
 import type { BaseConfig } from './config.ts'
 import { assertDigest } from './content-digest.ts'
 import { type App, equip } from './contract-route.ts'
@@ -56,6 +57,7 @@ export function createApp({ config, logger, metrics, ready, isDraining, pressure
   app.server.maxHeadersCount = 0
   if (pressure === undefined) app.server.maxConnections = config.maxSockets
   else boundConnections(app.server, { max: config.maxSockets, metrics, logger })
+  boundPipelining(app, metrics)
   app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)

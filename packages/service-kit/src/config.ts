@@ -200,6 +200,11 @@ export const baseEnvironment = {
   POSTERN_CHECK_ANSWERS: settings.onOff('off'),
 } as const
 
+/** How long what clients connect to keeps an idle connection: longer than load balancers do, or they lose requests over it. */
+export const keepAliveEnvironment = {
+  POSTERN_KEEP_ALIVE_MS: settings.integer({ min: 1000, max: 86_400_000, fallback: 620_000 }),
+} as const
+
 /** The part of a configuration that `baseEnvironment` describes. */
 export function baseConfig(
   values: z.output<z.ZodObject<typeof baseEnvironment>>,

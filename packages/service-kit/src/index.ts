@@ -7,6 +7,7 @@ export {
   type SigningKeys,
   baseConfig,
   baseEnvironment,
+  keepAliveEnvironment,
   parseEnvironment,
   isProtectedUrl,
   settings,
@@ -40,6 +41,7 @@ export { type LogLevel, type Logger, createLogger, describeError, logLevels } fr
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
 export { type ConnectionBounds, boundConnections } from './bound-connections.ts'
+export { boundPipelining, createPipelining, tooManyPipelined } from './bound-pipelining.ts'
 export {
   boundYoung,
   collectAll,

@@ -6,6 +6,7 @@ import {
   answerClientError,
   answerProblems,
   boundConnections,
+  boundPipelining,
   cutSlowBodies,
   measureRequests,
   refuseWhenLate,
@@ -40,7 +41,7 @@ export function createConsoleApp(
     logger: false,
     // Uploads take as long as they take; the gateway has a limit for each operation.
     requestTimeout: 0,
-    keepAliveTimeout: 75_000,
+    keepAliveTimeout: config.keepAliveMs,
     bodyLimit: 65_536,
     http: { maxHeaderSize: 16_384 },
     forceCloseConnections: 'idle',
@@ -53,6 +54,7 @@ export function createConsoleApp(
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
   boundConnections(app.server, { max: config.maxSockets, metrics, logger })
+  boundPipelining(app, metrics)
   app.decorateRequest('session', undefined)
   secureAnswers(app, config)
   refuseWhenLate(app, pressure, () => true)

@@ -3,6 +3,7 @@ import {
   type Environment,
   baseConfig,
   baseEnvironment,
+  keepAliveEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -13,6 +14,8 @@ import { z } from 'zod'
 export interface Config extends BaseConfig {
   /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
   readonly adminPort: number
+  /** How long a connection may be idle before it is closed. */
+  readonly keepAliveMs: number
   /** Under which browsers reach the console: scheme, host and port. Plain HTTP only on the loopback address. */
   readonly origin: string
   /** Whether the origin is https: cookies are then `Secure` with the prefix `__Host-`, and HSTS is sent. */
@@ -50,6 +53,7 @@ const environment = {
   ...baseEnvironment,
   POSTERN_PORT: settings.port(8090),
   POSTERN_ADMIN_PORT: settings.port(0),
+  ...keepAliveEnvironment,
   POSTERN_CONSOLE_URL: settings.protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
     message: 'must be scheme, host and port alone',
   }),
@@ -75,6 +79,7 @@ export function readConfig(env: Environment): Config {
   return Object.freeze({
     ...baseConfig(values, {}),
     adminPort: values.POSTERN_ADMIN_PORT,
+    keepAliveMs: values.POSTERN_KEEP_ALIVE_MS,
     origin,
     isSecure: protocol === 'https:',
     gatewayUrl: values.POSTERN_GATEWAY_URL,

@@ -1,11 +1,14 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { createLogger, watchServer } from '@postern/service-kit'
+import { createLogger, createMetrics, watchServer } from '@postern/service-kit'
 import { expect, test } from 'vitest'
 import { createGatewayApp } from './app.ts'
 
 test('ends in order also while a client has a connection over which it asks nothing', async () => {
   const app = createGatewayApp({
+    refusePipelined: (_request, response) => response.end(),
+    keepAliveMs: 60_000,
+    metrics: createMetrics('test'),
     handle: (_request, response) => response.end('answered'),
     onCrash: (_request, _response, error) => {
       throw error

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ProblemCode } from '@postern/contracts'
-import { answerClientError, requestIdPattern } from '@postern/service-kit'
+import { type Registry, answerClientError, createPipelining, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
 import { takeNoMore } from './exchange.ts'
 
@@ -19,15 +19,18 @@ export interface Unreadable {
 export interface AppOptions {
   /** `isUnmet`: it has an expectation that is not 100-continue. */
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
+  /** Answers a request that came over its connection ahead of too many answers. */
+  readonly refusePipelined: (request: IncomingMessage, response: ServerResponse) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
   /** What came over the connection was no request, and was answered as that. */
   readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
   /** A client has this long to send the head of a request. */
   readonly clientTimeoutMs: number
+  /** How long a connection may be idle before it is closed. */
+  readonly keepAliveMs: number
+  readonly metrics: Registry
 }
-
-const keepAliveMs = 65_000
 
 const idPrefix = randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')
 let idCount = 0
@@ -45,11 +48,12 @@ export function requestIdOf(given: string | undefined): string {
  * the CPU.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
-  const { handle, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs } = options
+  const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =
+    options
 
   let closing = false
 
-  function take(request: IncomingMessage, response: ServerResponse, isUnmet = false): void {
+  function begin(request: IncomingMessage, response: ServerResponse, isUnmet: boolean): void {
     // On a connection that was busy when the server began to close.
     if (closing) response.setHeader('connection', 'close')
     try {
@@ -59,6 +63,8 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     }
     if (closing) takeNoMore(request)
   }
+
+  const take = createPipelining<boolean>({ begin, refuse: refusePipelined, metrics })
 
   const server = createServer(
     {
@@ -74,7 +80,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
       optimizeEmptyRequests: true,
       insecureHTTPParser: false,
     },
-    take,
+    (request, response) => take(request, response, false),
   )
   const app = fastify({
     logger: false,
@@ -97,7 +103,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     request.once('resume', () => {
       if (!response.headersSent) response.writeContinue()
     })
-    take(request, response)
+    take(request, response, false)
   })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     take(request, response, true)

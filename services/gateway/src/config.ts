@@ -6,6 +6,7 @@ import {
   type Environment,
   baseConfig,
   baseEnvironment,
+  keepAliveEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -54,6 +55,8 @@ export interface GatewayConfig extends BaseConfig {
   readonly maxHeaderBytes: number
   /** A client has this long, in milliseconds, to send the head of a request, and each further part of its body. */
   readonly clientTimeoutMs: number
+  /** How long a client's connection may be idle before it is closed. */
+  readonly keepAliveMs: number
   /** Sockets to each upstream. */
   readonly upstreamConnections: number
   /** Requests that may wait for one of them, for each upstream; further ones are refused. */
@@ -97,6 +100,7 @@ const shape = {
   POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
   POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
+  ...keepAliveEnvironment,
   POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
   POSTERN_UPSTREAM_WAITING: settings.integer({ min: 0, max: 1_000_000, fallback: 1024 }),
   POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
@@ -131,6 +135,7 @@ export function readConfig(env: Environment): GatewayConfig {
     maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
     clientTimeoutMs: values.POSTERN_CLIENT_TIMEOUT_MS,
+    keepAliveMs: values.POSTERN_KEEP_ALIVE_MS,
     upstreamConnections: values.POSTERN_UPSTREAM_CONNECTIONS,
     upstreamWaiting: values.POSTERN_UPSTREAM_WAITING,
     oidc:

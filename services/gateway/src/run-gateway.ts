@@ -12,6 +12,7 @@ import {
   createLogger,
   createMetrics,
   openTracing,
+  tooManyPipelined,
   warnOfUnknownSettings,
   watchServer,
   watchEventLoop,
@@ -32,7 +33,7 @@ import { createTenantLookup } from './authenticate/tenant-lookup.ts'
 import { createRouteMatcher } from './authorize/route-match.ts'
 import { createCallerHeaders } from './caller-headers.ts'
 import { type GatewayConfig, readConfig } from './config.ts'
-import { type Exchange, sendProblem } from './exchange.ts'
+import { type Exchange, closeConnection, sendProblem } from './exchange.ts'
 import { NoConnectionError } from './forward/upstream-errors.ts'
 import { openUpstreams } from './forward/upstreams.ts'
 import { createRequestHandler } from './handle-request.ts'
@@ -266,6 +267,15 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   })
   const app = createGatewayApp({
     handle,
+    refusePipelined: (request, response) => {
+      const requestId = requestIdOf(undefined)
+      sendProblem({ request, response, requestId }, 'too_many_requests', {
+        ...tooManyPipelined,
+        headers: closeConnection,
+      })
+      metrics.refusal('too_many_requests')
+      metrics.request('none', response.statusCode, 0, false)
+    },
     onCrash: (request, response, error) => {
       if (!crash({ request, response, requestId: requestIdOf(undefined) }, error)) return
       metrics.request('none', response.statusCode, 0, false)
@@ -279,6 +289,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     },
     maxHeaderBytes: config.maxHeaderBytes,
     clientTimeoutMs: config.clientTimeoutMs,
+    keepAliveMs: config.keepAliveMs,
+    metrics: registry,
   })
   const isProxy = createAddressMatcher(config.trustedProxies)
   boundConnections(app.server, {

@@ -4,6 +4,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer, r
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { randomBytes } from 'node:crypto'
+import { createMetrics } from '@postern/service-kit'
 import { createSigner, parseKeyRing } from '@postern/signed-context'
 import { afterEach } from 'vitest'
 import { createGatewayApp } from '../src/app.ts'
@@ -70,6 +71,9 @@ export async function startGateway(
   const failures: unknown[] = []
   let handled = 0
   const app = createGatewayApp({
+    refusePipelined: (_request, response) => void response.writeHead(429, { connection: 'close' }).end(),
+    keepAliveMs: 60_000,
+    metrics: createMetrics('test'),
     handle: (request, response) => {
       handled += 1
       const headers = readHeaders(request.rawHeaders)
