@@ -21,7 +21,7 @@ Exit codes:
   1  something unexpected
   2  the command line or a setting is wrong; nothing was sent
   3  refused by the server; nothing has changed (verify-log: the log is not what was signed;
-     connectors: the run has failed, was cancelled, or waits for approval)
+     connectors: the run has failed, was cancelled, was applied in part, or waits for approval)
   4  no such tenant or key
   5  nothing answers, or the outcome is not confirmed: the line says what to do
 

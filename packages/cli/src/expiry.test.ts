@@ -2,15 +2,29 @@ import { describe, expect, test } from 'vitest'
 import { parseExpiry } from './expiry.ts'
 
 describe('--expires', () => {
-  test.each(['', '0d', '31d', '2y', '30D', 'never', '2027-06-30', '2027-06-30T00:00:00', '2027-13-01T00:00:00Z'])(
-    'refuses %j, which names no moment that all agree on',
-    (text) => {
-      expect(() => parseExpiry(text)).toThrow('--expires takes 30d, 90d, 1y or an RFC 3339 time')
-    },
-  )
+  test.each([
+    '',
+    '0d',
+    '31d',
+    '2y',
+    '30D',
+    'never',
+    '2027-06-31',
+    '2027-02-29',
+    '27-06-30',
+    '2027-06-30T00:00:00',
+    '2027-02-30T00:00:00Z',
+    '2027-13-01T00:00:00Z',
+  ])('refuses %j, which names no moment that all agree on', (text) => {
+    expect(() => parseExpiry(text)).toThrow('--expires must be 30d, 90d, 1y, a date')
+  })
 
   test.each(['30d', '90d', '1y'] as const)('takes the choice %s', (text) => {
     expect(parseExpiry(text)).toEqual({ expires_in: text })
+  })
+
+  test('reads a date as the last second of its day in UTC', () => {
+    expect(parseExpiry('2028-02-29')).toEqual({ expires_in: 'custom', expires_at: '2028-02-29T23:59:59Z' })
   })
 
   test.each(['2027-06-30T00:00:00Z', '2027-06-30T02:00:00.5+02:00'])('takes the time %s as it is written', (text) => {

@@ -7,10 +7,22 @@ export type ExpiryInput =
 
 // RFC 3339 §5.6, in upper case. A time without an offset would mean another moment on another machine.
 const timestampPattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/
+const datePattern = /^\d{4}-\d{2}-\d{2}$/
 
-/** Reads `--expires`. Whether the time lies in the future and within the tenant's maximum, the server decides. */
+/** Parses `--expires`. A date includes its whole day in UTC. The server decides whether the tenant allows the expiry. */
 export function parseExpiry(text: string): ExpiryInput {
   if (text === '30d' || text === '90d' || text === '1y') return { expires_in: text }
-  if (timestampPattern.test(text) && !Number.isNaN(Date.parse(text))) return { expires_in: 'custom', expires_at: text }
-  throw usage('--expires takes 30d, 90d, 1y or an RFC 3339 time with its offset, as 2027-06-30T00:00:00Z')
+  if (isDate(text)) return { expires_in: 'custom', expires_at: `${text}T23:59:59Z` }
+  if (timestampPattern.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text))) {
+    return { expires_in: 'custom', expires_at: text }
+  }
+  throw usage(
+    '--expires must be 30d, 90d, 1y, a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time such as 2027-06-30T18:00:00+02:00',
+  )
+}
+
+/** Whether the calendar has the day: JavaScript reads 30 February as 2 March. */
+function isDate(text: string): boolean {
+  const day = datePattern.test(text) ? new Date(`${text}T00:00:00Z`) : undefined
+  return day !== undefined && !Number.isNaN(day.valueOf()) && day.toISOString().startsWith(text)
 }

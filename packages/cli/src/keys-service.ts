@@ -11,6 +11,7 @@ import {
   signatureInputHeader,
 } from '@postern/contracts'
 import { createSigner, mintAssertion, nilTenantId, serializeContext } from '@postern/signed-context'
+import { describeConnectionFailure, isBeforeRequest } from './connection-failure.ts'
 import { refusedBy, unavailable, unexpected } from './failure.ts'
 import type { Settings } from './settings.ts'
 
@@ -118,16 +119,14 @@ export function openKeysService({ keysUrl, signing, assertions, operatorLabel }:
   }
 }
 
-// None of these has reached the service: nothing can have changed.
-const unconnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
-
-function unreachable(error: unknown, { origin }: URL, unanswered: string | undefined): Error {
-  const code = error instanceof Error ? Reflect.get(error, 'code') : undefined
-  if (typeof code === 'string' && unconnected.has(code)) {
-    return unavailable(`nothing answers at ${origin}: is \`npm start\` running?`, error)
-  }
-  const text = `the keys service at ${origin} has broken off or takes longer than ${answerTimeoutMs / 1000} s`
-  return unavailable(unanswered === undefined ? text : `${text}: ${unanswered}`, error)
+function unreachable(error: unknown, url: URL, unanswered: string | undefined): Error {
+  if (isBeforeRequest(error)) return unavailable(describeConnectionFailure(error, url), error)
+  const isTimeout = error instanceof DOMException && error.name === 'TimeoutError'
+  const text =
+    isTimeout || (error instanceof Error && error.name === 'AbortError')
+      ? `the keys service at ${url.origin} has not answered within ${answerTimeoutMs / 1000} s`
+      : describeConnectionFailure(error, url)
+  return unavailable(unanswered === undefined ? text : `${text}. ${unanswered}`, error)
 }
 
 function parseJson(text: string): unknown {

@@ -103,7 +103,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
       '--scope <scope...>',
       'one or several of read:universe read:findings write:evidence write:findings admin:sync read:* write:* admin:* *',
     )
-    .requiredOption('--expires <when>', '30d, 90d, 1y or an RFC 3339 time')
+    .requiredOption('--expires <when>', '30d, 90d, 1y, a date (its last second in UTC) or an RFC 3339 time')
     .option('--address <range...>', 'where requests may come from: CIDR ranges, IPv4 or IPv6 (default: anywhere)')
     .action(async (options) => await (await keyCommands()).createKey(context, options))
   leaf(

@@ -1,6 +1,7 @@
 import { CommanderError } from 'commander'
 import { type ExitCode, exitCodes } from './exit-code.ts'
 import { Failure, unexpected, usage } from './failure.ts'
+import { printable, printableJson, printableLines } from './printable.ts'
 import { createProgram } from './program.ts'
 import type { Environment } from './settings.ts'
 
@@ -18,19 +19,23 @@ export interface Output {
 export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const context = {
     env,
-    print: (text: string) => output.out(`${text}\n`),
-    note: (line: string) => output.err(`${line}\n`),
+    // Every way out is cleaned here: texts come from servers and files.
+    print: (text: string) => output.out(`${printableLines(text)}\n`),
+    note: (line: string) => output.err(`${printable(line)}\n`),
     progress: progressOf(output),
     ...(output.input === undefined ? {} : { readInput: output.input }),
   }
-  const program = createProgram(context, output.err)
+  const program = createProgram(context, (text) => output.err(printableLines(text)))
   try {
     await program.parseAsync(args, { from: 'user' })
     return exitCodes.ok
   } catch (error) {
     if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     const failure = failureOf(error)
-    output.err(`${args.includes('--json') ? JSON.stringify(failure.document) : `postern: ${failure.message}`}\n`)
+    const line = args.includes('--json')
+      ? printableJson(JSON.stringify(failure.document))
+      : `postern: ${printable(oneLine(failure.message))}`
+    output.err(`${line}\n`)
     return failure.exitCode
   }
 }
@@ -38,8 +43,8 @@ export async function run(args: readonly string[], env: Environment, output: Out
 /** On a terminal one line that changes, elsewhere a line for each change. */
 function progressOf({ err, isTerminal = false }: Output): (line: string | undefined) => void {
   return (line) => {
-    if (!isTerminal) err(line === undefined ? '' : `${line}\n`)
-    else err(line === undefined ? '\n' : `\r\u001b[2K${line}`)
+    if (line === undefined) err(isTerminal ? '\n' : '')
+    else err(isTerminal ? `\r\u001b[2K${printable(line)}` : `${printable(line)}\n`)
   }
 }
 
@@ -50,8 +55,8 @@ function isHelp({ code }: CommanderError): boolean {
 
 function failureOf(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof CommanderError) return usage(`${oneLine(error.message).replace(/^error: /, '')} (see --help)`)
-  return unexpected(oneLine(error instanceof Error ? error.message : String(error)), error)
+  if (error instanceof CommanderError) return usage(`${error.message.replace(/^error: /, '')} (see --help)`)
+  return unexpected(error instanceof Error ? error.message : String(error), error)
 }
 
 function oneLine(text: string): string {

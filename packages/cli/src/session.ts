@@ -1,5 +1,6 @@
 import { type KeysRequest, type KeysService, openKeysService } from './keys-service.ts'
 import { unexpected } from './failure.ts'
+import { printableJson } from './printable.ts'
 import { type Environment, readSettings } from './settings.ts'
 
 /** What every command is given. */
@@ -66,5 +67,5 @@ export async function listAll<T>(
 
 /** Prints a resource or a list of them as JSON. */
 export function printJson({ print }: CommandContext, value: unknown): void {
-  print(JSON.stringify(value, undefined, 2))
+  print(printableJson(JSON.stringify(value, undefined, 2)))
 }

@@ -1,3 +1,5 @@
+import { printable } from './printable.ts'
+
 /** Lays out rows under their headings, two spaces apart. Characters that would steer a terminal become `?`. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(printable))
@@ -30,9 +32,4 @@ function padded(cell: string, width: number): string {
 /** In code points: near enough to columns for everything but wide scripts. */
 function lengthOf(text: string): number {
   return Array.from(text).length
-}
-
-/** The text without what would steer a terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '?')
 }

@@ -2,6 +2,7 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { checkpointType, emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { run } from './run.ts'
@@ -199,6 +200,59 @@ describe('verify-log', () => {
   ] as const)('says nothing of the log when there is %s: exit code 2', async (_what, name, lines) => {
     await write(name, lines)
     expect(await verify()).toMatchObject({ exitCode: 2, out: '', err: expect.stringContaining(name) })
+  })
+
+  const ndjson = log.map((entry) => `${JSON.stringify(entry)}\n`).join('')
+  const utf16 = Buffer.from(`\ufeff${ndjson}`, 'utf16le')
+
+  test.each<[string, Uint8Array]>([
+    ['a byte order mark', Buffer.from(`\ufeff${ndjson}`)],
+    ['a byte order mark in the middle', Buffer.from(ndjson.replace('\n', '\n\ufeff'))],
+    ['Windows line ends', Buffer.from(ndjson.replaceAll('\n', '\r\n'))],
+    ['UTF-16, little endian', utf16],
+    ['UTF-16 without a byte order mark', utf16.subarray(2)],
+    ['UTF-16, big endian', Buffer.from(utf16).swap16()],
+    ['gzip', gzipSync(ndjson)],
+    ['gzip of several members', Buffer.concat(log.map((entry) => gzipSync(`${JSON.stringify(entry)}\n`)))],
+    ['gzip over UTF-16', gzipSync(utf16)],
+  ])('an untouched export is confirmed in the form: %s', async (_form, bytes) => {
+    await writeFile(join(folder, 'log.ndjson'), bytes)
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 2 checkpoints\n' })
+  })
+
+  test.each<[string, Uint8Array]>([
+    ['UTF-16', Buffer.from(`\ufeff${ndjson.replace('entry', 'other')}`, 'utf16le')],
+    ['gzip', gzipSync(ndjson.replace('entry', 'other'))],
+  ])('a changed word is reported in the form: %s', async (_form, bytes) => {
+    await writeFile(join(folder, 'log.ndjson'), bytes)
+    expect(await verify()).toMatchObject({ exitCode: 3, err: expect.stringContaining('log.ndjson line 1: ') })
+  })
+
+  test('checkpoints and keys are read as PowerShell saves them', async () => {
+    await writeFile(join(folder, 'checkpoints'), Buffer.from(`\ufeff${checkpoint(log).jws}\r\n`, 'utf16le'))
+    const keys = JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })
+    await writeFile(join(folder, 'keys.json'), `\ufeff${keys}`)
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 1 checkpoints\n' })
+  })
+
+  const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' }
+
+  test.each<[string, string | Uint8Array, string]>([
+    ['a page of JSON', JSON.stringify(log), 'is a page of JSON'],
+    ['a pretty-printed page of JSON', JSON.stringify(log, undefined, 2), 'is a page of JSON'],
+    ['entries over several lines', JSON.stringify(log[0], undefined, 2), 'is JSON over several lines'],
+    ['a table', 'position,seq,finding_id\n1,1,a\n', 'is a table (CSV)'],
+    ['an error of the API', JSON.stringify(problem), 'holds an error of the API: No (key_revoked)'],
+    ['a web page', '<!doctype html>', 'is a web page'],
+    ['an answer with its headers', `HTTP/1.1 200 OK\r\n\r\n${ndjson}`, 'begins with the headers'],
+    ['half a gzip file', gzipSync(ndjson).subarray(0, 60), 'is compressed with gzip and cut off'],
+    ['a damaged gzip file', gzipSync(ndjson).fill(7, 20, 60), 'is a damaged gzip file'],
+    ['zstd', zstdCompressSync(ndjson), 'is compressed with zstd'],
+    ['a ZIP archive', Buffer.from('PK\u0003\u0004rest'), 'is a ZIP archive'],
+    ['another encoding', Buffer.from(ndjson.replace('entry', 'Prüfung'), 'latin1'), 'is not text in UTF-8'],
+  ])('%s is named and not called tampering: exit code 2', async (_what, content, words) => {
+    await writeFile(join(folder, 'log.ndjson'), content)
+    expect(await verify()).toMatchObject({ exitCode: 2, out: '', err: expect.stringContaining(`log.ndjson ${words}`) })
   })
 
   test('says which file cannot be read: exit code 2', async () => {

@@ -86,7 +86,7 @@ describe('a wrong command line ends with 2, one line, and sends nothing', () => 
     ['an unknown scope', ['keys', 'create', '--tenant', 'x', '--label', 'x', '--scope', 'read', '--expires', '30d']],
     [
       'an expiry without offset',
-      'keys create --tenant x --label x --scope read:findings --expires 2030-01-01'.split(' '),
+      'keys create --tenant x --label x --scope read:findings --expires 2030-01-01T00:00:00'.split(' '),
     ],
     ['an unknown state', ['keys', 'list', '--tenant', 'x', '--state', 'dead']],
     ['a limit of nothing', ['keys', 'list', '--tenant', 'x', '--limit', '0']],
@@ -191,7 +191,7 @@ describe('what does not answer ends with 5', () => {
     const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_KEYS_URL: url })
     expect({ code, stderr }).toEqual({
       code: 5,
-      stderr: `postern: nothing answers at ${url}: is \`npm start\` running?\n`,
+      stderr: `postern: nothing listens at ${url}. Check the port, and that Postern is running\n`,
     })
   })
 
@@ -215,6 +215,11 @@ describe('keys', () => {
       created_by: { type: 'operator' },
     })
     expect(await readFindings(created.key)).toBe(200)
+  })
+
+  test('create takes a date as the last second of its day in UTC', async () => {
+    const { id } = await createKey('--expires', '2030-06-30')
+    expect((await show(id)).expires_at).toBe('2030-06-30T23:59:59.000Z')
   })
 
   test('create shows people the key once, on a line of its own', async () => {

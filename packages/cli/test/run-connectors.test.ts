@@ -182,6 +182,12 @@ describe('connectors, through the gateway', () => {
     const many = await postern('connectors', 'show-run', (await runOf(...nameless(30))).id)
     expect(many.out.match(/^\d+ +10\d\d +name/gm)).toHaveLength(20)
     expect(many.out).toMatch(/\nThere are more: connectors errors [0-9a-f-]{36}\n$/)
+    await writeFile(file, [rows(2), ...nameless(1)].join('\r\n'))
+    const partial = await postern('connectors', 'run', 'staff', '--file', file, '--watch')
+    expect([partial.code, partial.err]).toEqual([
+      3,
+      expect.stringContaining('postern: the run was applied only in part: '),
+    ])
     // What became of a run is not what became of the command that shows it.
     await writeFile(file, 'Id;Other\r\n1;x')
     const headless = await postern('connectors', 'run', 'staff', '--file', file, '--watch', '--json')
@@ -190,6 +196,26 @@ describe('connectors, through the gateway', () => {
       code: 0,
       out: expect.stringMatching(/status +failed: /),
     })
+  })
+
+  test('cannot steer the terminal with what their file holds', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
+    environment['POSTERN_API_KEY'] = key
+    client = createPosternClient({ baseUrl: environment['POSTERN_URL'] ?? '', key })
+    const mapping = [
+      { target: 'external_id', source: 'Id' },
+      { target: 'name', source: 'Name' },
+    ]
+    await client.sync.connectors.create({ key: 'staff', name: 'Staff', type: 'csv', dataset: 'people', mapping })
+    await writeFile(file, 'Id\u001b]0;RENAMED\u0007,\u009b31mName\n1,a\n')
+    for (const command of ['test', 'run']) {
+      for (const more of [[], ['--json']]) {
+        const watch = command === 'run' ? ['--watch'] : []
+        const { code, out, err } = await postern('connectors', command, 'staff', '--file', file, ...watch, ...more)
+        expect(code).not.toBe(0)
+        expect((out + err).replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
+      }
+    }
   })
 
   test('are made from a file, and their secrets from another or from standard input; neither is ever said', async () => {

@@ -3,11 +3,12 @@ import { stat } from 'node:fs/promises'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
+import { describeConnectionFailure } from '../connection-failure.ts'
 import { Failure, contradicted, refusedBy, unavailable, usage, whileWatching } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
-import { moment, printable, sheet, table } from '../table.ts'
+import { moment, sheet, table } from '../table.ts'
 import { allTenants } from './tenants.ts'
 
 /** `connectors list` */
@@ -58,7 +59,7 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
   else context.print(sheetOf(run))
   switch (run.status) {
     case 'failed': {
-      const reason = printable(run.failure?.message ?? 'no reason was given')
+      const reason = run.failure?.message ?? 'no reason was given'
       throw contradicted(`the run has failed: ${reason}`, { code: 'run_failed', run: run.id })
     }
     case 'needs_approval': {
@@ -67,6 +68,10 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
     }
     case 'cancelled':
       throw contradicted('the run was cancelled', { code: 'run_cancelled', run: run.id })
+    case 'partial': {
+      const line = `the run was applied only in part: \`connectors errors ${run.id}\` lists what was left out`
+      throw contradicted(line, { code: 'run_partial', run: run.id })
+    }
     default:
   }
 }
@@ -206,7 +211,7 @@ export async function asking<T>(context: CommandContext, work: (client: PosternC
 /** What the client throws as commands tell it; all else as it is. */
 function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) return refusedBy(error.problem)
-  if (error instanceof TypeError) return unavailable(`${url} does not answer`, error)
+  if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
     return unavailable(`${url} has not answered in time: whether it has done what was asked is not known`, error)
   }

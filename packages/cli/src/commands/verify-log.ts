@@ -1,9 +1,8 @@
-import { createReadStream } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { logCheckpointSchema } from '@postern/contracts'
+import { logCheckpointSchema, problemSchema } from '@postern/contracts'
 import { type ExportReport, verifyExport } from '@postern/log-chain'
 import { contradicted, usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+import { readLines, readWholeText } from '../text-file.ts'
 
 type KeySet = NonNullable<Parameters<typeof verifyExport>[2]>
 
@@ -13,13 +12,13 @@ export async function verifyLog(
   path: string,
   options: OutputOptions & { readonly checkpoints: string; readonly jwks: string },
 ): Promise<void> {
-  const checkpoints = checkpointsOf(options.checkpoints, await read(options.checkpoints))
+  const checkpoints = checkpointsOf(options.checkpoints, await readWholeText(options.checkpoints))
   // A chain alone can be written anew from its first entry on: without a checkpoint there is nothing to hold it against.
   if (checkpoints.length === 0) throw usage(`${options.checkpoints} holds no checkpoint`)
-  const keys = keySetOf(await read(options.jwks))
+  const keys = keySetOf(await readWholeText(options.jwks))
   if (keys === undefined) throw usage(`${options.jwks} is no JWKS: an object with "keys", as the API answers it`)
   const report = await verifyExport(
-    linesOf(path),
+    assertExport(path, readLines(path)),
     checkpoints.map(({ jws }) => jws),
     keys,
   )
@@ -115,29 +114,31 @@ function isKeySet(value: unknown): value is KeySet {
   return value.keys.every((key: unknown) => typeof key === 'object' && key !== null && 'kty' in key)
 }
 
-/** The lines of a file, as NDJSON has them: `node:readline` also ends one at U+2028, which may stand inside of JSON. */
-async function* linesOf(path: string): AsyncGenerator<string> {
-  let rest = ''
-  try {
-    for await (const chunk of createReadStream(path, { encoding: 'utf8' })) {
-      const lines = `${rest}${chunk}`.split('\n')
-      rest = lines.pop() ?? ''
-      yield* lines
+/** Passes the lines on if they can be an export. Throws a usage failure that says what the file is if they cannot. */
+async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncGenerator<string> {
+  let isFirst = true
+  for await (const line of lines) {
+    if (isFirst && line.trim() !== '') {
+      isFirst = false
+      const form = otherForm(line.trim())
+      if (form !== undefined) throw usage(`${path} ${form}`)
     }
-  } catch (error) {
-    throw unreadable(path, error)
+    yield line
   }
-  if (rest !== '') yield rest
 }
 
-async function read(path: string): Promise<string> {
-  return await readFile(path, 'utf8').catch((error: unknown) => {
-    throw unreadable(path, error)
-  })
-}
+const howToExport = 'Export the log with the header `Accept: application/x-ndjson`'
 
-function unreadable(path: string, error: unknown) {
-  return usage(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+/** What a file is that certainly is no export of the log, by its first line that is not blank. */
+function otherForm(line: string): string | undefined {
+  if (line.startsWith('[')) return `is a page of JSON, not the whole log. ${howToExport}`
+  if (line === '{')
+    return 'is JSON over several lines. Each entry must be on a line of its own: `jq -c . FILE` writes it so'
+  if (line.startsWith('HTTP/')) return 'begins with the headers of the answer. Save the body only (curl without -i)'
+  if (line.startsWith('<')) return `is a web page, not an export. Check the URL. ${howToExport}`
+  if (/^"?[a-z_]+"?[,;\t]/.test(line)) return `is a table (CSV). ${howToExport}`
+  const problem = problemSchema.safeParse(parseJson(line)).data
+  return problem && `holds an error of the API: ${problem.detail ?? problem.title} (${problem.code})`
 }
 
 function parseJson(text: string): unknown {

@@ -53,7 +53,9 @@ test('a run that is lost sight of has been named before, and is named again with
   const { said, failure } = await lose(new TypeError('fetch failed'))
   expect(said).toEqual([`run ${id}`, 'fetching  0 rows, 0 with errors', 'ended'])
   expect(failure.message).toMatch(
-    new RegExp(`^http://127.0.0.1:9 does not answer; run ${id} goes on by itself: .connectors show-run ${id}. `),
+    new RegExp(
+      `^http://127.0.0.1:9 does not answer \\(fetch failed\\); run ${id} goes on by itself: .connectors show-run ${id}. `,
+    ),
   )
   expect(failure).toMatchObject({ exitCode: 5, document: { code: 'unavailable', run: id } })
 })

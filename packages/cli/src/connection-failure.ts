@@ -1,0 +1,94 @@
+/** What an error code of Node, OpenSSL or undici means for somebody who runs a command, and what to do about it. */
+type Describe = (origin: URL) => string
+
+const trust: Describe = ({ origin }) =>
+  `the certificate of ${origin} is not signed by an authority that this machine trusts. Set NODE_EXTRA_CA_CERTS to a PEM file with your authority's certificate`
+
+const noTls: Describe = ({ origin }) =>
+  `${origin} does not speak TLS on this port. Check whether the URL should begin with http://`
+
+const clientCertificate: Describe = ({ origin }) =>
+  `${origin} wants a client certificate, which this command cannot send. Use an address that takes API keys`
+
+const closed: Describe = ({ origin }) =>
+  `${origin} closed the connection without an answer. Check the port, and whether the URL should begin with https://`
+
+const notHttp: Describe = ({ origin }) =>
+  `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
+
+const timedOut: Describe = ({ origin }) =>
+  `${origin} did not accept a connection in time. Check the port and the firewall`
+
+const noRoute: Describe = ({ host }) => `there is no network route to ${host}. Check the address, VPN and firewall`
+
+const byCode: Readonly<Record<string, Describe>> = {
+  ENOTFOUND: ({ hostname }) =>
+    `the host name ${hostname} cannot be resolved. Check its spelling, and that DNS knows it`,
+  EAI_AGAIN: ({ hostname }) =>
+    `the host name ${hostname} could not be resolved now: the DNS server did not answer. Try again`,
+  ECONNREFUSED: ({ origin }) => `nothing listens at ${origin}. Check the port, and that Postern is running`,
+  EHOSTUNREACH: noRoute,
+  ENETUNREACH: noRoute,
+  ETIMEDOUT: timedOut,
+  UND_ERR_CONNECT_TIMEOUT: timedOut,
+  ECONNRESET: closed,
+  EPIPE: closed,
+  UND_ERR_SOCKET: closed,
+  DEPTH_ZERO_SELF_SIGNED_CERT: trust,
+  SELF_SIGNED_CERT_IN_CHAIN: trust,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: trust,
+  UNABLE_TO_GET_ISSUER_CERT: trust,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: trust,
+  CERT_UNTRUSTED: trust,
+  INVALID_CA: trust,
+  CERT_SIGNATURE_FAILURE: trust,
+  CERT_HAS_EXPIRED: ({ origin }) =>
+    `the certificate of ${origin} has expired. Have it renewed, and check the clock of this machine`,
+  CERT_NOT_YET_VALID: ({ origin }) =>
+    `the certificate of ${origin} is not valid yet. Check the clock of this machine and of the server`,
+  CERT_REVOKED: ({ origin }) => `the certificate of ${origin} has been revoked. Have it replaced`,
+  ERR_TLS_CERT_ALTNAME_INVALID: ({ origin, hostname }) =>
+    `the certificate of ${origin} is for another host name than ${hostname}. Use a name that is in the certificate`,
+  ERR_SSL_WRONG_VERSION_NUMBER: noTls,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: noTls,
+  ERR_SSL_HTTP_REQUEST: noTls,
+  ERR_SSL_UNSUPPORTED_PROTOCOL: ({ origin }) => `${origin} speaks only versions of TLS that are too old`,
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: ({ origin }) => `${origin} does not accept this version of TLS`,
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: clientCertificate,
+  ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: ({ origin }) =>
+    `${origin} ended the TLS handshake: it may want a client certificate, or know no host of this name`,
+}
+
+// Failures in which no request can have reached the server.
+const beforeRequest =
+  /^(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|DEPTH_ZERO_.*|SELF_SIGNED_.*|UNABLE_TO_.*|CERT_.*|INVALID_CA|ERR_TLS_.*|ERR_SSL_.*)$/
+
+/** Says in one sentence or two why no answer came from `url`, and what to do. Its cause is looked for in `error.cause` too. */
+export function describeConnectionFailure(error: unknown, url: URL): string {
+  const code = connectionCode(error)
+  const describe = code === undefined ? undefined : byCode[code]
+  if (describe !== undefined) return describe(url)
+  if (code?.startsWith('HPE_')) return notHttp(url)
+  if (code?.startsWith('ERR_SSL_')) return `the TLS handshake with ${url.origin} failed (${code})`
+  return `${url.origin} does not answer (${code ?? innermost(error).message})`
+}
+
+/** Whether the request certainly did not reach the server, so that nothing can have changed there. */
+export function isBeforeRequest(error: unknown): boolean {
+  const code = connectionCode(error)
+  return code !== undefined && beforeRequest.test(code)
+}
+
+/** Returns the code of the innermost cause: `fetch` wraps the error of the connection. */
+function connectionCode(error: unknown): string | undefined {
+  const cause = innermost(error)
+  // The HTTP parser's error in fetch has a name and no code.
+  if (cause.name === 'HTTPParserError') return 'HPE_INVALID'
+  const code: unknown = Reflect.get(cause, 'code')
+  return typeof code === 'string' ? code : undefined
+}
+
+function innermost(error: unknown): Error {
+  if (!(error instanceof Error)) return new Error('unknown error')
+  return error.cause instanceof Error ? innermost(error.cause) : error
+}

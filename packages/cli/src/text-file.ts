@@ -1,0 +1,98 @@
+import { type ReadStream, createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { TextDecoder } from 'node:util'
+import { type Gunzip, createGunzip } from 'node:zlib'
+import { Failure, usage } from './failure.ts'
+
+/** The longest line that is read, in characters. An entry of the log has less than a tenth of it. */
+const maxLineLength = 16 * 1024 * 1024
+
+// The first bytes of what cannot be read as text, and how to get text from it.
+const packedForms: readonly (readonly [head: readonly number[], form: string])[] = [
+  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd: decompress it first'],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'compressed with xz: decompress it first'],
+  [[0x42, 0x5a, 0x68], 'compressed with bzip2: decompress it first'],
+  [[0x50, 0x4b, 0x03, 0x04], 'a ZIP archive: unpack it first'],
+]
+
+/**
+ * Yields the lines of a text file without their ends, as NDJSON has them (`node:readline` would also split at U+2028).
+ * Reads UTF-8 and UTF-16, with or without a byte order mark, plain or compressed with gzip.
+ * Throws a usage failure that names the file if it cannot be read or is not text.
+ */
+export async function* readLines(path: string): AsyncGenerator<string> {
+  let rest = ''
+  for await (const text of readText(path)) {
+    const lines = `${rest}${text}`.split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > maxLineLength) throw usage(`${path} has a line of more than ${maxLineLength} characters`)
+    for (const line of lines) yield withoutMark(line)
+  }
+  if (rest !== '') yield withoutMark(rest)
+}
+
+/** A file that was joined from several has a byte order mark in its middle too. */
+function withoutMark(line: string): string {
+  return line.startsWith('\ufeff') ? line.slice(1) : line
+}
+
+/** Returns the whole text of a file that `readLines` can read. */
+export async function readWholeText(path: string): Promise<string> {
+  const lines: string[] = []
+  for await (const line of readLines(path)) lines.push(line)
+  return lines.join('\n')
+}
+
+async function* readText(path: string): AsyncGenerator<string> {
+  let file: ReadStream | undefined
+  try {
+    const head = await readHead(path)
+    const packed = packedForms.find(([bytes]) => bytes.every((byte, index) => head[index] === byte))
+    if (packed !== undefined) throw usage(`${path} is ${packed[1]}`)
+    file = createReadStream(path)
+    let decoder: TextDecoder | undefined
+    for await (const chunk of head[0] === 0x1f && head[1] === 0x8b ? unzip(file) : file) {
+      const bytes = Buffer.from(chunk)
+      decoder ??= new TextDecoder(encodingOf(bytes), { fatal: true })
+      yield decoder.decode(bytes, { stream: true })
+    }
+    const end = decoder?.decode() ?? ''
+    if (end !== '') yield end
+  } catch (error) {
+    throw unreadable(path, error)
+  } finally {
+    file?.destroy()
+  }
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(8), 0, 8, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+function unzip(file: ReadStream): Gunzip {
+  const unzipped = createGunzip()
+  file.once('error', (error) => unzipped.destroy(error))
+  return file.pipe(unzipped)
+}
+
+function encodingOf([first, second]: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
+  // Without a byte order mark, one byte of the first character is zero: JSON begins with ASCII.
+  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
+  if ((first === 0xfe && second === 0xff) || (first === 0 && second !== 0)) return 'utf-16be'
+  return 'utf-8'
+}
+
+function unreadable(path: string, error: unknown): Failure {
+  if (error instanceof Failure) return error
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return usage(`${path} is not text in UTF-8 or UTF-16`)
+  if (code === 'Z_BUF_ERROR') return usage(`${path} is compressed with gzip and cut off: fetch it again`)
+  if (typeof code === 'string' && code.startsWith('Z_')) return usage(`${path} is a damaged gzip file: fetch it again`)
+  return usage(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+}
