@@ -13,6 +13,8 @@ import {
   scimStatusOf,
 } from '@postern/contracts'
 import { type ProblemOptions, type Span, onceRead } from '@postern/service-kit'
+import type { TenantRecord } from '@postern/contracts/internal'
+import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { Limits } from './limit/rate-limit.ts'
@@ -33,6 +35,9 @@ export interface Exchange {
   /** Undefined where the route table names none. */
   readonly route: Route | undefined
   principal: Principal | undefined
+  /** What it was accepted for: a key's record, or the tenant of a person. Checked again while it is open. */
+  key: KeyEntry | undefined
+  tenant: TenantRecord | undefined
   limits: Limits | undefined
   /** Of its trace, where tracing is on. */
   span: Span | undefined

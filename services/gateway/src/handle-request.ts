@@ -204,6 +204,8 @@ export function createRequestHandler(
       match: found,
       route: found.kind === 'route' ? found.route : undefined,
       principal: undefined,
+      key: undefined,
+      tenant: undefined,
       limits: undefined,
       span: undefined,
     }

@@ -36,6 +36,7 @@ import { type GatewayConfig, readConfig } from './config.ts'
 import { type Exchange, closeConnection, sendProblem } from './exchange.ts'
 import { NoConnectionError } from './forward/upstream-errors.ts'
 import { openUpstreams } from './forward/upstreams.ts'
+import { checkOpenRequestsEveryMs, createOpenRequests } from './open-requests.ts'
 import { createRequestHandler } from './handle-request.ts'
 import { createFailedAttempts } from './limit/failed-attempts.ts'
 import { createPublicRequests } from './limit/public-requests.ts'
@@ -115,12 +116,13 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const forget = (): void => {
     keyLookup.clear()
     tenantLookup.clear()
+    openRequests.doubt()
   }
   const databaseClock = createDatabaseClock(clocks, () => {
     logger.warn({ event: 'database_clock_set_back' })
     forget()
   })
-  const floors = createFloors(clocks, databaseClock)
+  const floors = createFloors(clocks, databaseClock, () => openRequests.checkSoon())
   const lease = createLease({
     gateway,
     name: config.name,
@@ -152,6 +154,25 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     count: metrics.lookup,
   })
   const tenantLookup = createTenantLookup({ lease, floors, clocks, timers: systemTimers, databaseClock, keys })
+  const openRequests = createOpenRequests({
+    lease,
+    floors,
+    clocks,
+    databaseClock,
+    keys: keyLookup,
+    tenants: tenantLookup,
+    onEnded: (exchange, code) => {
+      metrics.refusal(code)
+      logger.info({
+        event: 'request_ended',
+        request_id: exchange.requestId,
+        route: exchange.route?.id,
+        code,
+        ...traceOf(exchange),
+      })
+    },
+    onFailure: (error) => logger.error({ event: 'open_requests_check_failed', err: error }),
+  })
   const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
   const rateLimit = createRateLimit({
     source: createTokenSource(redis.commands),
@@ -234,6 +255,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       callerHeaders,
       usage,
       clientTimeoutMs: config.clientTimeoutMs,
+      openRequests,
       isDraining: () => draining,
       onDone: done,
       onForwarded: (exchange, status) => done(exchange, status, true),
@@ -317,7 +339,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     floors.prune()
     upstreams.prune()
   }
-  const timers = [setInterval(() => void usage.flush(), usageEveryMs), setInterval(prune, pruneEveryMs)]
+  const timers = [
+    setInterval(() => void usage.flush(), usageEveryMs),
+    setInterval(prune, pruneEveryMs),
+    setInterval(openRequests.check, checkOpenRequestsEveryMs),
+  ]
 
   return {
     app,

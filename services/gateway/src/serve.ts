@@ -23,6 +23,7 @@ import { type Exchange, type ProblemAnswer, closeConnection, send, sendNotModifi
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
 import { type Document, createDocuments } from './documents.ts'
+import type { OpenRequests } from './open-requests.ts'
 import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
@@ -38,6 +39,7 @@ export interface ServeParts {
   readonly usage: Pick<Usage, 'used'>
   /** A body must come in faster than 10 KiB in this time. */
   readonly clientTimeoutMs: number
+  readonly openRequests: OpenRequests
   readonly isDraining: () => boolean
   /** Called once when the gateway's own answer is complete; status 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
@@ -61,8 +63,8 @@ const pageHeaders = [
 
 /** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
-  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, isDraining, onDone, onForwarded, onFailure } =
-    parts
+  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests } = parts
+  const { isDraining, onDone, onForwarded, onFailure } = parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
     kind: 'service',
@@ -249,6 +251,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       maxBodyBytes: route.maxBodyBytes,
       answerWithinMs: route.answerWithinMs,
       clientTimeoutMs,
+      openRequests,
       onDone: onForwarded,
       onFailure,
     })

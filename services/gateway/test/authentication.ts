@@ -161,6 +161,8 @@ export function setUp(
       match: { kind: 'none' },
       route: undefined,
       principal: undefined,
+      key: undefined,
+      tenant: undefined,
       limits: undefined,
       span: undefined,
     }

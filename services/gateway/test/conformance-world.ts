@@ -301,6 +301,8 @@ export class GatewayUnderTest {
       match: { kind: 'none' },
       route: undefined,
       principal: undefined,
+      key: undefined,
+      tenant: undefined,
       limits: undefined,
       span: undefined,
     }

@@ -89,6 +89,8 @@ export async function startGateway(
         match: { kind: 'none' },
         route: undefined,
         principal: undefined,
+        key: undefined,
+        tenant: undefined,
         limits: undefined,
         span: undefined,
       }
@@ -107,6 +109,7 @@ export async function startGateway(
         maxBodyBytes: options.maxBodyBytes ?? 64 * mebibyte,
         answerWithinMs: options.answerWithinMs ?? 5000,
         clientTimeoutMs: 10_000,
+        openRequests: { add: () => undefined, remove: () => undefined },
         onDone: (_exchange, status) => resolve({ status, failures }),
         onFailure: (_exchange, error) => void failures.push(error),
       })

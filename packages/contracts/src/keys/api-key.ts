@@ -100,7 +100,11 @@ export const enforcementSchema = z
       .meta({ description: 'Those whose lease ran out: they refuse everything until they have caught up' }),
     waited_ms: z.number().min(0),
   })
-  .meta({ id: 'Enforcement' })
+  .meta({
+    id: 'Enforcement',
+    description:
+      'How the change came into force: every request that arrives after this answer is refused. Requests that were open before are ended within two seconds of it: downloads and event streams are cut, uploads are refused and nothing of them is stored.',
+  })
 export type Enforcement = z.infer<typeof enforcementSchema>
 
 export const revokedApiKeySchema = apiKeySchema

@@ -6,6 +6,7 @@ import { warnOfQuarantine } from '../scan/warn.ts'
 import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
 import { record, tidied } from '../upload/record.ts'
+import { assertAwaited } from '../upload/refusal.ts'
 import { assertRoom, reading } from '../upload/room.ts'
 import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
@@ -15,7 +16,7 @@ type Parts = Pick<
   'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'
 >
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
-type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
+type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 
 /** Records uploads whose bytes are all there. */
 export interface Completion {
@@ -43,7 +44,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
 
   return {
     complete: async (upload, request) => {
-      const { context, requestId, log } = request
+      const { context, requestId, log, raw } = request
       const room = { bytes: upload.length, uploadId: upload.id }
       await assertRoom(deps, context, room, limits.tenantQuotaBytes)
       const file = await assembleOnce(upload, context)
@@ -56,6 +57,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
           if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
             throw problem('conflict', { detail: 'The upload was completed at the same time. Ask with HEAD.' })
           }
+          assertAwaited(raw)
           return receipt.jws
         })
         assembled.delete(upload.id)

@@ -174,12 +174,12 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   /** Says how much has arrived; when that is all, the upload is recorded before anybody hears of it. */
   async function tell(
-    { context, requestId, log, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'answer'>,
+    { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
   ): Promise<void> {
     const arrived = arrivedOf(upload)
     if (arrived === upload.length) {
-      const jws = upload.receiptJws ?? (await completeOrGiveUp(upload, { context, requestId, log }))
+      const jws = upload.receiptJws ?? (await completeOrGiveUp(upload, { context, requestId, log, raw }))
       answer.header(receiptHeader, jws)
     } else {
       answer.header('upload-expires', upload.expiresAt.toUTCString())
@@ -189,7 +189,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   async function completeOrGiveUp(
     upload: ResumableUpload,
-    request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
+    request: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>,
   ): Promise<string> {
     const { context } = request
     try {

@@ -1,5 +1,5 @@
 import { maxAttachments } from '@postern/contracts'
-import { bodyError, problem, unreadableDigest } from '@postern/service-kit'
+import { type RequestInfo, bodyError, problem, unreadableDigest } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
@@ -51,6 +51,14 @@ export function refused(refusal: UploadRefusal): Error {
 /** The problem for an upload whose sender has gone; hardly anybody reads it. */
 export function brokenOff(): Error {
   return problem('bad_request', { detail: 'The upload broke off.', errors: [bodyError('broke off')] })
+}
+
+/**
+ * Throws where the connection that the request came over has ended. To be called just before the commit: the gateway ends the
+ * connection of a request whose key was revoked, also after the last byte of the body.
+ */
+export function assertAwaited({ raw }: RequestInfo['raw']): void {
+  if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
 }
 
 /** The problem for a revision of a file that is not the newest of its versions. */

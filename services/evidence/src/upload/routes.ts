@@ -8,7 +8,7 @@ import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.
 import { findReplaceable } from './attachment-store.ts'
 import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
-import { refused, replaced } from './refusal.ts'
+import { assertAwaited, refused, replaced } from './refusal.ts'
 import { assertRoom, reading } from './room.ts'
 import { settle } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
@@ -70,17 +70,16 @@ async function take(
 async function finish<T>(
   deps: Parts,
   { tenantQuotaBytes }: Limits,
-  { context, requestId, log, keep }: Request,
+  { context, requestId, log, keep, raw }: Request,
   { files, details, procedureIds, replaces }: Pick<NewEvidence, 'files' | 'details' | 'procedureIds' | 'replaces'>,
   answerOf: (receipts: readonly Receipt[]) => T,
 ): Promise<T> {
   const evidence = { files, details, procedureIds, context, requestId, ...(replaces === undefined ? {} : { replaces }) }
-  const { answer, tidy } = await record(
-    deps,
-    evidence,
-    tenantQuotaBytes,
-    async (tx, receipts) => await keep(tx, answerOf(receipts)),
-  )
+  const { answer, tidy } = await record(deps, evidence, tenantQuotaBytes, async (tx, receipts) => {
+    const kept = await keep(tx, answerOf(receipts))
+    assertAwaited(raw)
+    return kept
+  })
   warnOfQuarantine(log, requestId, files)
   await tidied(deps, tidy)
   return answer

@@ -10,6 +10,7 @@ import { type KeyRefusal, decideKey } from './decide.ts'
 import type { Floors } from './floors.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
 import { type Principal, userPrincipal } from './principal.ts'
+import { challengeOf, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
 /** Where an authentication leads, for all requests. Exactly one of the outcomes ends a request. */
@@ -48,11 +49,6 @@ export interface AuthenticateParts {
 /** Records that are overtaken while a request waits are read again; a request that never gets to run is refused. */
 const maxRounds = 5
 
-/** Identity providers know bearer tokens alone, and send a key as one. */
-function challengeOf({ target }: Exchange): string {
-  return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
-}
-
 /** Makes step one. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, found, onCrash } = parts
@@ -66,7 +62,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   ): 'done' | 'again' | Limits {
     const decision = decideKey(entry, floors, databaseClock, exchange.address)
     if (decision === 'outdated') return 'again'
-    if (decision === 'accepted') return outcomes.accepted(exchange, entry.principal, hasToken)
+    if (decision === 'accepted') {
+      exchange.key = entry
+      return outcomes.accepted(exchange, entry.principal, hasToken)
+    }
     exchange.principal = entry.principal
     if (decision === 'key_revoked') usage.denied(entry.principal, exchange.address, 'revoked')
     if (decision === 'key_expired') usage.denied(entry.principal, exchange.address, 'expired')
@@ -171,6 +170,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         refuseKey(exchange, 'tenant_suspended', outcomes)
         return
       }
+      exchange.tenant = tenant.tenant
       const next = outcomes.accepted(exchange, principal, hasToken)
       if (next === 'done') return
       const verdict = await rateLimit.take(next)
@@ -261,15 +261,6 @@ function unavailable(exchange: Exchange, outcomes: Outcomes): void {
   })
 }
 
-const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly error?: string }>> = {
-  key_revoked: { detail: 'The key was revoked and will not work again.', error: 'revoked_key' },
-  key_expired: { detail: 'The key has expired. Ask for a new one.', error: 'expired_key' },
-  tenant_suspended: { detail: 'The platform has suspended the tenant.' },
-  address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
-}
-
 function refuseKey(exchange: Exchange, refusal: KeyRefusal, outcomes: Outcomes): void {
-  const { detail, error } = refusals[refusal]
-  const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]
-  outcomes.refused(exchange, refusal, { detail, headers })
+  outcomes.refused(exchange, refusal, refusalAnswer(exchange, refusal))
 }

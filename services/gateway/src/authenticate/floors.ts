@@ -45,8 +45,12 @@ export interface Floors {
   prune(): void
 }
 
-/** Starts with nothing revoked. */
-export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>): Floors {
+/** Starts with nothing revoked. `onChange` is called with each revocation, before it is acknowledged. */
+export function createFloors(
+  clocks: Clocks,
+  databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>,
+  onChange: () => void = () => undefined,
+): Floors {
   const keys = new Map<string, KeyFloor>()
   const tenants = new Map<string, TenantFloor>()
   let changes = 0
@@ -67,6 +71,7 @@ export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 
   return {
     apply: (revocation) => {
       changes += 1
+      onChange()
       if (revocation.kind === 'key') {
         applyToKey(revocation)
         return

@@ -2,8 +2,10 @@ import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
 import type { Dispatcher } from 'undici'
+import type { ProblemCode } from '@postern/contracts'
 import {
   type Exchange,
+  type ProblemAnswer,
   closeConnection,
   endAnswer,
   isRestLong,
@@ -13,6 +15,7 @@ import {
   takeNoMore,
 } from '../exchange.ts'
 import { type AnswerHeaders, Turn } from './connections.ts'
+import type { OpenRequest, OpenRequests } from '../open-requests.ts'
 import { limitBody } from './limit-body.ts'
 import { NoConnectionError, SignatureRefusedError, isFaultOfClient, upstreamFailure } from './upstream-errors.ts'
 import type { UpstreamTarget } from './upstreams.ts'
@@ -31,6 +34,8 @@ export interface Forwarding {
   readonly answerWithinMs: number
   /** A body that brings less than 10 KiB in this time, without being held up by the service, is given up. */
   readonly clientTimeoutMs: number
+  /** Where it is known while it is open. */
+  readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
   /** Called once with the status, or with 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
   /** Called when the service failed, and not for what the client did wrong. */
@@ -74,6 +79,7 @@ export function forward(forwarding: Forwarding): void {
   const handler = new AnswerHandler(forwarding, body)
   // Not `once`, which makes a function of its own and takes it away again: the handler knows when it is done.
   response.on('close', handler.onClientClose)
+  if (exchange.principal !== undefined) forwarding.openRequests.add(handler)
   target.pool.dispatch(
     {
       path: exchange.target,
@@ -123,7 +129,10 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
 }
 
 /** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
-class AnswerHandler extends Turn {
+class AnswerHandler extends Turn implements OpenRequest {
+  readonly exchange: Exchange
+  checkedAt = 0
+  checkedRound = 0
   readonly #forwarding: Forwarding
   readonly #body: Readable | null
   #controller: Dispatcher.DispatchController | undefined
@@ -137,6 +146,7 @@ class AnswerHandler extends Turn {
   constructor(forwarding: Forwarding, body: Readable | null) {
     super()
     this.#forwarding = forwarding
+    this.exchange = forwarding.exchange
     this.#body = body
   }
 
@@ -150,11 +160,32 @@ class AnswerHandler extends Turn {
     this.#timer = setTimeout(() => this.#fail(new NoConnectionError()), connectionWithinMs)
   }
 
-  /** The client went away: the upstream need not go on. */
+  /** The answer was received whole, or the client went away: the upstream need not go on then. */
   onClientClose = (): void => {
+    this.#forwarding.openRequests.remove(this)
+    this.abandon()
+  }
+
+  abandon(): void {
     if (this.#done) return
     this.#finish(0)
     this.#controller?.abort(new Error('the client went away'))
+  }
+
+  end(code: ProblemCode, answer: ProblemAnswer): void {
+    const { exchange, answerHeaders } = this.#forwarding
+    const { request, response } = exchange
+    if (response.headersSent) {
+      if (!this.#done) this.#finish(this.#status)
+      // With a reset, which also discards what the kernel was still to send. An answer that waits for its turn on the connection ends there.
+      if (response.socket === null) response.destroy()
+      else request.socket.resetAndDestroy()
+    } else if (!this.#done) {
+      this.#sayWhetherItCloses()
+      sendProblem(exchange, code, { ...answer, headers: [...answerHeaders, ...(answer.headers ?? [])] })
+      this.#finish(response.statusCode)
+    }
+    this.#controller?.abort(new Error('the caller has lost its access'))
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

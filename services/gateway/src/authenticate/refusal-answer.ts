@@ -1,0 +1,22 @@
+import { isScimTarget } from '@postern/contracts'
+import type { Exchange, ProblemAnswer } from '../exchange.ts'
+import type { KeyRefusal } from './decide.ts'
+
+const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly error?: string }>> = {
+  key_revoked: { detail: 'The key was revoked and will not work again.', error: 'revoked_key' },
+  key_expired: { detail: 'The key has expired. Ask for a new one.', error: 'expired_key' },
+  tenant_suspended: { detail: 'The platform has suspended the tenant.' },
+  address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
+}
+
+/** The challenge of a 401. Identity providers know bearer tokens only, and send a key as one. */
+export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
+  return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
+}
+
+/** What the holder of a known key is told when it is refused. */
+export function refusalAnswer(exchange: Pick<Exchange, 'target'>, refusal: KeyRefusal): ProblemAnswer {
+  const { detail, error } = refusals[refusal]
+  const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]
+  return { detail, headers }
+}

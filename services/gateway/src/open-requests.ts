@@ -1,0 +1,209 @@
+import type { ProblemCode } from '@postern/contracts'
+import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
+import { decideKey } from './authenticate/decide.ts'
+import type { Floors } from './authenticate/floors.ts'
+import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
+import type { Lease } from './authenticate/lease.ts'
+import { refusalAnswer } from './authenticate/refusal-answer.ts'
+import type { TenantLookup } from './authenticate/tenant-lookup.ts'
+import { denialOf } from './authorize/access.ts'
+import type { Exchange, ProblemAnswer } from './exchange.ts'
+
+/** A forwarded request whose answer the client has not received completely. */
+export interface OpenRequest {
+  readonly exchange: Exchange
+  /** When the caller was last known to be allowed, on the monotonic clock. */
+  checkedAt: number
+  /** Which of `doubt`'s calls it has outlived. */
+  checkedRound: number
+  /** Refuses it if nothing was answered yet, else resets the connection. */
+  end(code: ProblemCode, answer: ProblemAnswer): void
+  /** Its connection is gone. */
+  abandon(): void
+}
+
+/**
+ * Requests that were accepted and are still open. A caller that loses its access loses them too: a revoked or expired key,
+ * a key that no longer has the scope or the address, a suspended tenant.
+ */
+export interface OpenRequests {
+  /** HOT PATH. */
+  add(request: OpenRequest): void
+  /** HOT PATH. */
+  remove(request: OpenRequest): void
+  /** Checks every open request soon: something was revoked, narrowed or suspended. */
+  checkSoon(): void
+  /** Checks every open request now. Call it every `checkOpenRequestsEveryMs`. */
+  check(): void
+  /** Nothing that is cached may be believed any more: every caller is looked up again. */
+  doubt(): void
+}
+
+export const checkOpenRequestsEveryMs = 250
+/** Without a lease, callers of open requests are looked up again when their last check is this old. */
+const lookUpAfterMs = 500
+/**
+ * A caller whose access could not be confirmed for this long loses its open requests. With `checkOpenRequestsEveryMs` it
+ * stays below two seconds: a revoke may have been answered since, because this gateway's lease had ended.
+ */
+const maxUnconfirmedMs = 1500
+
+export interface OpenRequestsParts {
+  readonly lease: Pick<Lease, 'isHeld'>
+  readonly floors: Floors
+  readonly clocks: Pick<Clocks, 'monotonic'>
+  readonly databaseClock: DatabaseClock
+  readonly keys: Pick<KeyLookup, 'obtain'>
+  readonly tenants: Pick<TenantLookup, 'obtain'>
+  readonly onEnded: (exchange: Exchange, code: ProblemCode) => void
+  readonly onFailure: (error: unknown) => void
+}
+
+type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly answer: ProblemAnswer }
+
+/** Starts with none. */
+export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
+  const { lease, floors, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
+  const open = new Set<OpenRequest>()
+  const lookingUp = new Set<string>()
+  let isDue = false
+  let round = 0
+
+  function end(request: OpenRequest, code: ProblemCode, answer: ProblemAnswer): void {
+    if (!open.delete(request)) return
+    request.end(code, answer)
+    onEnded(request.exchange, code)
+  }
+
+  function judgeKey(exchange: Exchange, entry: KeyEntry): Verdict {
+    const decision = decideKey(entry, floors, databaseClock, exchange.address)
+    if (decision === 'outdated') return 'unknown'
+    if (decision !== 'accepted') return { code: decision, answer: refusalAnswer(exchange, decision) }
+    const denial = exchange.route === undefined ? undefined : denialOf(exchange.route, entry.principal)
+    if (denial === undefined) return 'allowed'
+    const { code, ...answer } = denial
+    return { code, answer }
+  }
+
+  /** Judges by what is in memory, which proves nothing without a lease unless it refuses. */
+  function judge({ exchange, checkedRound }: OpenRequest): Verdict {
+    const { key, tenant } = exchange
+    if (key !== undefined) {
+      const verdict = judgeKey(exchange, key)
+      return verdict === 'allowed' && checkedRound !== round ? 'unknown' : verdict
+    }
+    if (tenant === undefined) return 'allowed'
+    return checkedRound !== round || floors.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
+      ? 'unknown'
+      : 'allowed'
+  }
+
+  function apply(request: OpenRequest, verdict: Verdict, at: number, inRound: number): void {
+    if (verdict === 'unknown') return
+    if (verdict === 'allowed') {
+      request.checkedAt = Math.max(request.checkedAt, at)
+      request.checkedRound = Math.max(request.checkedRound, inRound)
+      return
+    }
+    end(request, verdict.code, verdict.answer)
+  }
+
+  async function lookUpKey(hash: string, requests: readonly OpenRequest[]): Promise<void> {
+    const [at, inRound] = [clocks.monotonic(), round]
+    const found = await keys.obtain(hash)
+    if (found.kind === 'unavailable') return
+    for (const request of requests) {
+      const { exchange } = request
+      if (found.kind === 'unknown') {
+        end(request, 'key_revoked', refusalAnswer(exchange, 'key_revoked'))
+        continue
+      }
+      exchange.key = found.entry
+      apply(request, judgeKey(exchange, found.entry), at, inRound)
+    }
+  }
+
+  async function lookUpTenant(tenantId: string, requests: readonly OpenRequest[]): Promise<void> {
+    const [at, inRound] = [clocks.monotonic(), round]
+    const found = await tenants.obtain(tenantId)
+    if (found.kind === 'unavailable') return
+    for (const request of requests) {
+      const { exchange } = request
+      if (found.kind === 'unknown' || found.tenant.tenantStatus !== 'active') {
+        end(request, 'tenant_suspended', refusalAnswer(exchange, 'tenant_suspended'))
+        continue
+      }
+      exchange.tenant = found.tenant
+      apply(request, 'allowed', at, inRound)
+    }
+  }
+
+  function lookUp(name: string, work: () => Promise<void>): void {
+    if (lookingUp.has(name)) return
+    lookingUp.add(name)
+    work()
+      .catch(onFailure)
+      .finally(() => lookingUp.delete(name))
+  }
+
+  function check(): void {
+    isDue = false
+    const now = clocks.monotonic()
+    const isHeld = lease.isHeld()
+    const byKey = new Map<string, OpenRequest[]>()
+    const byTenant = new Map<string, OpenRequest[]>()
+    for (const request of open) {
+      const { exchange } = request
+      // An answer that waits behind another one on its connection is not told that the connection has closed.
+      if (exchange.request.socket.destroyed) {
+        open.delete(request)
+        request.abandon()
+        continue
+      }
+      const verdict = judge(request)
+      if (verdict !== 'unknown' && (verdict !== 'allowed' || isHeld)) {
+        apply(request, verdict, now, round)
+        continue
+      }
+      const age = now - request.checkedAt
+      if (age > maxUnconfirmedMs) {
+        end(request, 'bad_gateway', {
+          detail:
+            'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
+        })
+      } else if (verdict === 'unknown' || age > lookUpAfterMs) {
+        if (exchange.key !== undefined) append(byKey, exchange.key.record.hash, request)
+        else if (exchange.tenant !== undefined) append(byTenant, exchange.tenant.tenantId, request)
+      }
+    }
+    for (const [hash, requests] of byKey) lookUp(hash, async () => await lookUpKey(hash, requests))
+    for (const [tenantId, requests] of byTenant) lookUp(tenantId, async () => await lookUpTenant(tenantId, requests))
+  }
+
+  function checkSoon(): void {
+    if (isDue || open.size === 0) return
+    isDue = true
+    setImmediate(check)
+  }
+
+  return {
+    add: (request) => {
+      request.checkedAt = clocks.monotonic()
+      request.checkedRound = round
+      open.add(request)
+    },
+    remove: (request) => void open.delete(request),
+    checkSoon,
+    check,
+    doubt: () => {
+      round += 1
+      checkSoon()
+    },
+  }
+}
+
+function append(lists: Map<string, OpenRequest[]>, name: string, request: OpenRequest): void {
+  const list = lists.get(name)
+  if (list === undefined) lists.set(name, [request])
+  else list.push(request)
+}

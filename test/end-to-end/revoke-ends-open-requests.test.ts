@@ -1,0 +1,101 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createHash } from 'node:crypto'
+import { type TestStack, operator, startTestStack } from '@postern/local-stack/testing'
+import { openTenantDb } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+let stack: TestStack
+let owner: ReturnType<typeof openTenantDb>
+
+beforeAll(async () => {
+  stack = await startTestStack({ gateways: 2 })
+  owner = openTenantDb({
+    connectionString: stack.database.url('superuser'),
+    maxConnections: 2,
+    connectTimeoutMs: 10_000,
+    queryTimeoutMs: 20_000,
+    applicationName: 'open-requests-test',
+  })
+})
+
+afterAll(async () => {
+  await owner.close()
+  await stack.stop()
+})
+
+const rows = async (text: string, values: readonly unknown[] = []) =>
+  await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values }))
+const stored = async (tenantId: string) =>
+  (await rows('select from evidence.file where tenant_id = $1', [tenantId])).length
+
+/** A request of which the test sends as much as it wants. */
+async function open(origin: string, bytes: string) {
+  let received = ''
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1')
+  await once(socket, 'connect')
+  socket.on('error', () => undefined)
+  socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')))
+  socket.write(bytes)
+  return { socket, received: () => received }
+}
+
+const upload = (key: string, length: number): string =>
+  `POST /api/v1/evidence?file_name=a.csv HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${key}\r\n` +
+  `Content-Type: text/csv\r\nContent-Length: ${length}\r\n\r\n`
+
+async function revoke(tenantId: string, keyId: string): Promise<void> {
+  const answer = await stack.operator.call({ ...operator, tenantId }, 'POST', `/api/v1/api-keys/${keyId}/revoke`)
+  expect(answer.status, answer.text).toBe(200)
+}
+
+describe.each([
+  ['with Redis', async () => await stack.redis.start()],
+  ['without Redis', async () => await stack.redis.stop()],
+])('a revoke, %s,', (_with, arrange) => {
+  test('refuses uploads that began before it at each gateway, and nothing of them is stored', async () => {
+    await arrange()
+    const tenant = await stack.createTenant()
+    const doomed = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+    const control = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+    const uploads = await Promise.all(
+      stack.gateways.map(async (origin) => await open(origin, upload(doomed.key, 100) + 'a,b\n')),
+    )
+    const other = await open(stack.gateways[0] ?? '', upload(control.key, 8) + 'a,b\n')
+    await expect.poll(() => uploads.every(({ socket }) => socket.bytesWritten > 100)).toBe(true)
+    await revoke(tenant.id, doomed.id)
+    for (const { received } of uploads) {
+      await expect.poll(received).toMatch(/^HTTP\/1\.1 401 [^]*\/problems\/key-revoked/)
+    }
+    for (const { socket } of uploads) socket.write('x'.repeat(96))
+    other.socket.write('c,d\n')
+    await expect.poll(other.received).toMatch(/^HTTP\/1\.1 201 /)
+    expect(await stored(tenant.id)).toBe(1)
+    for (const { socket } of [...uploads, other]) socket.destroy()
+  })
+})
+
+test('a revoke refuses an upload whose last byte had arrived before it, and which is still being recorded', async () => {
+  const tenant = await stack.createTenant()
+  const doomed = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+  const control = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+  const content = `a,${tenant.id}\n`
+  const sha256 = createHash('sha256').update(content).digest('hex')
+  const [origin = ''] = stack.gateways
+  await owner.system(async (tx) => {
+    const name = `evidence.blob:${tenant.id}:${sha256}`
+    await tx.query({ text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [name] })
+    const uploads = await Promise.all(
+      [doomed, control].map(async ({ key }) => await open(origin, upload(key, content.length) + content)),
+    )
+    const waiting = `select from pg_locks where locktype = 'advisory' and not granted
+                       and database = (select oid from pg_database where datname = current_database())`
+    await expect.poll(async () => (await rows(waiting)).length).toBe(2)
+    await revoke(tenant.id, doomed.id)
+    await expect.poll(() => uploads[0]?.received()).toMatch(/^HTTP\/1\.1 401 [^]*\/problems\/key-revoked/)
+    expect(uploads[1]?.received()).toBe('')
+  })
+  await expect.poll(async () => await stored(tenant.id)).toBe(1)
+  const [file] = await rows('select created_by_id from evidence.file where tenant_id = $1', [tenant.id])
+  expect(file).toEqual({ created_by_id: control.id })
+})
