@@ -24,6 +24,7 @@ create table keys.api_key (
   last_used_at timestamp with time zone,
   rotated_from uuid,
   version integer not null default 1,
+  limit_id uuid,
   constraint api_key_pk PRIMARY KEY (tenant_id, id),
   constraint api_key_hash_unique UNIQUE (hash),
   constraint api_key_addresses_few CHECK (((cardinality(allowed_addresses) <= 100) AND (array_position(allowed_addresses, NULL::cidr) IS NULL))),
@@ -41,6 +42,7 @@ create table keys.api_key (
   constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
 CREATE CONSTRAINT TRIGGER api_key_change_is_logged AFTER UPDATE ON keys.api_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
 CREATE TRIGGER api_key_changed_by_policy BEFORE UPDATE OF allowed_addresses ON keys.api_key FOR EACH ROW WHEN ((new.allowed_addresses IS DISTINCT FROM old.allowed_addresses)) EXECUTE FUNCTION keys.guard_key_policy();
 CREATE TRIGGER api_key_guard BEFORE INSERT OR UPDATE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_api_key();
@@ -70,24 +72,47 @@ grant update (last_used_at) on table keys.api_key to postern_keys_definer;
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
 comment on column keys.api_key.made_for is 'From creation to the expiry it was made with: how long a key that replaces it lives.';
 comment on column keys.api_key.version is 'Grows with every change but that of last_used_at; counted by the guard trigger, never by the writer.';
+comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in keys from before.';
 
 create table keys.api_key_address (
   tenant_id uuid not null,
   key_id uuid not null,
   address text not null,
   first_used_at timestamp with time zone not null default clock_timestamp(),
+  last_used_at timestamp with time zone not null default clock_timestamp(),
   constraint api_key_address_pk PRIMARY KEY (tenant_id, key_id, address),
   constraint api_key_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
   constraint api_key_address_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
 );
 alter table keys.api_key_address enable row level security;
 alter table keys.api_key_address force row level security;
+create policy postern_keys_definer_delete on keys.api_key_address as permissive for delete to postern_keys_definer using (true);
 create policy postern_keys_definer_insert on keys.api_key_address as permissive for insert to postern_keys_definer with check (true);
 create policy postern_keys_definer_select on keys.api_key_address as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_address as permissive for update to postern_keys_definer using (true) with check (true);
 create policy postern_keys_select on keys.api_key_address as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on keys.api_key_address as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table keys.api_key_address to postern_keys;
-grant insert, select on table keys.api_key_address to postern_keys_definer;
+grant delete, insert, select, update on table keys.api_key_address to postern_keys_definer;
+
+create table keys.api_key_address_drop (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  dropped bigint not null,
+  constraint api_key_address_drop_pk PRIMARY KEY (tenant_id, key_id),
+  constraint api_key_address_drop_some CHECK ((dropped > 0)),
+  constraint api_key_address_drop_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+alter table keys.api_key_address_drop enable row level security;
+alter table keys.api_key_address_drop force row level security;
+create policy postern_keys_definer_insert on keys.api_key_address_drop as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_address_drop as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_address_drop as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.api_key_address_drop as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_address_drop as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_address_drop to postern_keys;
+grant insert, select, update on table keys.api_key_address_drop to postern_keys_definer;
+comment on table keys.api_key_address_drop is 'How often an address of a key had to make room for a newer one, or was not kept at all.';
 
 create table keys.api_key_denial (
   tenant_id uuid not null,
@@ -96,8 +121,10 @@ create table keys.api_key_denial (
   noted_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
   pending bigint not null default 0,
   address text not null,
+  pending_addresses jsonb not null default '{}'::jsonb,
   constraint api_key_denial_pk PRIMARY KEY (tenant_id, key_id, reason),
   constraint api_key_denial_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
+  constraint api_key_denial_pending_addresses_object CHECK ((jsonb_typeof(pending_addresses) = 'object'::text)) NOT VALID,
   constraint api_key_denial_pending_not_negative CHECK ((pending >= 0)),
   constraint api_key_denial_reason_known CHECK ((reason = ANY (ARRAY['expired'::text, 'revoked'::text, 'address'::text]))),
   constraint api_key_denial_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
@@ -110,6 +137,7 @@ create policy postern_keys_definer_select on keys.api_key_denial as permissive f
 create policy postern_keys_definer_update on keys.api_key_denial as permissive for update to postern_keys_definer using (true) with check (true);
 create policy tenant_only on keys.api_key_denial as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table keys.api_key_denial to postern_keys_definer;
+comment on column keys.api_key_denial.pending_addresses is 'Attempts among the pending ones by address, of the ten addresses that most came from.';
 
 create table keys.api_key_event (
   tenant_id uuid not null,
@@ -364,6 +392,23 @@ grant insert, select on table keys.tenant_event to postern_keys_definer;
 comment on table keys.tenant_event is 'Each change of a tenant by the operator, with the name and limits that it has from then on: only grows. A change and its event are one transaction.';
 comment on column keys.tenant_event.operator is 'the name that the operator goes by; null where a release before the trail was asked';
 
+CREATE OR REPLACE FUNCTION keys.add_counts(counts jsonb, more jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select coalesce(pg_catalog.jsonb_object_agg(top.address, top.attempts), '{}')
+    from (select c.key as address, pg_catalog.sum(c.value::pg_catalog.int8) as attempts
+            from (select * from pg_catalog.jsonb_each_text(counts)
+                  union all
+                  select * from pg_catalog.jsonb_each_text(more)) as c
+           group by c.key
+           order by attempts desc, address
+           limit 10) as top
+$function$;
+grant execute on routine keys.add_counts(jsonb,jsonb) to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION keys.change_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
  RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
  LANGUAGE plpgsql
@@ -441,6 +486,24 @@ AS $function$
 $function$;
 alter routine keys.create_tenant(text,text) owner to postern_keys_definer;
 grant execute on routine keys.create_tenant(text,text) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.find_key_and_limit(wanted bytea)
+ RETURNS TABLE(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, limit_id uuid, read_at_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
+         k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
+         k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
+         coalesce(k.limit_id, k.rotated_from, k.id),
+         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
+    from keys.api_key as k
+    join keys.tenant as t on t.tenant_id = k.tenant_id
+   where k.hash = wanted
+$function$;
+alter routine keys.find_key_and_limit(bytea) owner to postern_keys_definer;
+grant execute on routine keys.find_key_and_limit(bytea) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.find_key_by_hash(wanted bytea)
  RETURNS TABLE(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, read_at_ms bigint)
@@ -585,14 +648,18 @@ begin
       raise exception using errcode = '23514', constraint = 'api_key_within_maximum', message = 'the key would live too long';
     end if;
     new.made_for := new.expires_at - new.created_at;
+    select coalesce(k.limit_id, k.rotated_from, k.id) into new.limit_id
+      from keys.api_key as k
+     where k.tenant_id = new.tenant_id
+       and k.id = new.rotated_from;
     return new;
   end if;
 
   if (new.tenant_id, new.id, new.hash, new.last_four, new.created_by_type, new.created_by_id, new.created_by_label,
-      new.created_at, new.made_for, new.rotated_from)
+      new.created_at, new.made_for, new.rotated_from, new.limit_id)
      is distinct from
      (old.tenant_id, old.id, old.hash, old.last_four, old.created_by_type, old.created_by_id, old.created_by_label,
-      old.created_at, old.made_for, old.rotated_from) then
+      old.created_at, old.made_for, old.rotated_from, old.limit_id) then
     raise exception using errcode = '23514', constraint = 'api_key_origin_is_fixed', message = 'what a key was made as never changes';
   end if;
   if new.last_used_at is null and old.last_used_at is not null or new.last_used_at < old.last_used_at then
@@ -668,6 +735,26 @@ end
 $function$;
 grant execute on routine keys.guard_tenant() to postern_keys;
 grant execute on routine keys.guard_tenant() to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.insert_denials(of_tenant uuid, of_key uuid, why text, total bigint, named jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
+  select of_tenant, of_key, 'denied_' || why, d.address, d.detail
+    from (select n.key as address, n.value::pg_catalog.int8 as attempts,
+                 pg_catalog.jsonb_build_object('attempts', n.value::pg_catalog.int8) as detail
+            from pg_catalog.jsonb_each_text(named) as n
+          union all
+          select null, rest.attempts, pg_catalog.jsonb_build_object('attempts', rest.attempts, 'other_addresses', true)
+            from (select total - coalesce(pg_catalog.sum(n.value::pg_catalog.int8), 0) as attempts
+                    from pg_catalog.jsonb_each_text(named) as n) as rest
+           where rest.attempts > 0) as d
+   order by d.address is not null, d.attempts, d.address
+$function$;
+alter routine keys.insert_denials(uuid,uuid,text,bigint,jsonb) owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.last_key_change(wanted bytea)
  RETURNS TABLE(seq bigint, version integer, revoked boolean)
@@ -804,30 +891,31 @@ grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys_d
 
 CREATE OR REPLACE FUNCTION keys.note_pending_denials(at_most integer)
  RETURNS integer
- LANGUAGE sql
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  with due as (
-    select n.tenant_id, n.key_id, n.reason, n.pending, n.address
+declare
+  due record;
+  noted integer := 0;
+begin
+  for due in
+    select n.tenant_id, n.key_id, n.reason, n.pending, n.pending_addresses
       from keys.api_key_denial as n
      where n.pending > 0
        and n.noted_at <= pg_catalog.clock_timestamp() - interval '1 minute'
      order by n.tenant_id, n.key_id, n.reason
      limit at_most
-       for update skip locked),
-  written as (
-    insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
-    select due.tenant_id, due.key_id, 'denied_' || due.reason, due.address,
-           pg_catalog.jsonb_build_object('attempts', due.pending)
-      from due),
-  cleared as (
+       for update skip locked
+  loop
+    perform keys.insert_denials(due.tenant_id, due.key_id, due.reason, due.pending, due.pending_addresses);
     update keys.api_key_denial as n
-       set noted_at = pg_catalog.clock_timestamp(), pending = 0
-      from due
-     where n.tenant_id = due.tenant_id and n.key_id = due.key_id and n.reason = due.reason
-    returning 1)
-  select pg_catalog.count(*)::pg_catalog.int4 from cleared
+       set noted_at = pg_catalog.clock_timestamp(), pending = 0, pending_addresses = '{}'
+     where n.tenant_id = due.tenant_id and n.key_id = due.key_id and n.reason = due.reason;
+    noted := noted + 1;
+  end loop;
+  return noted;
+end
 $function$;
 alter routine keys.note_pending_denials(integer) owner to postern_keys_definer;
 grant execute on routine keys.note_pending_denials(integer) to postern_keys;
@@ -1018,20 +1106,24 @@ declare
   denied record;
   noted record;
   moment pg_catalog.timestamptz;
+  counts pg_catalog.jsonb;
 begin
   for denied in
-    select k.tenant_id, k.id as key_id, d.reason, pg_catalog.sum(d.count)::pg_catalog.int8 as count,
+    select d.tenant_id, d.key_id, d.reason, pg_catalog.sum(d.attempts)::pg_catalog.int8 as count,
+           pg_catalog.jsonb_object_agg(d.address, d.attempts) as addresses,
            (pg_catalog.array_agg(d.address order by d.at desc))[1] as address
-      from pg_catalog.jsonb_to_recordset(denials)
-           as d ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, reason pg_catalog.text, address pg_catalog.text, at pg_catalog.int8, count pg_catalog.int8)
-      join keys.api_key as k on k.tenant_id = d."tenantId" and k.id = d."keyId"
-     group by k.tenant_id, k.id, d.reason
-     order by k.tenant_id, k.id, d.reason
+      from (select k.tenant_id, k.id as key_id, r.reason, r.address, pg_catalog.sum(r.count) as attempts, pg_catalog.max(r.at) as at
+              from pg_catalog.jsonb_to_recordset(denials)
+                   as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, reason pg_catalog.text, address pg_catalog.text, at pg_catalog.int8, count pg_catalog.int8)
+              join keys.api_key as k on k.tenant_id = r."tenantId" and k.id = r."keyId"
+             group by k.tenant_id, k.id, r.reason, r.address) as d
+     group by d.tenant_id, d.key_id, d.reason
+     order by d.tenant_id, d.key_id, d.reason
   loop
     insert into keys.api_key_denial (tenant_id, key_id, reason, address)
     values (denied.tenant_id, denied.key_id, denied.reason, denied.address)
         on conflict do nothing;
-    select n.noted_at, n.pending
+    select n.noted_at, n.pending, n.pending_addresses
       into strict noted
       from keys.api_key_denial as n
      where n.tenant_id = denied.tenant_id
@@ -1039,16 +1131,15 @@ begin
        and n.reason = denied.reason
        for update;
     moment := pg_catalog.clock_timestamp();
+    counts := keys.add_counts(noted.pending_addresses, denied.addresses);
     if noted.noted_at <= moment - interval '1 minute' then
-      insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
-      values (denied.tenant_id, denied.key_id, 'denied_' || denied.reason, denied.address,
-              pg_catalog.jsonb_build_object('attempts', noted.pending + denied.count));
+      perform keys.insert_denials(denied.tenant_id, denied.key_id, denied.reason, noted.pending + denied.count, counts);
       update keys.api_key_denial as n
-         set noted_at = moment, pending = 0, address = denied.address
+         set noted_at = moment, pending = 0, pending_addresses = '{}', address = denied.address
        where n.tenant_id = denied.tenant_id and n.key_id = denied.key_id and n.reason = denied.reason;
     else
       update keys.api_key_denial as n
-         set pending = n.pending + denied.count, address = denied.address
+         set pending = n.pending + denied.count, pending_addresses = counts, address = denied.address
        where n.tenant_id = denied.tenant_id and n.key_id = denied.key_id and n.reason = denied.reason;
     end if;
   end loop;
@@ -1107,35 +1198,72 @@ begin
      and k.id = seen.key_id
      and (k.last_used_at is null or k.last_used_at < seen.at);
 
-  -- The first hundred addresses of a key; an attacker who changes address for every request writes no more than that.
-  with fresh as (
-    select seen.tenant_id, seen.key_id, seen.address,
-           pg_catalog.row_number() over (partition by seen.tenant_id, seen.key_id order by seen.address) + (
-             select pg_catalog.count(*)
-               from keys.api_key_address as a
-              where a.tenant_id = seen.tenant_id
-                and a.key_id = seen.key_id) as place
-      from (select distinct k.tenant_id, k.id as key_id, u.address
-              from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, address pg_catalog.text)
-              join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId") as seen
+  with seen as (
+    select k.tenant_id, k.id as key_id, u.address,
+           least(pg_catalog.max(pg_catalog.to_timestamp(u."lastUsedAt" / 1000.0)), pg_catalog.clock_timestamp()) as at
+      from pg_catalog.jsonb_to_recordset(uses)
+           as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, address pg_catalog.text, "lastUsedAt" pg_catalog.int8)
+      join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId"
+     group by k.tenant_id, k.id, u.address),
+  known as (
+    update keys.api_key_address as a
+       set last_used_at = greatest(a.last_used_at, seen.at)
+      from seen
+     where a.tenant_id = seen.tenant_id and a.key_id = seen.key_id and a.address = seen.address
+    returning a.tenant_id, a.key_id, a.address),
+  before as (
+    select s.tenant_id, s.key_id,
+           (select pg_catalog.count(*) from keys.api_key_address as a where a.tenant_id = s.tenant_id and a.key_id = s.key_id) as held
+      from (select distinct seen.tenant_id, seen.key_id from seen) as s),
+  fresh as (
+    select seen.tenant_id, seen.key_id, seen.address, seen.at, before.held,
+           pg_catalog.row_number() over (partition by seen.tenant_id, seen.key_id order by seen.at desc, seen.address) as place
+      from seen
+      join before on before.tenant_id = seen.tenant_id and before.key_id = seen.key_id
      where not exists (
-             select
-               from keys.api_key_address as a
-              where a.tenant_id = seen.tenant_id
-                and a.key_id = seen.key_id
-                and a.address = seen.address)),
+             select from known
+              where known.tenant_id = seen.tenant_id and known.key_id = seen.key_id and known.address = seen.address)),
+  -- The newest hundred stay; what a report has beyond them is counted and not kept.
   kept as (
-    insert into keys.api_key_address (tenant_id, key_id, address)
-    select fresh.tenant_id, fresh.key_id, fresh.address
+    insert into keys.api_key_address (tenant_id, key_id, address, last_used_at)
+    select fresh.tenant_id, fresh.key_id, fresh.address, fresh.at
       from fresh
      where fresh.place <= 100
         on conflict do nothing
-    returning tenant_id, key_id, address)
-  insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
-  select kept.tenant_id, kept.key_id, 'used_from_new_address', kept.address,
-         case when fresh.place = 100 then '{"last_address_noted": true}'::pg_catalog.jsonb else '{}'::pg_catalog.jsonb end
-    from kept
-    join fresh on fresh.tenant_id = kept.tenant_id and fresh.key_id = kept.key_id and fresh.address = kept.address;
+    returning tenant_id, key_id, address),
+  noted as (
+    insert into keys.api_key_event (tenant_id, key_id, type, address)
+    select kept.tenant_id, kept.key_id, 'used_from_new_address', kept.address
+      from kept
+      join fresh on fresh.tenant_id = kept.tenant_id and fresh.key_id = kept.key_id and fresh.address = kept.address
+     where fresh.held + fresh.place <= 100 or fresh.place <= 5)
+  insert into keys.api_key_address_drop as d (tenant_id, key_id, dropped)
+  select fresh.tenant_id, fresh.key_id, pg_catalog.count(*)
+    from fresh
+   where fresh.place > 100
+   group by fresh.tenant_id, fresh.key_id
+      on conflict (tenant_id, key_id) do update set dropped = d.dropped + excluded.dropped;
+
+  -- A statement of its own: it sees what the one before has added.
+  with placed as (
+    select a.tenant_id, a.key_id, a.address,
+           pg_catalog.row_number() over (
+             partition by a.tenant_id, a.key_id order by a.last_used_at desc, a.first_used_at desc, a.address) as place
+      from keys.api_key_address as a
+     where (a.tenant_id, a.key_id) in (
+             select u."tenantId", u."keyId"
+               from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))),
+  dropped as (
+    delete from keys.api_key_address as a
+     using placed
+     where placed.place > 100
+       and a.tenant_id = placed.tenant_id and a.key_id = placed.key_id and a.address = placed.address
+    returning a.tenant_id, a.key_id)
+  insert into keys.api_key_address_drop as d (tenant_id, key_id, dropped)
+  select dropped.tenant_id, dropped.key_id, pg_catalog.count(*)
+    from dropped
+   group by dropped.tenant_id, dropped.key_id
+      on conflict (tenant_id, key_id) do update set dropped = d.dropped + excluded.dropped;
 end
 $function$;
 alter routine keys.record_uses(jsonb) owner to postern_keys_definer;

@@ -27,6 +27,7 @@ const allowances = {
     'evidence.upload_is_open(uuid,uuid)': 'as for bytes, of any tenant and id that he can name',
     'keys.find_key_by_hash(bytea)':
       'the gateway does not know the tenant before it knows the key; a hash from the log gives a record too, and no value of a key',
+    'keys.find_key_and_limit(bytea)': 'the same, with the id under which its requests are counted',
     'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',
     'keys.last_key_change(bytea)': 'a number of the log, for a hash',
     'keys.last_tenant_change(uuid)': 'a number of the log',

@@ -250,6 +250,49 @@ describe('rotating is refused', () => {
   })
 })
 
+describe('rotations at the same moment', () => {
+  test('of one key make one successor; the others are 409 and name it', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => await rotate(admin, id)))
+    const [made, ...more] = answers.filter(({ status }) => status === 201)
+    const successor = createdApiKeySchema.parse(made?.json)
+    expect(more).toEqual([])
+    const refused = answers.filter(({ status }) => status === 409)
+    expect(refused).toHaveLength(5)
+    for (const { json } of refused) expect(problemSchema.parse(json).detail).toContain(successor.id)
+    expect((await service.call(admin, 'GET', `${path}?count=true`)).headers['x-total-count']).toBe('2')
+    // Nobody lost the way out: a successor whose value was lost is revoked, and another one made.
+    expect((await rotate(admin, id)).status).toBe(409)
+    await revoke(service, admin, successor.id)
+    expect((await rotate(admin, id)).status).toBe(201)
+  })
+
+  test('and a revocation leave the old key revoked and at most one successor', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const [rotated] = await Promise.all([rotate(admin, id), revoke(service, admin, id), rotate(admin, id)])
+    expect([201, 409]).toContain(rotated?.status)
+    expect((await getKey(service, admin, id)).state).toBe('revoked')
+    const count = (await service.call(admin, 'GET', `${path}?count=true`)).headers['x-total-count']
+    expect(Number(count)).toBeLessThanOrEqual(2)
+  })
+
+  test('and a narrowing never give the successor what the old key had lost before', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin, { scopes: ['read:findings', 'read:universe'] })
+    const [narrowed, rotated] = await Promise.all([
+      patch(admin, key, { scopes: ['read:findings'] }),
+      rotate(admin, key.id),
+    ])
+    // The rotation is a change of the key: an edit that comes second names a version that is over.
+    expect([200, 412]).toContain(narrowed.status)
+    const { scopes } = createdApiKeySchema.parse(rotated.json)
+    if (narrowed.status === 412) expect(scopes).toEqual(['read:findings', 'read:universe'])
+    else expect([['read:findings'], ['read:findings', 'read:universe']]).toContainEqual(scopes)
+  })
+})
+
 const lifeOf = ({ created_at, expires_at }: ApiKey) => Date.parse(expires_at) - Date.parse(created_at)
 
 describe('a rotated key', () => {

@@ -110,7 +110,7 @@ describe('a reported use', () => {
     expect(log).toEqual([])
   })
 
-  test('from a new address is in the audit trail once, and for a hundred addresses at most', async () => {
+  test('from a new address is in the audit trail once', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     await report({ uses: [useOf(admin, id), useOf(admin, id), useOf(admin, id, { address: '2001:db8::1' })] })
@@ -122,9 +122,16 @@ describe('a reported use', () => {
       const uses = Array.from({ length: 90 }, (_, n) => useOf(admin, id, { address: `198.51.${part}.${n}` }))
       await report({ uses })
     }
+    // Beyond a hundred, an event for five new addresses of each report.
     const all = (await events(admin, id)).filter(({ type }) => type === 'used_from_new_address')
     expect(all).toHaveLength(100)
-    expect(all.filter(({ detail }) => detail['last_address_noted'] === true)).toHaveLength(1)
+    const latest = { lastUsedAt: Date.now() + 1000, address: '203.0.113.77' }
+    await report({ uses: [useOf(admin, id, latest)] })
+    expect((await events(admin, id))[0]).toMatchObject({ type: 'used_from_new_address', address: '203.0.113.77' })
+    const { addresses, addresses_dropped: dropped } = await usageOf(admin, id)
+    expect(addresses).toHaveLength(100)
+    expect(addresses[0]).toMatchObject({ address: '203.0.113.77' })
+    expect(dropped).toBe(83)
   })
 
   test('is taken from several gateways about the same two thousand keys at once', async () => {
@@ -170,8 +177,49 @@ describe('refused attempts with a key', () => {
     expect(await noted()).toEqual([2])
     await aMinutePasses(id)
     await report({ denials: [denialOf(admin, id, { count: 1, address: '203.0.113.9' })] })
-    expect(await noted()).toEqual([51, 2])
-    expect((await events(admin, id))[0]).toMatchObject({ address: '203.0.113.9', actor: null })
+    expect(await noted()).toEqual([50, 1, 2])
+    expect((await events(admin, id))[1]).toMatchObject({ address: '203.0.113.9', actor: null })
+  })
+
+  test.each(['revoked', 'expired', 'address'] as const)(
+    'for %s are counted for the address that they came from',
+    async (reason) => {
+      const admin = await newTenant(service)
+      const { id } = await newKey(service, admin)
+      const noted = async () =>
+        (await events(admin, id))
+          .filter(({ type }) => type === `denied_${reason}`)
+          .map(({ address, detail }) => [address, detail['attempts'], detail['other_addresses']])
+      const denials = (first: number, second: number) => [
+        denialOf(admin, id, { reason, count: first, address: '192.0.2.1' }),
+        denialOf(admin, id, { reason, count: second, address: '192.0.2.2' }),
+      ]
+      await report({ denials: denials(5, 1) })
+      const atOnce = [
+        ['192.0.2.1', 5, undefined],
+        ['192.0.2.2', 1, undefined],
+      ]
+      expect(await noted()).toEqual(atOnce)
+      // What comes within the minute is summed up for each address as well.
+      await report({ denials: denials(1, 2) })
+      await report({ denials: denials(2, 2) })
+      await aMinutePasses(id)
+      await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
+      expect((await noted()).slice(0, 2)).toEqual([
+        ['192.0.2.2', 4, undefined],
+        ['192.0.2.1', 3, undefined],
+      ])
+    },
+  )
+
+  test('from very many addresses are told for the ten with the most, and together for the others', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const denials = Array.from({ length: 30 }, (_, n) => denialOf(admin, id, { count: n + 1, address: `192.0.2.${n}` }))
+    await report({ denials })
+    const noted = (await events(admin, id)).filter(({ type }) => type === 'denied_revoked')
+    expect(noted.map(({ detail }) => detail['attempts'])).toEqual([30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 210])
+    expect(noted.at(-1)).toMatchObject({ address: null, detail: { other_addresses: true } })
   })
 
   test('that are followed by none are written by the housekeeping', async () => {

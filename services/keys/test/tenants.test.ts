@@ -368,6 +368,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
         // Looked up before the tenant is known, or asked by the platform itself; see README.md.
         definerFunctions: [
           'keys.log_change()',
+          'keys.find_key_and_limit(bytea)',
           'keys.find_key_by_hash(bytea)',
           'keys.find_tenant(uuid)',
           'keys.renew_lease(uuid,text,bigint,integer)',

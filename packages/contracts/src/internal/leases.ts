@@ -47,6 +47,8 @@ export const keyRecordSchema = z.strictObject({
   /** Requests a minute that the key and its tenant may make over all gateways. */
   keyLimit: z.int().min(1),
   tenantLimit: z.int().min(1),
+  /** Under which id its requests are counted, when that is not its own: keys of one chain of rotations share a limit. */
+  limitId: z.uuid().optional(),
 })
 export type KeyRecord = z.infer<typeof keyRecordSchema>
 
@@ -120,7 +122,11 @@ export const maxLookups = 100
  * `POST /internal/v1/keys/lookups` → for each hash, in their order, a key record, or null where no key has it. A keys
  * service of the release before does not know it.
  */
-export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
+export const lookupsRequestSchema = z.strictObject({
+  hashes: z.array(hashSchema).min(1).max(maxLookups),
+  /** Whether the records may have a `limitId`. A gateway of the release before does not say so, and refuses it. */
+  takesLimitId: z.literal(true).optional(),
+})
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
 /** `POST /internal/v1/tenants/lookup` → a tenant record, or null. */

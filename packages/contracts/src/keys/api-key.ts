@@ -140,8 +140,11 @@ export const apiKeyEventSchema = z
     ]),
     at: timestampSchema,
     actor: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
-    address: z.string().nullable(),
-    detail: z.record(z.string(), z.unknown()),
+    address: z.string().nullable().meta({ description: 'Where the attempts came from that the event counts' }),
+    detail: z.record(z.string(), z.unknown()).meta({
+      description:
+        'Of a refusal: `attempts`, all of them from `address`. There is an event for each address, ten at most at a time; further addresses share one whose `address` is null and which has `other_addresses`.',
+    }),
   })
   .meta({ id: 'ApiKeyEvent' })
 export type ApiKeyEvent = z.infer<typeof apiKeyEventSchema>

@@ -20,8 +20,18 @@ export const apiKeyUsageSchema = z
       )
       .meta({ description: 'What was called in these days, most often first' }),
     addresses: z
-      .array(z.object({ address: z.string().meta({ examples: ['203.0.113.7'] }), first_used_at: timestampSchema }))
-      .meta({ description: 'From where it was ever used: the first hundred addresses, the newest first' }),
+      .array(
+        z.object({
+          address: z.string().meta({ examples: ['203.0.113.7'] }),
+          first_used_at: timestampSchema,
+          last_used_at: timestampSchema,
+        }),
+      )
+      .meta({ description: 'The hundred addresses that it was used from last, the newest first' }),
+    addresses_dropped: z
+      .int()
+      .min(0)
+      .meta({ description: 'How many addresses are not listed any more, because newer ones took their place' }),
   })
   .meta({ id: 'ApiKeyUsage' })
 export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>

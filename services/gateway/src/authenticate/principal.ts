@@ -10,6 +10,8 @@ import { createAddressMatcher } from './addresses.ts'
 export interface Principal {
   readonly kind: 'api_key' | 'user'
   readonly id: string
+  /** Under which id its requests are limited: a key and its successor share a limit. */
+  readonly limitId: string
   readonly label: string
   readonly tenantId: string
   readonly tenantName: string
@@ -61,6 +63,7 @@ export function keyPrincipal(record: KeyRecord): Principal {
   return {
     kind: 'api_key',
     id: record.id,
+    limitId: record.limitId ?? record.id,
     label: record.label,
     tenantId: record.tenantId,
     tenantName: record.tenantName,
@@ -104,6 +107,7 @@ export function userPrincipal(
   return {
     kind: 'user',
     id: token.subject,
+    limitId: token.subject,
     label: token.name,
     tenantId: tenant.tenantId,
     tenantName: tenant.tenantName,

@@ -168,11 +168,23 @@ describe('a limit', () => {
     for (let sent = 0; sent < 3; sent += 1) await limiter.take(limiter.limitsOf(keyPrincipal(record)))
     clocks.pass(windowMs - 1)
     for (let at = 0; at < 1000; at += 1) {
-      const other = limiter.limitsOf({ ...principal(100), id: `key-${at}`, tenantId: `tenant-${at}` })
+      const other = limiter.limitsOf({ ...principal(100), limitId: `key-${at}`, tenantId: `tenant-${at}` })
       await limiter.take(other)
     }
     const verdict = await limiter.take(limiter.limitsOf(keyPrincipal(record)))
     expect(verdict).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
+  })
+
+  test('is one for a key and the key that replaces it', async () => {
+    const clocks = fakeClocks()
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const old = keyRecord({ keyLimit: 10, tenantLimit: 1000 })
+    const successor = keyRecord({ keyLimit: 10, tenantLimit: 1000, limitId: old.id })
+    const kinds: string[] = []
+    for (const caller of Array.from({ length: 6 }, () => [keyPrincipal(old), keyPrincipal(successor)]).flat()) {
+      kinds.push((await limiter.take(limiter.limitsOf(caller))).kind)
+    }
+    expect(kinds).toEqual([...Array(10).fill('allowed'), 'refused', 'refused'])
   })
 
   test('of one who was away while many others called is counted once, in whatever place it was kept', async () => {
@@ -186,7 +198,7 @@ describe('a limit', () => {
     clocks.pass(2 * windowMs)
     // Its window is over: what the gateway knows of it is forgotten, and it holds on to it.
     for (let at = 0; at < 1000; at += 1)
-      limiter.limitsOf({ ...principal(100), id: `key-${at}`, tenantId: `tenant-${at}` })
+      limiter.limitsOf({ ...principal(100), limitId: `key-${at}`, tenantId: `tenant-${at}` })
     const kinds: string[] = []
     for (const caller of [early, late, early, late, early]) {
       kinds.push((await limiter.take(limiter.limitsOf(caller))).kind)

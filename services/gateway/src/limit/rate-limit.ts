@@ -41,7 +41,8 @@ export interface Limits {
 /** Whose requests are counted. */
 export interface Caller {
   readonly kind: 'api_key' | 'user'
-  readonly id: string
+  /** Of the key, of the first key of its chain of rotations, or of the person. */
+  readonly limitId: string
   readonly tenantId: string
   /** Requests a minute. */
   readonly limit: number
@@ -284,10 +285,10 @@ export function createRateLimit(options: {
     limitsOf: (caller) => {
       const known = caller.limits
       if (known !== undefined && !isForgotten(known)) return known
-      const { kind, tenantId, id, tenantLimit } = caller
+      const { kind, tenantId, limitId, tenantLimit } = caller
       const kept = forPeople(tenantLimit)
       caller.limits = together(
-        () => bucketOf(kind, tenantId, id, caller.limit),
+        () => bucketOf(kind, tenantId, limitId, caller.limit),
         () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),
         kind === 'user' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
       )

@@ -25,7 +25,16 @@ import {
   decideSuccessorExpiry,
   decideText,
 } from './rules.ts'
-import { countKeys, findKey, findKeyForChange, insertKey, listKeys, revokeKey, updateKey } from './store.ts'
+import {
+  countKeys,
+  findKey,
+  findKeyForChange,
+  findLiveSuccessor,
+  insertKey,
+  listKeys,
+  revokeKey,
+  updateKey,
+} from './store.ts'
 
 /**
  * From this overlap on, a rotation need not wait: any gateway that has not heard of the old key's new expiry by then has
@@ -168,6 +177,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           if (state !== 'active') {
             throw problem('conflict', {
               detail: `The key is ${state}. Only an active key is rotated: create a new one.`,
+            })
+          }
+          const replacedBy = await findLiveSuccessor(tx, current.id)
+          if (replacedBy !== undefined) {
+            throw problem('conflict', {
+              detail: `The key was already rotated, to the key ${replacedBy}. Use that key, or revoke it and rotate again.`,
             })
           }
           const policy = (await findKeyPolicy(tx)) ?? refuseTenant()

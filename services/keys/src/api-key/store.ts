@@ -127,6 +127,26 @@ export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | 
 }
 
 /**
+ * The id of a key that replaces this one and still works. To be asked while the key is held for change. Served by
+ * api_key_successor.
+ */
+export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>({
+    name: 'keys_find_live_successor',
+    text: `
+      select k.id
+        from keys.api_key as k
+       where k.rotated_from = $1
+         and k.revoked_at is null
+         and k.expires_at > clock_timestamp()
+       order by k.id desc
+       limit 1`,
+    values: [id],
+  })
+  return row?.id
+}
+
+/**
  * Revokes a key and notes it, in one statement; undefined when the key is revoked already or does not exist. Of two that
  * come at once the second waits for the first and then finds nothing to do, so the trail holds one event.
  */

@@ -21,7 +21,7 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
       const { record, now } = await db.system(async (tx) => await findKeyRecord(tx, body.hash))
       // For the other gateways. A hash that nobody holds a key for is not stored: anybody can make those up.
       if (record !== undefined) cache.store(record)
-      return { record: record ?? null, now }
+      return { record: record === undefined ? null : withoutLimitId(record), now }
     },
   )
 
@@ -31,7 +31,8 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
     async ({ body }): Promise<{ records: (KeyRecord | null)[]; now: number }> => {
       const { records, now } = await db.system(async (tx) => await findKeyRecords(tx, body.hashes))
       for (const record of records) if (record !== undefined) cache.store(record)
-      return { records: records.map((record) => record ?? null), now }
+      const show = (record: KeyRecord): KeyRecord => (body.takesLimitId === true ? record : withoutLimitId(record))
+      return { records: records.map((record) => (record === undefined ? null : show(record))), now }
     },
   )
 
@@ -43,4 +44,8 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
       return { record: record ?? null, now }
     },
   )
+}
+
+function withoutLimitId({ limitId: _limitId, ...record }: KeyRecord): KeyRecord {
+  return record
 }

@@ -24,19 +24,24 @@ export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise
       select asked.hash, k.id, k.tenant_id as "tenantId", k.tenant_name as "tenantName", k.tenant_status as "tenantStatus",
              k.tenant_version as "tenantVersion", k.label, k.last_four as "lastFour", k.scopes,
              k.allowed_addresses as "allowedAddresses", k.expires_at_ms::float8 as "expiresAt", k.revoked, k.version,
-             k.key_limit as "keyLimit", k.tenant_limit as "tenantLimit", k.read_at_ms::float8 as "readAt",
+             k.key_limit as "keyLimit", k.tenant_limit as "tenantLimit", nullif(k.limit_id, k.id) as "limitId", k.read_at_ms::float8 as "readAt",
              floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
         from unnest($1::text[]) with ordinality as asked (hash, place)
-        left join lateral keys.find_key_by_hash(decode(asked.hash, 'hex')) as k on true
+        left join lateral keys.find_key_and_limit(decode(asked.hash, 'hex')) as k on true
        order by asked.place`,
     values: [hashes],
   })
   const [first] = rows
   if (first === undefined || rows.length !== hashes.length) throw new Error('a left join has another number of rows')
   const records = rows.map(({ now: _now, ...record }) =>
-    record.id === null ? undefined : keyRecordSchema.parse(record),
+    record.id === null ? undefined : keyRecordSchema.parse(withoutNull(record)),
   )
   return { records, now: first.now }
+}
+
+/** The record of a key that has a limit of its own does not name it. */
+function withoutNull({ limitId, ...record }: Record<string, unknown>): Record<string, unknown> {
+  return limitId === null ? record : { ...record, limitId }
 }
 
 /** Finds one key. */

@@ -4,7 +4,15 @@ import { type App, contractRoute, internalRoute, problem } from '@postern/servic
 import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { recordPeople } from '../member/store.ts'
-import { isNeverTaken, listAddressesOfUse, listDaysOfUse, listRoutesOfUse, recordDenials, recordUses } from './store.ts'
+import {
+  countDroppedAddresses,
+  isNeverTaken,
+  listAddressesOfUse,
+  listDaysOfUse,
+  listRoutesOfUse,
+  recordDenials,
+  recordUses,
+} from './store.ts'
 
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
@@ -36,7 +44,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 
   contractRoute(app, getApiKeyUsage, async ({ params, context }) => {
-    const [exists, days, routes, addresses] = await db.read(
+    const [exists, days, routes, addresses, dropped] = await db.read(
       context,
       async (tx) =>
         await Promise.all([
@@ -44,10 +52,11 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           listDaysOfUse(tx, params.id),
           listRoutesOfUse(tx, params.id),
           listAddressesOfUse(tx, params.id),
+          countDroppedAddresses(tx, params.id),
         ]),
     )
     if (!exists) throw problem('not_found')
-    return { days, routes, addresses }
+    return { days, routes, addresses, addresses_dropped: dropped }
   })
 }
 

@@ -77,16 +77,28 @@ export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsag
   })
 }
 
-/** From where a key was ever used, the newest address first: a hundred at most are kept. Served by api_key_address_pk. */
+/** The hundred addresses that a key was used from last, the newest first. Served by api_key_address_pk. */
 export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['addresses']> {
-  const rows = await tx.query<{ address: string; first_used_at: Date }>({
+  const rows = await tx.query<{ address: string; first_used_at: Date; last_used_at: Date }>({
     name: 'keys_list_addresses_of_use',
     text: `
-      select a.address, a.first_used_at
+      select a.address, a.first_used_at, a.last_used_at
         from keys.api_key_address as a
        where a.key_id = $1
-       order by a.first_used_at desc, a.address`,
+       order by a.first_used_at desc, a.last_used_at desc, a.address`,
     values: [keyId],
   })
-  return rows.map(({ address, first_used_at: at }) => ({ address, first_used_at: at.toISOString() }))
+  return rows.map(({ address, first_used_at: first, last_used_at: last }) => {
+    return { address, first_used_at: first.toISOString(), last_used_at: last.toISOString() }
+  })
+}
+
+/** How many addresses of a key made room for newer ones. Served by api_key_address_drop_pk. */
+export async function countDroppedAddresses(tx: Tx, keyId: string): Promise<number> {
+  const [row] = await tx.query<{ dropped: number }>({
+    name: 'keys_count_dropped_addresses',
+    text: 'select d.dropped::float8 as dropped from keys.api_key_address_drop as d where d.key_id = $1',
+    values: [keyId],
+  })
+  return row?.dropped ?? 0
 }

@@ -90,11 +90,12 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
 
 /** The details of an event that a person wants, in words. */
 function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
-  const { reason, overlap, changes, attempts } = detail
+  const { reason, overlap, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []
   if (typeof reason === 'string') lines.push(type === 'revoked' ? `“${reason}”` : reason)
   if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
   if (typeof attempts === 'number' && attempts > 1) lines.push(`${attempts.toLocaleString()} times`)
+  if (isOthers === true) lines.push('From other addresses')
   if (typeof changes === 'object' && changes !== null) {
     for (const [field, change] of Object.entries(changes)) lines.push(`${field.replaceAll('_', ' ')}: ${shown(change)}`)
   }

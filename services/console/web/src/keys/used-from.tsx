@@ -22,7 +22,7 @@ export function UsedFrom({ usage, allowed }: Props) {
           <Skeleton width="60%" />
         </div>
       ) : usage.state === 'ready' ? (
-        <Addresses addresses={usage.value.addresses} />
+        <Addresses addresses={usage.value.addresses} dropped={usage.value.addresses_dropped} />
       ) : // That it cannot be read is said above the chart, once.
       undefined}
       {allowed.length === 0 ? (
@@ -34,9 +34,9 @@ export function UsedFrom({ usage, allowed }: Props) {
   )
 }
 
-function Addresses({ addresses }: Pick<ApiKeyUsage, 'addresses'>) {
+function Addresses({ addresses, dropped }: Pick<ApiKeyUsage, 'addresses'> & { readonly dropped: number }) {
   if (addresses.length === 0) return <p className="faint">Nowhere yet.</p>
-  const rest = addresses.length - shownAtOnce
+  const rest = Math.max(0, addresses.length - shownAtOnce) + dropped
   return (
     <>
       <ul className="origins">
