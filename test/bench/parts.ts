@@ -122,6 +122,7 @@ async function measureAlone(): Promise<Part[]> {
     lease: {
       isHeld: () => true,
       remainingMs: () => 1000,
+      gateways: () => 1,
       receive: () => undefined,
       start: () => undefined,
       stop: () => undefined,
@@ -144,9 +145,12 @@ async function measureAlone(): Promise<Part[]> {
     return entry
   })
   const rateLimit = createRateLimit({
-    source: { lease: async () => ({ granted: 1_000_000_000, left: 1_000_000_000, windowLeftMs: 3_600_000 }) },
+    source: {
+      isHealthy: () => true,
+      lease: async () => ({ granted: 1_000_000_000, left: 1_000_000_000, windowLeftMs: 3_600_000 }),
+    },
     clocks,
-    gatewayCount: 1,
+    gateways: () => 1,
   })
   const limits = entries.map(({ principal }) => rateLimit.limitsOf(principal))
   for (const one of limits) await rateLimit.take(one)

@@ -163,7 +163,7 @@ async function overlayFor(
   const environment = z.record(z.string(), z.string()).parse(gateway['environment'])
   const volumes = z.array(z.string()).parse(gateway['volumes'])
   const trusted = `${trust}/ca.crt:/etc/postern/trust/ca.crt:ro`
-  const shared = { environment: { ...environment, ...trusting, POSTERN_GATEWAY_COUNT: '2' } }
+  const shared = { environment: { ...environment, ...trusting } }
   // Each check is a program that starts, in a dozen containers: on two processors a third of what there is.
   const calm = { healthcheck: { interval: '30s' } }
   // Others wait for these to be healthy before they start.

@@ -163,17 +163,6 @@ export function useKubernetes() {
       expect(drainMs).toBeGreaterThan(idleConnections.keepAliveMaxTimeout + 1000)
     })
 
-    test('tell a gateway how many share the limits: as many as the autoscaler may make, and one more in a rollout', () => {
-      const count = environmentOf(findWorkload(read(), 'gateway'))['POSTERN_GATEWAY_COUNT']
-      const autoscaler = read().find(
-        (each) => each.kind === 'HorizontalPodAutoscaler' && each.metadata.name === 'gateway',
-      )
-      const { maxReplicas } = z.looseObject({ maxReplicas: z.number() }).parse(autoscaler?.['spec'])
-      const deployed = read().find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'gateway')
-      expect(deployed?.['spec']).toMatchObject({ strategy: { rollingUpdate: { maxSurge: 1 } } })
-      expect(Number(count)).toBe(maxReplicas + 1)
-    })
-
     test('keep one replica of whatever answers requests while nodes are drained', () => {
       for (const name of [...serviceNames, 'pgbouncer']) {
         const budget = read().find((each) => each.kind === 'PodDisruptionBudget' && each.metadata.name === name)

@@ -303,7 +303,6 @@ async function environment(
     const index = options.gateways.findIndex((gateway) => gateway.port === port)
     env['POSTERN_ADMIN_PORT'] = String(options.gateways[index]?.adminPort ?? 0)
     env['POSTERN_GATEWAY_NAME'] = name
-    env['POSTERN_GATEWAY_COUNT'] = String(options.gateways.length)
   }
   for (const [variable, value] of Object.entries(options.env ?? {})) {
     // Who signs people in is read by the gateway alone; a service would tell of a setting that it does not know.

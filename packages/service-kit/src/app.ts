@@ -26,6 +26,8 @@ export interface AppParts {
   readonly logger: Logger
   readonly metrics: Registry
   readonly ready: () => Promise<void>
+  /** What does not work now, though requests are answered without it: shown by readiness. */
+  readonly degraded?: (() => readonly string[]) | undefined
   readonly isDraining: () => boolean
   /** Undefined for a port of health and metrics alone, which are always answered. */
   readonly pressure?: Pressure | undefined
@@ -33,7 +35,8 @@ export interface AppParts {
 }
 
 /** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
-export function createApp({ config, logger, metrics, ready, isDraining, pressure, tracing }: AppParts): App {
+export function createApp(parts: AppParts): App {
+  const { config, logger, metrics, ready, degraded, isDraining, pressure, tracing } = parts
   const app = fastify({
     logger: false,
     // What has arrived is answered, also when it came in the last moment.
@@ -76,7 +79,7 @@ export function createApp({ config, logger, metrics, ready, isDraining, pressure
     Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
   )
   guardRoutes(app, verifiers, { logger, metrics })
-  healthRoutes(app, { ready, isDraining, metrics })
+  healthRoutes(app, { ready, degraded, isDraining, metrics })
   return app
 }
 

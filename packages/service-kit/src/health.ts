@@ -6,6 +6,8 @@ const readyTimeoutMs = 2_000
 export interface Health {
   /** Rejects when a request would fail now. */
   readonly ready: () => Promise<void>
+  /** What does not work now, though requests are answered without it. */
+  readonly degraded?: (() => readonly string[]) | undefined
   readonly isDraining: () => boolean
   readonly metrics: Registry
 }
@@ -14,14 +16,15 @@ export interface Health {
  * Liveness, readiness and metrics for the platform. They carry no signature, hold nothing of any tenant, and are reachable
  * on the internal port only: the gateway's route table does not name them.
  */
-export function healthRoutes(app: FastifyInstance, { ready, isDraining, metrics }: Health): void {
+export function healthRoutes(app: FastifyInstance, { ready, degraded, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))
   app.get('/internal/health/ready', open, async (_request, reply) => {
     if (isDraining()) return await reply.code(503).send({ status: 'draining' })
     try {
       await within(readyTimeoutMs, ready())
-      return { status: 'ok' }
+      const parts = degraded?.() ?? []
+      return parts.length === 0 ? { status: 'ok' } : { status: 'ok', degraded: parts }
     } catch (error) {
       return await reply
         .code(503)

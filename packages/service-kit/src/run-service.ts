@@ -13,6 +13,8 @@ import { type Tracing, openTracing } from './tracing/tracing.ts'
 export interface BaseDeps {
   /** Rejects when a request would fail now. */
   ready(): Promise<void>
+  /** What does not work now, though requests are answered without it. */
+  degraded?(): readonly string[]
   /** Takes no more work of its own: requests are still answered for a while. */
   drain?(): Promise<void>
   /** Closes everything, in the reverse order of its opening. */
@@ -70,6 +72,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     logger,
     metrics,
     ready: async () => await deps.ready(),
+    degraded: () => deps.degraded?.() ?? [],
     isDraining: () => draining,
     pressure,
     tracing,

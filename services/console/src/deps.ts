@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
+import { observeRedis } from '@postern/service-kit/redis'
 import { Counter, Gauge } from 'prom-client'
 import { type GatewayClient, openGateway } from './api/gateway.ts'
 import type { Config } from './config.ts'
@@ -45,6 +46,7 @@ const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
 export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
+  observeRedis(base.metrics, 'postern_console', [redis.health])
   const gateway = openGateway(config.gatewayUrl)
   let gatewayFound = false
   const store = createSessionStore(redis, createSeal(config.sessionRing, 'session'), randomId)

@@ -1,10 +1,11 @@
 import { type Logger, problem } from '@postern/service-kit'
-import { type RedisClient, openRedisClient } from '@postern/service-kit/redis'
+import { type RedisClient, type RedisHealth, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 
 /** Redis as the console uses it: it holds the sessions, so without it nobody is signed in and the answer is 503. */
 export interface RedisConnection {
   /** Runs commands; a failure of Redis becomes the problem `service_unavailable`. */
   run<T>(commands: (redis: RedisClient) => Promise<T>): Promise<T>
+  readonly health: RedisHealth
   close(): void
 }
 
@@ -13,15 +14,7 @@ const commandTimeoutMs = 1000
 /** Opens the connection, which reconnects for ever. Redis need not be there yet. */
 export function openRedis(url: string, logger: Logger): RedisConnection {
   const redis = openRedisClient(url, { name: 'postern-console', commandTimeoutMs })
-  let isLost = false
-  redis.on('error', (error: Error) => {
-    if (!isLost) logger.warn({ event: 'redis_lost', err: error })
-    isLost = true
-  })
-  redis.on('ready', () => {
-    if (isLost) logger.info({ event: 'redis_recovered' })
-    isLost = false
-  })
+  const health = watchRedisClient(redis, { use: 'sessions', logger })
   // Who comes while the first connection is still being made waits for how it ends, which `connectTimeout` bounds.
   const firstTried = new Promise<void>((resolve) => {
     redis.once('ready', resolve)
@@ -40,6 +33,10 @@ export function openRedis(url: string, logger: Logger): RedisConnection {
         })
       }
     },
-    close: () => redis.disconnect(),
+    health,
+    close: () => {
+      health.stop()
+      redis.disconnect()
+    },
   }
 }

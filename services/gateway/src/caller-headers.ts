@@ -12,11 +12,11 @@ export type CallerHeaders = (exchange: Pick<Exchange, 'principal' | 'limits'>) =
 export function createCallerHeaders(clocks: Clocks, databaseClock: DatabaseClock): CallerHeaders {
   return ({ principal, limits }) => {
     if (limits === undefined || principal === undefined) return []
-    const { policy, tokens, left, windowEnds, limit } = limits.principal
+    const { policy, tokens, left, windowEnds, effectiveLimit } = limits.principal
     const now = clocks.monotonic()
     // A caller that has not been let through in this window has all of it.
     const [rest, seconds] =
-      now < windowEnds ? [tokens + left, Math.ceil((windowEnds - now) / 1000)] : [limit, windowMs / 1000]
+      now < windowEnds ? [tokens + left, Math.ceil((windowEnds - now) / 1000)] : [effectiveLimit, windowMs / 1000]
     const headers = ['ratelimit-policy', policy, 'ratelimit', `"caller";r=${rest};t=${seconds}`]
     if (principal.kind === 'api_key' && principal.expiresAt - (databaseClock.latest() ?? 0) < expiryNoticeMs) {
       headers.push('x-key-expires-at', new Date(principal.expiresAt).toISOString())

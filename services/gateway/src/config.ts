@@ -37,8 +37,6 @@ export interface GatewayConfig extends BaseConfig {
   readonly adminPort: number
   /** Shown to operators in the list of leases. At most 100 characters: with more no lease would be granted. */
   readonly name: string
-  /** Gateways that share the load: while Redis is away each enforces its share of a rate limit. */
-  readonly gatewayCount: number
   readonly upstreams: Readonly<Record<Upstream, UpstreamConfig>>
   readonly assertionRing: KeyRing
   readonly internalRing: KeyRing
@@ -73,7 +71,6 @@ const shape = {
     .min(1)
     .max(maxGatewayName, `must have at most ${maxGatewayName} characters`)
     .default(hostname().slice(0, maxGatewayName)),
-  POSTERN_GATEWAY_COUNT: settings.integer({ min: 1, max: 1000, fallback: 1 }),
   POSTERN_REDIS_URL: settings.redisUrl,
   POSTERN_KEYS_URL: settings.httpOrigin,
   POSTERN_FINDINGS_URL: settings.httpOrigin,
@@ -116,7 +113,6 @@ export function readConfig(env: Environment): GatewayConfig {
     ...baseConfig(values, {}),
     adminPort: values.POSTERN_ADMIN_PORT,
     name: values.POSTERN_GATEWAY_NAME,
-    gatewayCount: values.POSTERN_GATEWAY_COUNT,
     upstreams: {
       keys: { url: values.POSTERN_KEYS_URL, ring: values.POSTERN_SIGNING_KEYS },
       findings: { url: values.POSTERN_FINDINGS_URL, ring: values.POSTERN_SIGNING_FINDINGS },

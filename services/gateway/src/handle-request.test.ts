@@ -18,7 +18,7 @@ function setUp(given: Partial<Steps>) {
   const handle = createRequestHandler({
     match: () => ({ kind: 'none' }),
     authenticate: unasked,
-    rateLimit: { limitsOf: unasked, tryTake: unasked, take: unasked },
+    rateLimit: { limitsOf: unasked, tryTake: unasked, take: unasked, limitShare: unasked },
     publicRequests: { take: () => 0 },
     unreadableRequests: { take: () => 0 },
     callerHeaders: () => [],

@@ -1,12 +1,25 @@
+import type { RedisHealth } from '@postern/service-kit/redis'
 import fc from 'fast-check'
 import { Histogram, Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { createGatewayMetrics } from './metrics.ts'
 
+function health(use: string, isHealthy: boolean): RedisHealth {
+  return {
+    use,
+    isHealthy: () => isHealthy,
+    answerAgeMs: () => 0,
+    noteError: () => undefined,
+    stop: () => undefined,
+  }
+}
+
 const durationName = 'postern_gateway_request_duration_seconds'
 const gauges = {
   leaseRemainingMs: () => 0,
-  redisConnected: () => ({ commands: true, subscription: false }),
+  redis: [health('commands', true), health('subscription', false)],
+  gateways: () => 3,
+  limitShare: () => 1,
   keysInMemory: () => 3,
 }
 

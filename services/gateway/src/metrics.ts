@@ -1,5 +1,6 @@
 import { routeTable, upstreams } from '@postern/contracts'
 import type { Registry } from '@postern/service-kit'
+import { type RedisHealth, observeRedis } from '@postern/service-kit/redis'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
 import type { Refused } from './authenticate/redis-cache.ts'
@@ -22,7 +23,10 @@ export interface GatewayMetrics {
 /** What is asked when somebody reads the metrics. */
 export interface GatewayGauges {
   readonly leaseRemainingMs: () => number
-  readonly redisConnected: () => Readonly<Record<string, boolean>>
+  readonly redis: readonly RedisHealth[]
+  /** Gateways that hold a lease; undefined: nobody has said. */
+  readonly gateways: () => number | undefined
+  readonly limitShare: () => number
   readonly keysInMemory: () => number
 }
 
@@ -182,13 +186,21 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
       keys.set(gauges.keysInMemory())
     },
   })
-  const redis: Gauge = new Gauge({
-    name: 'postern_gateway_redis_connected',
-    help: 'Whether there is a connection to Redis (1 or 0), by what it is for',
-    labelNames: ['use'],
+  observeRedis(registry, 'postern_gateway', gauges.redis)
+  const gateways: Gauge = new Gauge({
+    name: 'postern_gateway_leases_held',
+    help: 'Gateways that hold a lease, as the keys service last told this one; 0: it has not been told',
     registers: [registry],
     collect(): void {
-      for (const [use, isConnected] of Object.entries(gauges.redisConnected())) redis.set({ use }, isConnected ? 1 : 0)
+      gateways.set(gauges.gateways() ?? 0)
+    },
+  })
+  const share: Gauge = new Gauge({
+    name: 'postern_gateway_rate_limit_share_ratio',
+    help: 'Part of each limit that this gateway enforces: 1 while Redis counts for all gateways, else 1 divided by the gateways',
+    registers: [registry],
+    collect(): void {
+      share.set(gauges.limitShare())
     },
   })
   return {

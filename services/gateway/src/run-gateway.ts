@@ -76,6 +76,13 @@ export async function startGateway(
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
   })
   warnOfUnknownSettings(logger, env)
+  if (env['POSTERN_GATEWAY_COUNT'] !== undefined) {
+    logger.warn({
+      event: 'setting_removed',
+      name: 'POSTERN_GATEWAY_COUNT',
+      advice: 'Remove it: gateways are counted by their leases.',
+    })
+  }
   const tracing = await openTracing(config.tracing, {
     service: 'gateway',
     followsCaller: false,
@@ -139,7 +146,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   })
   const metrics = createGatewayMetrics(registry, {
     leaseRemainingMs: lease.remainingMs,
-    redisConnected: redis.connected,
+    redis: [redis.health.commands, redis.health.subscription],
+    gateways: lease.gateways,
+    limitShare: () => rateLimit.limitShare(),
     keysInMemory: () => keyLookup.size,
   })
   const keyLookup = createKeyLookup({
@@ -175,11 +184,16 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   })
   const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
   const rateLimit = createRateLimit({
-    source: createTokenSource(redis.commands),
+    source: createTokenSource(redis.commands, redis.health.commands.isHealthy),
     clocks,
-    gatewayCount: config.gatewayCount,
+    gateways: lease.gateways,
   })
-  const attempts = { redis: redis.commands, clocks, limit: config.failedAttemptsPerMinute }
+  const attempts = {
+    redis: redis.commands,
+    isHealthy: redis.health.commands.isHealthy,
+    clocks,
+    limit: config.failedAttemptsPerMinute,
+  }
   const failedAttempts = {
     keys: createFailedAttempts({ ...attempts, kind: 'key' }),
     tokens: createFailedAttempts({ ...attempts, kind: 'token' }),
@@ -329,6 +343,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     ready: async () => {
       if (!lease.isHeld()) throw new Error('no lease')
     },
+    degraded: () => Object.values(redis.health).flatMap(({ use, isHealthy }) => (isHealthy() ? [] : [`redis_${use}`])),
     isDraining: () => draining,
   })
   const adminServer = watchServer(admin)

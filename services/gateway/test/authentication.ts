@@ -39,8 +39,8 @@ export function entryOf(given: Partial<KeyRecord> = {}): KeyEntry {
 }
 
 function limitsOf(): Limits {
-  const source = { lease: async () => ({ granted: 0, left: 0, windowLeftMs: 0 }) }
-  return createRateLimit({ source, clocks: fakeClocks(), gatewayCount: 1 }).limitsOf(entryOf().principal)
+  const source = { isHealthy: () => true, lease: async () => ({ granted: 0, left: 0, windowLeftMs: 0 }) }
+  return createRateLimit({ source, clocks: fakeClocks(), gateways: () => 1 }).limitsOf(entryOf().principal)
 }
 
 export const limits = limitsOf()

@@ -47,6 +47,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
     announcer,
     enforcer,
     ready: async () => await db.ping('keys'),
+    degraded: () => (cache.isHealthy() ? [] : ['redis_cache']),
     close: async () => {
       await housekeeping.stop()
       await leaseWatch.close()

@@ -3,7 +3,7 @@ import { redisRevocationChannel } from '@postern/contracts/internal'
 import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { openRedisClient } from '@postern/service-kit/redis'
+import { observeRedis, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 import { Counter } from 'prom-client'
 
 /**
@@ -14,6 +14,7 @@ export interface KeyCache {
   /** Stores a record, or a tombstone, unless a later one is there. */
   store(record: KeyRecord): void
   publish(revocation: Revocation): void
+  isHealthy(): boolean
   /** Waits for what is under way, then closes the connection. */
   close(): Promise<void>
 }
@@ -22,6 +23,7 @@ export interface KeyCache {
 export const noCache: KeyCache = {
   store: () => undefined,
   publish: () => undefined,
+  isHealthy: () => true,
   close: async () => undefined,
 }
 
@@ -52,16 +54,12 @@ export function openKeyCache(
   })
   const { commandTimeoutMs = usualTimeoutMs } = options
   const redis = openRedisClient(options.url, { name: 'postern-keys', commandTimeoutMs })
-  let reachable: boolean | undefined
-  redis.on('error', (error: Error) => note(false, error))
-  redis.on('ready', () => note(true))
-
-  function note(now: boolean, error?: Error): void {
-    if (now === reachable) return
-    reachable = now
-    if (now) logger.info({ event: 'cache_reachable' })
-    else logger.warn({ event: 'cache_unreachable', err: error })
-  }
+  const health = watchRedisClient(redis, {
+    use: 'cache',
+    logger,
+    events: { lost: 'cache_unreachable', recovered: 'cache_reachable' },
+  })
+  observeRedis(metrics, 'postern_keys', [health])
 
   let pausedUntil = 0
   const underWay = new Set<Promise<void>>()
@@ -98,7 +96,9 @@ export function openKeyCache(
     },
     publish: (revocation) =>
       attempt('publish', async () => await redis.publish(redisRevocationChannel, codec.encodeMessage(revocation))),
+    isHealthy: health.isHealthy,
     close: async () => {
+      health.stop()
       await Promise.all(underWay)
       redis.disconnect()
     },

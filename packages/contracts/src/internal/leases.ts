@@ -22,6 +22,8 @@ export const keepLogMs = 2 * floorTtlMs
 /** Redis: key of a key's record, channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
 export const redisRevocationChannel = 'postern:revocations'
+/** Redis: channel on which one gateway hears itself, which shows that it hears. */
+export const redisHeartbeatChannel = (gateway: string): string => `postern:heartbeat:${gateway}`
 
 const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
@@ -89,6 +91,8 @@ export const leaseRequestSchema = z.strictObject({
   cursor: z.int().min(0).nullable(),
   /** Of the log up to the cursor; null where it is not known. Not there: a gateway of the release before, which is told none. */
   mark: logMarkSchema.nullable().optional(),
+  /** Whether the answer shall say how many gateways there are. Not there: a gateway of the release before, which refuses it. */
+  counts: z.literal(true).optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 
@@ -105,6 +109,8 @@ export const leaseAnswerSchema = z.strictObject({
   reset: z.boolean(),
   /** Database clock when the log was read, in milliseconds since the epoch. */
   now: z.int(),
+  /** Gateways that hold a lease now, if the request asked for it. */
+  gateways: z.int().min(0).optional(),
 })
 export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
 

@@ -1,5 +1,7 @@
 import { Cluster, Redis } from 'ioredis'
-import { parseRedisAddress } from './address.ts'
+import { type RedisAddress, parseRedisAddress } from './address.ts'
+import { type ConnectorOptions, type RedisNode, createConnectorClass } from './guarded-connector.ts'
+import { createMasterFinder } from './sentinels.ts'
 
 /** The same commands, whether one server answers or the nodes of a cluster. */
 export type RedisClient = Redis | Cluster
@@ -8,60 +10,50 @@ export interface RedisClientOptions {
   /** Shown in CLIENT LIST. */
   readonly name: string
   /**
-   * A command that has no answer in this time rejects. Undefined: it waits, as a subscription must. What a connection begins with
-   * has longer: a Redis that is slow for a while would be connected to again and again, and never be used again.
+   * A command that has no answer in this time rejects. The handshake of a connection has longer: otherwise a Redis that is slow for
+   * a while would be connected to again and again, and never be used again.
    */
-  readonly commandTimeoutMs?: number
-  /** True keeps what is asked while there is no connection. Default: that rejects at once. */
-  readonly waitsForConnection?: boolean
+  readonly commandTimeoutMs: number
   /** Puts what is asked in one turn of the event loop into one write. */
   readonly pipelines?: boolean
 }
 
 const connectTimeoutMs = 1000
 const longestPauseMs = 1000
+/** A connection that lasted this long was a good one: the next attempt follows at once. */
+const goodConnectionMs = 5000
 
-/** Before the next attempt to connect, in milliseconds. */
-function pause(attempts: number): number {
-  return Math.min(50 * attempts, longestPauseMs)
+/** Gives the pause before the next attempt to connect, in milliseconds; it grows with each attempt that soon failed. */
+function createBackoff(): () => number {
+  let attempts = 0
+  let lastAt = -Infinity
+  return () => {
+    const now = performance.now()
+    attempts = now - lastAt > goodConnectionMs ? 1 : attempts + 1
+    lastAt = now
+    return Math.min(50 * attempts, longestPauseMs)
+  }
 }
 
 /**
- * Opens a connection that is tried anew for ever, to Redis at an address of `settings.redisUrl`. Nothing is repeated: what fails
+ * Opens a connection that is tried again for ever, to Redis at an address of `settings.redisUrl`. Nothing is repeated: what fails
  * rejects, so that no request waits for a Redis that is away. Throws for an address that has none of the known forms.
  */
 export function openRedisClient(url: string, options: RedisClientOptions): RedisClient {
-  const address = parseRedisAddress(url)
-  if (address === undefined) throw new Error('the address of Redis has none of the known forms')
-  const { mode, nodes, user, password, isEncrypted, group, sentinelPassword } = address
-  const waits = options.waitsForConnection ?? false
-  const common = {
-    connectionName: options.name,
-    connectTimeout: connectTimeoutMs,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: waits ? null : 0,
-    ...(options.commandTimeoutMs === undefined ? {} : { commandTimeout: connectTimeoutMs }),
-    ...(user === undefined ? {} : { username: user }),
-    ...(password === undefined ? {} : { password }),
-    ...(isEncrypted ? { tls: {} } : {}),
-  }
-  const own = {
-    enableOfflineQueue: waits,
-    enableAutoPipelining: options.pipelines ?? false,
-  }
+  const address = readAddress(url)
+  const { mode, nodes, isEncrypted } = address
+  const own = { enableOfflineQueue: false, enableAutoPipelining: options.pipelines ?? false }
   // Each command is given the time that stands here when it is sent.
   const answersInTime = (client: Redis): Redis => {
-    const { commandTimeoutMs } = options
-    if (commandTimeoutMs === undefined) return client
-    client.on('ready', () => (client.options.commandTimeout = commandTimeoutMs))
+    client.on('ready', () => (client.options.commandTimeout = options.commandTimeoutMs))
     client.on('close', () => (client.options.commandTimeout = connectTimeoutMs))
     return client
   }
   if (mode === 'cluster') {
     const cluster = new Cluster([...nodes], {
       ...own,
-      redisOptions: common,
-      clusterRetryStrategy: pause,
+      redisOptions: { ...commonOptions(address, options.name), Connector: connectorOf({ isEncrypted }) },
+      clusterRetryStrategy: createBackoff(),
       // A node says where a slot is now; after one that is gone its slots are asked for again, soon.
       maxRedirections: 3,
       retryDelayOnFailover: 20,
@@ -71,22 +63,72 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
     cluster.on('+node', answersInTime)
     return cluster
   }
-  const [server] = nodes
-  const client = new Redis({
-    ...common,
-    ...own,
-    retryStrategy: pause,
-    ...(mode === 'single'
-      ? { host: server?.host ?? '', port: server?.port ?? 0, reconnectOnError: () => false }
-      : {
-          sentinels: [...nodes],
-          name: group ?? '',
-          sentinelRetryStrategy: pause,
-          enableTLSForSentinelMode: isEncrypted,
-          ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
-          // Who was the first and is no longer: the sentinels know the new one.
-          reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+  return answersInTime(new Redis({ ...serverOptions(address, options.name), ...own }))
+}
+
+/**
+ * Opens a connection for a subscription, which is not renewed by itself: subscribe whenever it is `ready`. Of a cluster each node
+ * hears what is published at any of them; the next one that the address names is tried after one that fails.
+ */
+export function openRedisSubscriber(url: string, name: string): Redis {
+  return new Redis({ ...serverOptions(readAddress(url), name), autoResubscribe: false, enableOfflineQueue: false })
+}
+
+function readAddress(url: string): RedisAddress {
+  const address = parseRedisAddress(url)
+  if (address === undefined) throw new Error('the address of Redis has none of the known forms')
+  return address
+}
+
+function connectorOf(options: Omit<ConnectorOptions, 'connectTimeoutMs'>): ReturnType<typeof createConnectorClass> {
+  return createConnectorClass({ ...options, connectTimeoutMs })
+}
+
+function commonOptions({ user, password }: RedisAddress, name: string) {
+  return {
+    connectionName: name,
+    // Of RESP3 nothing is needed, and what a connection may receive is easier to check without it.
+    protocol: 2,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: connectTimeoutMs,
+    ...(user === undefined ? {} : { username: user }),
+    ...(password === undefined ? {} : { password }),
+  } as const
+}
+
+/** For one server: that of the address, the master that the sentinels name, or any node of the cluster. */
+function serverOptions(address: RedisAddress, name: string) {
+  const { mode, nodes, isEncrypted } = address
+  const [first = { host: '', port: 0 }] = nodes
+  const common = { ...commonOptions(address, name), ...first, retryStrategy: createBackoff() }
+  switch (mode) {
+    case 'single':
+      return { ...common, Connector: connectorOf({ isEncrypted }), reconnectOnError: () => false }
+    case 'cluster':
+      return { ...common, Connector: connectorOf({ isEncrypted, findNode: inTurn(nodes) }) }
+    case 'sentinel':
+      return {
+        ...common,
+        Connector: connectorOf({
+          isEncrypted,
+          findNode: createMasterFinder(address, connectTimeoutMs),
+          isSuitable: (role) => role === 'master',
         }),
-  })
-  return answersInTime(client)
+        // Who was the master and is no longer: the sentinels know the new one.
+        reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+      }
+    default:
+      return mode satisfies never
+  }
+}
+
+function inTurn(nodes: readonly RedisNode[]): () => Promise<RedisNode> {
+  let next = Math.floor(Math.random() * nodes.length)
+  return async () => {
+    const node = nodes[next % nodes.length]
+    next += 1
+    if (node === undefined) throw new Error('the address of Redis names no node')
+    return node
+  }
 }

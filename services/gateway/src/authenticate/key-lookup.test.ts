@@ -21,6 +21,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   const lease = {
     isHeld: () => held,
     remainingMs: () => 0,
+    gateways: () => 1,
     receive: () => undefined,
     start: () => undefined,
     stop: () => undefined,

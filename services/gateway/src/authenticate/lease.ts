@@ -45,6 +45,8 @@ export interface Lease {
   isHeld(): boolean
   /** Milliseconds until the lease ends; negative when it has ended. */
   remainingMs(): number
+  /** Gateways that hold a lease, this one included; undefined while this one holds none, or nobody has said. */
+  gateways(): number | undefined
   /** Takes in a revocation from the fast path (pub/sub) and acknowledges it to the keys service at once. */
   receive(revocation: Revocation): void
   start(): void
@@ -67,6 +69,7 @@ export function createLease(parts: LeaseParts): Lease {
   let cursor: Cursor | undefined
   let endsMonotonic = -Infinity
   let endsWall = -Infinity
+  let gateways: number | undefined
   let renewing = false
   let again = false
   let stopped = true
@@ -88,7 +91,7 @@ export function createLease(parts: LeaseParts): Lease {
     again = false
     cancelTimer?.()
     const sent = { monotonic: clocks.monotonic(), wall: clocks.wall(), cursor }
-    renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null }).then(
+    renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null, counts: true }).then(
       (answer) => {
         renewing = false
         if (!stopped) take(answer, sent)
@@ -120,6 +123,7 @@ export function createLease(parts: LeaseParts): Lease {
     if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark ?? null }
     // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
     if (answer.granted) {
+      gateways = answer.gateways
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
@@ -128,8 +132,11 @@ export function createLease(parts: LeaseParts): Lease {
     schedule(again || unacknowledged ? 0 : Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
   }
 
+  const isHeld = (): boolean => clocks.monotonic() < endsMonotonic && clocks.wall() < endsWall
+
   return {
-    isHeld: () => clocks.monotonic() < endsMonotonic && clocks.wall() < endsWall,
+    isHeld,
+    gateways: () => (isHeld() ? gateways : undefined),
     remainingMs: () => Math.min(endsMonotonic - clocks.monotonic(), endsWall - clocks.wall()),
     receive: (revocation) => {
       floors.apply(revocation)

@@ -33,7 +33,7 @@ beforeEach(async () => {
   refused = []
   heard = []
   cache = open(server.url)
-  await vi.waitUntil(() => Object.values(cache.connected()).every(Boolean), { timeout: 20_000 })
+  await vi.waitUntil(() => Object.values(healthOf(cache)).every(Boolean), { timeout: 20_000 })
 })
 
 afterEach(async () => {
@@ -50,6 +50,10 @@ function open(url: string): RedisCache {
   opened.push(one)
   one.onRevocation((revoked) => void ofHeard.push(revoked))
   return one
+}
+
+function healthOf({ health }: RedisCache) {
+  return { commands: health.commands.isHealthy(), subscription: health.subscription.isHealthy() }
 }
 
 /** Until what is announced is heard: a subscription may come after its connection. */
@@ -100,7 +104,7 @@ test('a Redis that is slow is connected to all the same, and asked in vain until
   const { key, value } = codec.encodeRecord(record)
   await cache.commands.set(key, value)
   const far = open(url.href)
-  await vi.waitUntil(() => far.connected().commands, { timeout: 20_000 })
+  await vi.waitUntil(() => far.commands.status === 'ready', { timeout: 20_000 })
   expect(await far.find(record.hash)).toBeUndefined()
   slowMs = 0
   await expect.poll(async () => await far.find(record.hash)).toEqual(record)
@@ -147,7 +151,7 @@ describe('the connections', () => {
     server.kill('SIGSTOP')
     try {
       expect(await cache.find(record.hash)).toBeUndefined()
-      expect(cache.connected()).toEqual(both)
+      expect(healthOf(cache)).toEqual(both)
     } finally {
       server.kill('SIGCONT')
     }
@@ -164,10 +168,10 @@ describe('the connections', () => {
       await expect.poll(() => attempts).toBeGreaterThan(3)
       await expect.poll(told).toEqual(lost)
       expect(lines).toMatchObject([{ err: { code: 'ECONNREFUSED' } }, { err: { code: 'ECONNREFUSED' } }])
-      expect(cache.connected()).toEqual(neither)
+      expect(healthOf(cache)).toEqual(neither)
       expect(await cache.find(keyRecord().hash)).toBeUndefined()
       await server.start()
-      await expect.poll(() => cache.connected()).toEqual(both)
+      await expect.poll(() => healthOf(cache)).toEqual(both)
       await expect.poll(told).toEqual([...lost, ...back])
       lines.length = 0
     }
@@ -176,7 +180,7 @@ describe('the connections', () => {
 
   test('end when they are closed', async () => {
     await cache.close()
-    await expect.poll(() => cache.connected()).toEqual(neither)
+    await expect.poll(() => healthOf(cache)).toEqual(neither)
     expect(lines).toEqual([])
   })
 })

@@ -1,8 +1,22 @@
-import { type KeyRecord, type Revocation, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
+import { randomUUID } from 'node:crypto'
+import {
+  type KeyRecord,
+  type Revocation,
+  redisHeartbeatChannel,
+  redisRecordKey,
+  redisRevocationChannel,
+} from '@postern/contracts/internal'
 import { createCacheCodec } from '@postern/key-cache'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { type RedisClient, openRedisClient } from '@postern/service-kit/redis'
+import {
+  type RedisClient,
+  type RedisHealth,
+  openRedisClient,
+  openRedisSubscriber,
+  watchConnection,
+  watchRedisClient,
+} from '@postern/service-kit/redis'
 
 /** Redis as the gateway uses it: quick or not at all. Nothing here is needed for a right decision. */
 export interface RedisCache {
@@ -12,13 +26,14 @@ export interface RedisCache {
   onRevocation(listener: (revocation: Revocation) => void): void
   /** For the rate limits, which share the connection. */
   readonly commands: RedisClient
-  /** Whether there is a connection, by what it is for. */
-  connected(): Readonly<Record<'commands' | 'subscription', boolean>>
+  /** Of both connections: `commands`, and `subscription`, which must hear what is published. */
+  readonly health: Readonly<Record<'commands' | 'subscription', RedisHealth>>
   close(): Promise<void>
 }
 
 /** Longer than a healthy Redis ever takes; a request never waits longer for a frozen one. */
 const commandTimeoutMs = 50
+const heartbeatTimeoutMs = 1000
 
 /** What of Redis is not believed: our MAC does not cover it. */
 export type Refused = 'record' | 'announcement'
@@ -34,26 +49,16 @@ export function openRedisCache(options: {
   const codec = createCacheCodec(ring)
   const name = 'postern-gateway'
   const commands = openRedisClient(url, { name, commandTimeoutMs, pipelines: true })
-  // The subscription is renewed by ioredis itself after every reconnect.
-  const subscriber = openRedisClient(url, { name, waitsForConnection: true })
+  const subscriber = openRedisSubscriber(url, name)
   const listeners: ((revocation: Revocation) => void)[] = []
+  const heartbeats = redisHeartbeatChannel(randomUUID())
+  let onHeartbeat: (() => void) | undefined
 
-  for (const [client, use] of [
-    [commands, 'commands'],
-    [subscriber, 'subscription'],
-  ] as const) {
-    let lost = false
-    client.on('error', (error: unknown) => {
-      if (!lost) logger.warn({ event: 'redis_lost', use, err: error })
-      lost = true
-    })
-    client.on('ready', () => {
-      if (lost) logger.info({ event: 'redis_recovered', use })
-      lost = false
-    })
-  }
-
-  subscriber.on('message', (_channel: string, text: string) => {
+  subscriber.on('message', (channel: string, text: string) => {
+    if (channel === heartbeats) {
+      onHeartbeat?.()
+      return
+    }
     const revocation = codec.decodeMessage(text)
     if (revocation === undefined) {
       logger.warn({ event: 'revocation_message_refused' })
@@ -62,13 +67,40 @@ export function openRedisCache(options: {
     }
     for (const listener of listeners) listener(revocation)
   })
-  subscriber.subscribe(redisRevocationChannel).catch((error: unknown) => {
-    logger.warn({ event: 'redis_subscribe_failed', err: error })
-  })
+
+  let isRefused = false
+  async function subscribe(): Promise<void> {
+    try {
+      await subscriber.subscribe(redisRevocationChannel)
+      isRefused = false
+      await subscriber.subscribe(heartbeats)
+    } catch (error) {
+      // Tried again with the next connection, which the silence of this one brings about.
+      if (!isRefused) logger.warn({ event: 'redis_subscribe_failed', err: error })
+      isRefused = true
+    }
+  }
+  subscriber.on('ready', () => void subscribe())
+
+  /** Resolves if the subscription hears what is published or, if this login may not publish, is confirmed again. */
+  async function hearHeartbeat(): Promise<void> {
+    const heard = new Promise<boolean>((resolve) => {
+      onHeartbeat = () => resolve(true)
+      setTimeout(() => resolve(false), heartbeatTimeoutMs).unref()
+    })
+    const receivers = await commands.publish(heartbeats, '').catch(() => undefined)
+    if (receivers === undefined) await subscriber.subscribe(redisRevocationChannel)
+    else if (!(await heard)) throw new Error('the subscription hears nothing')
+  }
+
+  const health = {
+    commands: watchRedisClient(commands, { use: 'commands', logger }),
+    subscription: watchConnection(subscriber, { use: 'subscription', probe: hearHeartbeat, logger }),
+  }
 
   return {
     find: async (hash) => {
-      if (commands.status !== 'ready') return undefined
+      if (!health.commands.isHealthy()) return undefined
       try {
         const text = await commands.get(redisRecordKey(hash))
         if (text === null) return undefined
@@ -85,8 +117,10 @@ export function openRedisCache(options: {
     },
     onRevocation: (listener) => void listeners.push(listener),
     commands,
-    connected: () => ({ commands: commands.status === 'ready', subscription: subscriber.status === 'ready' }),
+    health,
     close: async () => {
+      health.commands.stop()
+      health.subscription.stop()
       commands.disconnect()
       subscriber.disconnect()
     },

@@ -26,6 +26,7 @@ function setUp() {
   const lease = {
     isHeld: () => held,
     remainingMs: () => 0,
+    gateways: () => 1,
     receive: () => undefined,
     start: () => undefined,
     stop: () => undefined,

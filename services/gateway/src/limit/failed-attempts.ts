@@ -26,19 +26,21 @@ return failures
 /** Starts with no failures. While Redis is away each gateway counts for itself. */
 export function createFailedAttempts(options: {
   readonly redis: RedisClient
+  /** Whether Redis answers. */
+  readonly isHealthy?: () => boolean
   readonly clocks: Clocks
   readonly limit: number
   /** Of what fails: each kind has a count of its own. */
   readonly kind: 'key' | 'token'
 }): FailedAttempts {
-  const { redis, clocks, limit, kind } = options
+  const { redis, clocks, limit, kind, isHealthy = () => redis.status === 'ready' } = options
   const counts = createMinuteCounts(clocks)
 
   return {
     note: (address) => {
       const count = counts.of(address)
       count.total += 1
-      if (redis.status !== 'ready') return
+      if (!isHealthy()) return
       redis.eval(countScript, 1, `${counters[kind]}:{${networkOf(address)}}`, windowMs).then(
         (failures) => {
           if (typeof failures === 'number') count.total = Math.max(count.total, failures)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type FakeClocks, fakeClocks, keyRecord, settle } from '../../test/builders.ts'
 import { type Principal, keyPrincipal, userPrincipal } from '../authenticate/principal.ts'
-import { createRateLimit, limitInWords, windowMs } from './rate-limit.ts'
+import { type Limits, createRateLimit, limitInWords, windowMs } from './rate-limit.ts'
 import type { TokenSource } from './token-source.ts'
 
 function principal(keyLimit: number, tenantLimit = 1_000_000): Principal {
@@ -15,6 +15,7 @@ function sharedSource(clocks: FakeClocks, delay: () => Promise<void> = async () 
   const source: TokenSource & { isUp: boolean; calls: number } = {
     isUp: true,
     calls: 0,
+    isHealthy: () => source.isUp,
     lease: async (name: string, limit: number, wanted: number) => {
       await delay()
       if (!source.isUp) throw new Error('away')
@@ -43,7 +44,7 @@ describe('a limit', () => {
         const source = sharedSource(clocks, async () => clocks.pass(delayMs))
         const record = keyRecord({ keyLimit: limit, tenantLimit: 1_000_000 })
         const gateways = Array.from({ length: 4 }, () => ({
-          ...createRateLimit({ source, clocks, gatewayCount: 4 }),
+          ...createRateLimit({ source, clocks, gateways: () => 4 }),
           caller: keyPrincipal(record),
         }))
         const admitted = new Map<number, number>()
@@ -68,7 +69,7 @@ describe('a limit', () => {
   test('lets one gateway use all but nothing of it', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(600))
     for (let sent = 0; sent < 600; sent += 1) expect((await limiter.take(limits)).kind).toBe('allowed')
     expect((await limiter.take(limits)).kind).toBe('refused')
@@ -79,7 +80,7 @@ describe('a limit', () => {
   test('begins anew with the next window, and not a moment before', async () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
-    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const limits = limiter.limitsOf(principal(1))
     expect((await limiter.take(limits)).kind).toBe('allowed')
     clocks.pass(windowMs - 1)
@@ -95,6 +96,7 @@ describe('a limit', () => {
     const source = sharedSource(clocks)
     const limiter = createRateLimit({
       source: {
+        isHealthy: () => true,
         lease: async (...wanted) => {
           const lease = await source.lease(...wanted)
           await gate.promise
@@ -102,7 +104,7 @@ describe('a limit', () => {
         },
       },
       clocks,
-      gatewayCount: 1,
+      gateways: () => 1,
     })
     const limits = limiter.limitsOf(principal(1))
     const taken = limiter.take(limits)
@@ -117,7 +119,7 @@ describe('a limit', () => {
 
   test('of the tenant holds over all its keys', async () => {
     const clocks = fakeClocks()
-    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const keys = [principal(100, 3), principal(100, 3)].map((key) => limiter.limitsOf(key))
     const verdicts = []
     for (let sent = 0; sent < 4; sent += 1) for (const limits of keys) verdicts.push(await limiter.take(limits))
@@ -128,7 +130,7 @@ describe('a limit', () => {
   test('of the tenant keeps its last tenth for people, so that somebody can revoke the key that has used up the rest', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
-    const gateways = [1, 2].map(() => createRateLimit({ source, clocks, gatewayCount: 2 }))
+    const gateways = [1, 2].map(() => createRateLimit({ source, clocks, gateways: () => 2 }))
     const record = keyRecord({ keyLimit: 1000, tenantLimit: 100 })
     const person = userPrincipal(
       { subject: 'ada', name: 'Ada Lund', roles: ['admin'], expiresAt: 9e12 },
@@ -163,7 +165,7 @@ describe('a limit', () => {
     const source = sharedSource(clocks)
     // The gateway's own count decides alone.
     source.isUp = false
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
     for (let sent = 0; sent < 3; sent += 1) await limiter.take(limiter.limitsOf(keyPrincipal(record)))
     clocks.pass(windowMs - 1)
@@ -191,7 +193,7 @@ describe('a limit', () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
     const [early, late] = [keyPrincipal(record), keyPrincipal(record)]
     await limiter.take(limiter.limitsOf(early))
@@ -208,7 +210,7 @@ describe('a limit', () => {
 
   test('is kept in one place, also where a new limit of the tenant takes the place of what is forgotten', async () => {
     const clocks = fakeClocks()
-    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 1000 })
     await limiter.take(limiter.limitsOf(keyPrincipal(record)))
     clocks.pass(2 * windowMs)
@@ -222,7 +224,7 @@ describe('a limit', () => {
   test('is not asked for by those who send now and then', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(600))
     for (let minute = 0; minute < 5; minute += 1) {
       // 2 % of 600, for each of four gateways.
@@ -236,7 +238,7 @@ describe('a limit', () => {
   test('is taken with no question asked while tokens are at hand', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const limits = limiter.limitsOf(principal(6000))
     // Those that are free, and some for which tokens were fetched.
     for (let sent = 0; sent < 124; sent += 1) await limiter.take(limits)
@@ -255,7 +257,7 @@ describe('while Redis is away', () => {
     const record = keyRecord({ keyLimit: 100, tenantLimit: 1_000_000 })
     let admitted = 0
     for (let gateway = 0; gateway < 4; gateway += 1) {
-      const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+      const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
       const limits = limiter.limitsOf(keyPrincipal(record))
       for (let sent = 0; sent < 100; sent += 1) if ((await limiter.take(limits)).kind === 'allowed') admitted += 1
     }
@@ -266,7 +268,7 @@ describe('while Redis is away', () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
     const source = sharedSource(clocks)
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(100))
     for (let sent = 0; sent < 20; sent += 1) await limiter.take(limits)
     source.isUp = false
@@ -279,19 +281,77 @@ describe('while Redis is away', () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(1))
     expect((await limiter.take(limits)).kind).toBe('allowed')
     expect((await limiter.take(limits)).kind).toBe('refused')
   })
 })
 
+describe('the share of a limit without Redis', () => {
+  const admit = async (limiter: ReturnType<typeof createRateLimit>, limits: Limits): Promise<number> => {
+    let admitted = 0
+    while ((await limiter.take(limits)).kind === 'allowed') admitted += 1
+    return admitted
+  }
+
+  test('follows the number of gateways that hold a lease now', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    source.isUp = false
+    let gateways = 2
+    const limiter = createRateLimit({ source, clocks, gateways: () => gateways })
+    const limits = limiter.limitsOf(principal(100))
+    expect(await admit(limiter, limits)).toBe(50)
+    gateways = 4
+    clocks.pass(windowMs)
+    expect(await admit(limiter, limits)).toBe(25)
+    expect(limiter.limitShare()).toBe(0.25)
+  })
+
+  test('is a tenth while nobody says how many gateways there are', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    source.isUp = false
+    const limiter = createRateLimit({ source, clocks, gateways: () => undefined })
+    expect(await admit(limiter, limiter.limitsOf(principal(100)))).toBe(10)
+  })
+
+  test('is what RateLimit-Policy and the refusal tell, and the limit is again when Redis is back', async () => {
+    const clocks = fakeClocks()
+    clocks.pass(windowMs - (clocks.monotonic() % windowMs))
+    const source = sharedSource(clocks)
+    source.isUp = false
+    const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
+    const limits = limiter.limitsOf(principal(100))
+    expect(await admit(limiter, limits)).toBe(25)
+    expect(limits.principal.policy).toBe('"caller";q=25;w=60')
+    expect(limitInWords(limits.principal, undefined)).toBe(
+      'The limit of this key is 100 requests a minute. ' +
+        'This gateway enforces its share of 25, because the shared counter does not answer.',
+    )
+    source.isUp = true
+    clocks.pass(1000)
+    // Those that the share let through are counted.
+    expect(await admit(limiter, limits)).toBe(75)
+    expect(limits.principal.policy).toBe('"caller";q=100;w=60')
+    expect(limiter.limitShare()).toBe(1)
+  })
+
+  test('does not make a request wait for a Redis that answers others and not this one', async () => {
+    const clocks = fakeClocks()
+    const source = { isHealthy: () => true, lease: async () => await Promise.reject<never>(new Error('late')) }
+    const limiter = createRateLimit({ source, clocks, gateways: () => 2 })
+    expect(await admit(limiter, limiter.limitsOf(principal(100)))).toBe(50)
+  })
+})
+
 test('whoever is refused hears whose limit that is', () => {
   const key = { kind: 'api_key', tenantLimit: 100 } as const
   const person = { kind: 'user', tenantLimit: 100 } as const
-  expect(limitInWords({ kind: 'api_key', limit: 50 }, key)).toBe('The limit of this key is 50 requests a minute.')
-  expect(limitInWords({ kind: 'user', limit: 1200 }, person)).toBe('The limit of a person is 1200 requests a minute.')
+  expect(limitInWords({ kind: 'api_key', limit: 50, effectiveLimit: 50 }, key)).toBe('The limit of this key is 50 requests a minute.')
+  expect(limitInWords({ kind: 'user', limit: 1200, effectiveLimit: 1200 }, person)).toBe('The limit of a person is 1200 requests a minute.')
   const ofKeys = 'The limit of all keys of this tenant together is 90 requests a minute.'
-  expect(limitInWords({ kind: 'tenant', limit: 90 }, key)).toBe(ofKeys)
-  expect(limitInWords({ kind: 'tenant', limit: 90 }, person)).toBe('The limit of this tenant is 100 requests a minute.')
+  expect(limitInWords({ kind: 'tenant', limit: 90, effectiveLimit: 90 }, key)).toBe(ofKeys)
+  expect(limitInWords({ kind: 'tenant', limit: 90, effectiveLimit: 90 }, person)).toBe('The limit of this tenant is 100 requests a minute.')
 })

@@ -8,10 +8,10 @@ export interface Bucket {
   /** Of the key or the person; the tenant's own for a tenant. */
   readonly id: string
   readonly limit: number
-  /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
-  readonly policy: string
-  /** Requests that this gateway lets through in each window before it asks Redis. */
-  readonly free: number
+  /** What is enforced in the present window: the limit or, without Redis, this gateway's share of it. */
+  effectiveLimit: number
+  /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) for `effectiveLimit`. */
+  policy: string
   /** Requests that this gateway may still let through in the present window. */
   tokens: number
   /** What is left in Redis for all gateways, when it was last asked. */
@@ -25,6 +25,8 @@ export interface Bucket {
   /** Let through in a window of its own, and not yet counted in Redis. */
   owed: number
   batch: number
+  /** When Redis last failed to count for it; undefined: its last answer came. */
+  failedAt: number | undefined
   readonly madeAt: number
   /** Its window was over and nothing of it was worth keeping: whoever still holds it must ask for the one of now. */
   isForgotten: boolean
@@ -63,7 +65,8 @@ export type Verdict =
  * already counted and that are void at the end of its window, fetched in batches; the first request for them tells Redis of
  * those that were let through before. What is never told is at most 2 % in each of the two windows of a gateway that may lie
  * over one of Redis's: so a limit can be passed by 4 % and no more while Redis keeps its data. At most one batch a gateway
- * (1 % of the limit) may go unused. While Redis is away each gateway enforces its share (limit ÷ gateways) by itself.
+ * (1 % of the limit) may go unused. While Redis is away each gateway enforces its share (limit ÷ gateways that hold a lease) by
+ * itself, and reports what it let through as soon as Redis answers again.
  */
 export interface RateLimit {
   /** The limits of a caller, which keeps them. To be asked for in the tick in which they are used. HOT PATH. */
@@ -72,6 +75,8 @@ export interface RateLimit {
   tryTake(limits: Limits): boolean
   /** Takes a token of each limit, fetching more when they are used up. */
   take(limits: Limits): Promise<Verdict>
+  /** The part of each limit that this gateway enforces: 1 while Redis counts for all gateways. */
+  limitShare(): number
 }
 
 export const windowMs = 60_000
@@ -84,6 +89,9 @@ const batchGrowth = 2
 /** Windows that are looked at, whether they are over, for each new one. */
 const looksPerNew = 4
 const maxPolicies = 1000
+const askAgainMs = 1000
+/** Assumed while nobody says how many gateways there are: a limit is rather enforced too early than passed. */
+const unknownGateways = 10
 
 /** Of a tenant's limit the last tenth, and no more than what one person may use, is for people. */
 const peopleShare = 10
@@ -94,13 +102,17 @@ function forPeople(tenantLimit: number): number {
   return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
-/** Makes the limits of a gateway that is one of `gatewayCount`. */
+/** Makes the limits of a gateway. `gateways` tells how many hold a lease now, or undefined if nobody has said. */
 export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
-  readonly gatewayCount: number
+  readonly gateways: () => number | undefined
 }): RateLimit {
-  const { source, clocks, gatewayCount } = options
+  const { source, clocks } = options
+  const gateways = (): number => Math.max(1, options.gateways() ?? unknownGateways)
+  const shareOf = ({ limit }: Bucket): number => Math.ceil(limit / gateways())
+  /** Requests that this gateway lets through in each window before it asks Redis. */
+  const freeOf = ({ limit }: Bucket): number => Math.floor(limit / freeShare / gateways())
   const buckets = {
     api_key: new Map<string, Bucket>(),
     user: new Map<string, Bucket>(),
@@ -124,8 +136,8 @@ export function createRateLimit(options: {
       tenantId,
       id,
       limit,
+      effectiveLimit: limit,
       policy: policyOf(limit),
-      free: Math.floor(limit / freeShare / gatewayCount),
       tokens: 0,
       left: limit,
       windowEnds: -Infinity,
@@ -133,6 +145,7 @@ export function createRateLimit(options: {
       used: 0,
       owed: 0,
       batch: 1,
+      failedAt: undefined,
       madeAt: clocks.monotonic(),
       isForgotten: false,
     }
@@ -188,13 +201,15 @@ export function createRateLimit(options: {
   }
 
   function isSpent(bucket: Bucket, now: number): boolean {
-    return now < bucket.windowEnds && bucket.tokens === 0 && bucket.left === 0
+    if (now >= bucket.windowEnds || bucket.tokens > 0 || bucket.left > 0) return false
+    // Whether Redis has more is not known since it failed: it is asked again if it answers, but not in each request.
+    return bucket.failedAt === undefined || now < bucket.failedAt + askAgainMs || !source.isHealthy()
   }
 
   function isEmpty(bucket: Bucket, now: number): boolean {
     // HOT PATH: the end is never after the moment from which the window is over, which need not be looked at then.
     if (now < bucket.windowEnds) return bucket.tokens === 0
-    if (now < bucket.windowOver || bucket.free === 0) return true
+    if (now < bucket.windowOver || freeOf(bucket) === 0) return true
     startOwnWindow(bucket, now)
     return false
   }
@@ -226,6 +241,8 @@ export function createRateLimit(options: {
     const ends = sent + lease.windowLeftMs
     if (received >= ends) return
     if (sent >= bucket.windowEnds) startWindow(bucket)
+    enforce(bucket, bucket.limit)
+    bucket.failedAt = undefined
     bucket.tokens += Math.max(0, lease.granted - bucket.owed)
     bucket.owed = 0
     bucket.left = lease.left
@@ -233,11 +250,21 @@ export function createRateLimit(options: {
     bucket.windowOver = received + lease.windowLeftMs
   }
 
-  /** Without Redis: what is left of this gateway's own share, once a window. */
+  /** Without Redis: what is left of this gateway's own share. Redis is told of it later. */
   function takeShare(bucket: Bucket, now: number): void {
     if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
-    bucket.tokens = Math.max(0, Math.ceil(bucket.limit / gatewayCount) - bucket.used)
+    enforce(bucket, shareOf(bucket))
+    bucket.failedAt = now
+    const more = Math.max(0, bucket.effectiveLimit - bucket.used - bucket.tokens)
+    bucket.tokens += more
+    bucket.owed += more
     bucket.left = 0
+  }
+
+  function enforce(bucket: Bucket, limit: number): void {
+    if (bucket.effectiveLimit === limit) return
+    bucket.effectiveLimit = limit
+    bucket.policy = policyOf(limit)
   }
 
   function startWindow(bucket: Bucket): void {
@@ -245,14 +272,17 @@ export function createRateLimit(options: {
     bucket.used = 0
     bucket.owed = 0
     bucket.left = bucket.limit
+    enforce(bucket, bucket.limit)
   }
 
   /** One that Redis does not know of yet. */
   function startOwnWindow(bucket: Bucket, now: number): void {
     startWindow(bucket)
-    bucket.tokens = bucket.free
-    bucket.owed = bucket.free
-    bucket.left -= bucket.free
+    if (!source.isHealthy()) enforce(bucket, shareOf(bucket))
+    const free = Math.min(freeOf(bucket), bucket.effectiveLimit)
+    bucket.tokens = free
+    bucket.owed = free
+    bucket.left = bucket.effectiveLimit - free
     bucket.windowEnds = now + windowMs
     bucket.windowOver = bucket.windowEnds
   }
@@ -282,6 +312,7 @@ export function createRateLimit(options: {
   }
 
   return {
+    limitShare: () => (source.isHealthy() ? 1 : 1 / gateways()),
     limitsOf: (caller) => {
       const known = caller.limits
       if (known !== undefined && !isForgotten(known)) return known
@@ -316,6 +347,16 @@ export function createRateLimit(options: {
 
 /** What a caller is told whose request is refused for want of a token of this limit. */
 export function limitInWords(
+  bucket: Pick<Bucket, 'kind' | 'limit' | 'effectiveLimit'>,
+  caller: Pick<Caller, 'kind' | 'tenantLimit'> | undefined,
+): string {
+  const { limit, effectiveLimit } = bucket
+  const text = fullLimitInWords(bucket, caller)
+  if (effectiveLimit >= limit) return text
+  return `${text} This gateway enforces its share of ${effectiveLimit}, because the shared counter does not answer.`
+}
+
+function fullLimitInWords(
   { kind, limit }: Pick<Bucket, 'kind' | 'limit'>,
   caller: Pick<Caller, 'kind' | 'tenantLimit'> | undefined,
 ): string {

@@ -11,6 +11,7 @@ export interface TokenLease {
 }
 
 export interface TokenSource {
+  isHealthy(): boolean
   /** Counts up to `wanted` tokens of a limit. Rejects when Redis does not answer at once. */
   lease(name: string, limit: number, wanted: number): Promise<TokenLease>
 }
@@ -34,11 +35,12 @@ end
 return { granted, math.max(0, tonumber(ARGV[1]) - used - granted), started + window - now }
 `
 
-/** Leases tokens from Redis. */
-export function createTokenSource(redis: RedisClient): TokenSource {
+/** Leases tokens from Redis while `isHealthy` says that it answers. */
+export function createTokenSource(redis: RedisClient, isHealthy = () => redis.status === 'ready'): TokenSource {
   return {
+    isHealthy,
     lease: async (name, limit, wanted) => {
-      if (redis.status !== 'ready') throw new Error('Redis is not connected')
+      if (!isHealthy()) throw new Error('Redis does not answer')
       const answer: unknown = await redis.eval(leaseScript, 1, `postern:rate:${name}`, limit, wanted, windowMs)
       if (!isTriple(answer)) throw new Error('Redis answered something else than a lease')
       const [granted, left, windowLeftMs] = answer

@@ -1,7 +1,7 @@
 import { type LeaseAnswer, type LeaseRequest, leaseMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import type { LeaseWatch } from './lease-watch.ts'
-import { readLog, renewLease } from './store.ts'
+import { countLeases, readLog, renewLease } from './store.ts'
 
 /**
  * Entries an answer holds at most: about 0.6 MB, which comes well within the second that a gateway waits for it. A gateway that
@@ -17,7 +17,7 @@ const maxEntries = 5000
  */
 export async function answerLease(
   { db, leaseWatch }: { readonly db: TenantDb; readonly leaseWatch: LeaseWatch },
-  { gateway, name, cursor, mark }: LeaseRequest,
+  { gateway, name, cursor, mark, counts }: LeaseRequest,
   limit: number = maxEntries,
 ): Promise<LeaseAnswer> {
   const granted =
@@ -25,7 +25,10 @@ export async function answerLease(
     (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark: mark ?? null, leaseMs })))
   // What this gateway has acknowledged may be what a revoke waits for.
   leaseWatch.lookNow()
-  const log = await db.system(async (tx) => await readLog(tx, { cursor, mark: mark ?? null, limit }))
+  const { log, gateways } = await db.system(async (tx) => ({
+    log: await readLog(tx, { cursor, mark: mark ?? null, limit }),
+    gateways: counts === true ? await countLeases(tx) : undefined,
+  }))
   const last = log.entries.at(-1)
   const isWhole = log.entries.length < limit || last === undefined
   return {
@@ -36,5 +39,6 @@ export async function answerLease(
     ...(mark === undefined ? {} : { mark: log.mark }),
     reset: log.reset,
     now: log.now,
+    ...(gateways === undefined ? {} : { gateways }),
   }
 }

@@ -1,0 +1,131 @@
+import { Gauge } from 'prom-client'
+import type { Logger } from '../logger.ts'
+import type { Registry } from '../metrics.ts'
+
+/** Whether a connection to Redis is of use, by the age of its last answer. */
+export interface RedisHealth {
+  readonly use: string
+  isHealthy(): boolean
+  /** Milliseconds since the last answer; since the start, if there was none. */
+  answerAgeMs(): number
+  /** Takes note of a failed connection. */
+  noteError(error: unknown): void
+  stop(): void
+}
+
+export interface RedisHealthOptions {
+  /** What the connection is for: label of metrics and member of log lines. */
+  readonly use: string
+  /** Asks Redis. Must settle; resolves only if Redis has answered. */
+  readonly probe: () => Promise<unknown>
+  /** Called twice a second while the last answer is older than `silentAfterMs`. */
+  readonly onSilent: () => void
+  readonly logger: Logger
+  readonly events?: { readonly lost: string; readonly recovered: string }
+}
+
+const probeEveryMs = 500
+/** A Redis that has not answered for this long is not used until it answers again. */
+export const silentAfterMs = 3000
+/** So that a Redis that comes and goes does not fill the log. */
+const maxLinesPerMinute = 10
+
+/** Asks Redis twice a second and logs `redis_lost` and `redis_recovered`. Healthy from the first answer on. */
+export function watchRedis({
+  use,
+  probe,
+  onSilent,
+  logger,
+  events = { lost: 'redis_lost', recovered: 'redis_recovered' },
+}: RedisHealthOptions): RedisHealth {
+  let answeredAt = performance.now()
+  let hasAnswered = false
+  let hasFailed = false
+  let isAsking = false
+  let isStopped = false
+  let lastError: unknown
+  let isReportedLost = false
+  let lines = 0
+  let linesSince = -Infinity
+  const answerAgeMs = (): number => performance.now() - answeredAt
+  const isSilent = (): boolean => answerAgeMs() >= silentAfterMs
+
+  function ask(): void {
+    if (isAsking) return
+    isAsking = true
+    probe().then(
+      () => {
+        isAsking = false
+        answeredAt = performance.now()
+        hasAnswered = true
+        hasFailed = false
+        report()
+      },
+      (error: unknown) => {
+        isAsking = false
+        if (!hasFailed) lastError = error
+      },
+    )
+  }
+
+  function report(): void {
+    const isLost = hasFailed || isSilent()
+    if (isLost === isReportedLost || isStopped || !mayLog()) return
+    isReportedLost = isLost
+    if (isLost) logger.warn({ event: events.lost, use, silent_ms: Math.round(answerAgeMs()), err: lastError })
+    else logger.info({ event: events.recovered, use })
+  }
+
+  function mayLog(): boolean {
+    const now = performance.now()
+    if (now - linesSince > 60_000) {
+      linesSince = now
+      lines = 0
+    }
+    lines += 1
+    return lines <= maxLinesPerMinute
+  }
+
+  const timer = setInterval(() => {
+    ask()
+    report()
+    if (isSilent()) onSilent()
+  }, probeEveryMs)
+  timer.unref()
+  return {
+    use,
+    isHealthy: () => hasAnswered && !hasFailed && !isStopped && !isSilent(),
+    answerAgeMs,
+    noteError: (error) => {
+      lastError = error
+      hasFailed = true
+      report()
+    },
+    stop: () => {
+      isStopped = true
+      clearInterval(timer)
+    },
+  }
+}
+
+/** Registers `<prefix>_redis_connected` and `<prefix>_redis_answer_age_seconds`, by use. */
+export function observeRedis(registry: Registry, prefix: string, healths: readonly RedisHealth[]): void {
+  const connected: Gauge = new Gauge({
+    name: `${prefix}_redis_connected`,
+    help: `Whether Redis has answered in the last ${silentAfterMs / 1000} seconds (1 or 0), by what the connection is for`,
+    labelNames: ['use'],
+    registers: [registry],
+    collect(): void {
+      for (const { use, isHealthy } of healths) connected.set({ use }, isHealthy() ? 1 : 0)
+    },
+  })
+  const age: Gauge = new Gauge({
+    name: `${prefix}_redis_answer_age_seconds`,
+    help: 'Time since Redis last answered, by what the connection is for',
+    labelNames: ['use'],
+    registers: [registry],
+    collect(): void {
+      for (const { use, answerAgeMs } of healths) age.set({ use }, answerAgeMs() / 1000)
+    },
+  })
+}

@@ -1,0 +1,42 @@
+import { Redis } from 'ioredis'
+import { z } from 'zod'
+import type { RedisAddress } from './address.ts'
+import { type RedisNode, createConnectorClass } from './guarded-connector.ts'
+
+const masterSchema = z.tuple([z.string().min(1), z.coerce.number().int().min(1).max(65_535)])
+
+/** Makes the question to the sentinels of an address where the master is. Each is asked in turn; rejects if none knows. */
+export function createMasterFinder(
+  { nodes, group, sentinelPassword }: RedisAddress,
+  timeoutMs: number,
+): () => Promise<RedisNode> {
+  return async () => {
+    let cause: unknown
+    for (const node of nodes) {
+      const sentinel = new Redis({
+        ...node,
+        ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
+        // Sentinels are spoken to without TLS.
+        Connector: createConnectorClass({ isEncrypted: false, connectTimeoutMs: timeoutMs }),
+        lazyConnect: true,
+        protocol: 2,
+        enableReadyCheck: false,
+        disableClientInfo: true,
+        retryStrategy: null,
+        commandTimeout: timeoutMs,
+      })
+      sentinel.on('error', (error: unknown) => (cause = error))
+      try {
+        await sentinel.connect()
+        const answer: unknown = await sentinel.call('SENTINEL', 'get-master-addr-by-name', group ?? '')
+        const [host, port] = masterSchema.parse(answer)
+        return { host, port }
+      } catch (error) {
+        cause ??= error
+      } finally {
+        sentinel.disconnect()
+      }
+    }
+    throw new Error('No sentinel names a master.', { cause })
+  }
+}

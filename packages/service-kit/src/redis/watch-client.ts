@@ -1,0 +1,37 @@
+import { Cluster } from 'ioredis'
+import type { RedisClient } from './client.ts'
+import { type RedisHealth, type RedisHealthOptions, silentAfterMs, watchRedis } from './health.ts'
+
+/** Watches a connection for commands by PING, and opens it again if it is connected and silent. */
+export function watchRedisClient(
+  client: RedisClient,
+  options: Omit<RedisHealthOptions, 'probe' | 'onSilent'>,
+): RedisHealth {
+  return watchConnection(client, {
+    ...options,
+    probe: async () => await (client instanceof Cluster ? pingMasters(client) : client.ping()),
+  })
+}
+
+/** Watches any connection: `probe` asks it. */
+export function watchConnection(client: RedisClient, options: Omit<RedisHealthOptions, 'onSilent'>): RedisHealth {
+  let readyAt = Infinity
+  client.on('ready', () => (readyAt = performance.now()))
+  client.on('close', () => (readyAt = Infinity))
+  const health = watchRedis({
+    ...options,
+    onSilent: () => {
+      if (performance.now() - readyAt < silentAfterMs) return
+      readyAt = Infinity
+      client.disconnect(true)
+    },
+  })
+  client.on('error', health.noteError)
+  return health
+}
+
+async function pingMasters(cluster: Cluster): Promise<void> {
+  const masters = cluster.nodes('master')
+  if (masters.length === 0) throw new Error('no node of the cluster is known')
+  await Promise.all(masters.map(async (node) => await node.ping()))
+}

@@ -1,0 +1,228 @@
+import { type AddressInfo, type Server, type Socket, connect, createServer } from 'node:net'
+import { type Revocation, redisRevocationChannel } from '@postern/contracts/internal'
+import { createCacheCodec } from '@postern/key-cache'
+import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
+import { createLogger } from '@postern/service-kit'
+import { parseKeyRing } from '@postern/signed-context'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type RedisCache, openRedisCache } from '../src/authenticate/redis-cache.ts'
+import { keyRecord } from './builders.ts'
+
+const ring = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString('base64url')}`)
+const codec = createCacheCodec(ring)
+const revocation: Revocation = { kind: 'tenant', seq: 7, tenantId: keyRecord().tenantId, version: 2 }
+const both = { commands: true, subscription: true }
+const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`
+
+/** Stands between a gateway and Redis. */
+interface Relay {
+  readonly url: string
+  readonly open: Set<Socket>
+  /** Connections so far. */
+  count: number
+  /** Changes what Redis sends. */
+  rewrite: (bytes: Buffer, client: Socket) => Buffer | string | undefined
+  close(): void
+}
+
+let server: TestRedis
+let operator: Redis
+let relay: Relay
+let cache: RedisCache
+let lines: { readonly event: string; readonly use?: string }[]
+let heard: Revocation[]
+
+async function startRelay(target: string): Promise<Relay> {
+  const url = new URL(target)
+  const port = Number(url.port)
+  const open = new Set<Socket>()
+  const listener: Server = createServer((client) => {
+    const redis = connect(port, '127.0.0.1')
+    open.add(client)
+    state.count += 1
+    for (const socket of [client, redis]) {
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        client.destroy()
+        redis.destroy()
+        open.delete(client)
+      })
+    }
+    client.on('data', (bytes) => redis.write(bytes))
+    redis.on('data', (bytes) => {
+      const changed = state.rewrite(bytes, client)
+      if (changed !== undefined && !client.destroyed) client.write(changed)
+    })
+  })
+  await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve))
+  const address: AddressInfo | string | null = listener.address()
+  url.port = String(address !== null && typeof address === 'object' ? address.port : 0)
+  const state: Relay = {
+    url: url.href,
+    open,
+    count: 0,
+    rewrite: (bytes) => bytes,
+    close: () => {
+      listener.close()
+      for (const socket of open) socket.destroy()
+    },
+  }
+  return state
+}
+
+function healthOf({ health }: RedisCache) {
+  return { commands: health.commands.isHealthy(), subscription: health.subscription.isHealthy() }
+}
+
+async function expectToWork(): Promise<void> {
+  await expect.poll(() => healthOf(cache)).toEqual(both)
+  const record = keyRecord()
+  const { key, value } = codec.encodeRecord(record)
+  await operator.set(key, value)
+  await expect.poll(async () => await cache.find(record.hash)).toEqual(record)
+  heard.length = 0
+  await expect
+    .poll(async () => {
+      await operator.publish(redisRevocationChannel, codec.encodeMessage(revocation))
+      return heard.length
+    })
+    .toBeGreaterThan(0)
+  expect(heard[0]).toEqual(revocation)
+}
+
+beforeAll(async () => {
+  server = await startTestRedis()
+  operator = new Redis(server.url)
+})
+
+afterAll(async () => {
+  operator?.disconnect()
+  await server?.stop()
+})
+
+beforeEach(async () => {
+  lines = []
+  heard = []
+  relay = await startRelay(server.url)
+  const logger = createLogger({ service: 'test', level: 'info', write: (line) => void lines.push(JSON.parse(line)) })
+  cache = openRedisCache({ url: relay.url, ring, logger, onRefused: () => undefined })
+  cache.onRevocation((one) => void heard.push(one))
+  await expect.poll(() => healthOf(cache)).toEqual(both)
+})
+
+afterEach(async () => {
+  await cache.close()
+  relay.close()
+})
+
+describe('a gateway goes on, and hears of revocations again, after Redis has sent', () => {
+  test.each([
+    ['an array of a negative length', '*-7\r\n'],
+    ['a null of RESP3', '_\r\n'],
+    ['a null that answers nothing', '$-1\r\n'],
+    ['an array of no length that answers nothing', '*-1\r\n'],
+    ['a string of 999999999999 bytes', '$999999999999\r\n'],
+    ['an array of 999999999 members', '*999999999\r\n'],
+    ['many large arrays in each other', '*90000\r\n*90000\r\n*90000\r\n'],
+    ['arrays that are nested without end', '*1\r\n'.repeat(5000)],
+    ['an announcement that is cut in half', `*3\r\n${bulk('message')}$19\r\npostern:revoc`],
+    ['an announcement without a text', `*2\r\n${bulk('message')}${bulk(redisRevocationChannel)}`],
+    ['an announcement of nothing', `*3\r\n${bulk('message')}${bulk(redisRevocationChannel)}$-1\r\n`],
+    ['an announcement from no channel', `*3\r\n${bulk('message')}*-1\r\n${bulk('text')}`],
+    ['an array that holds null', '*3\r\n$-1\r\n$-1\r\n$-1\r\n'],
+    ['an empty array', '*0\r\n'],
+    ['an announcement for a pattern', `*4\r\n${bulk('pmessage')}$-1\r\n$-1\r\n$-1\r\n`],
+    ['the end of a subscription that nobody ended', `*3\r\n${bulk('unsubscribe')}$-1\r\n:0\r\n`],
+    ['a push of RESP3', `>2\r\n${bulk('invalidate')}*0\r\n`],
+    ['a push of RESP3 that is empty', '>0\r\n'],
+    ['a map of RESP3', '%1\r\n+a\r\n+b\r\n'],
+    ['an error that nobody caused', '-LOADING Redis is loading the dataset in memory\r\n'],
+    ['a reply that nobody asked for', '+OK\r\n'],
+    ['a number that is none', ':twelve\r\n'],
+    ['an endless line', `+${'x'.repeat(200_000)}`],
+    ['an answer of HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
+    ['a record of TLS', Buffer.from('15030300020246', 'hex').toString('latin1')],
+    ['bytes of no protocol', '\u0000\u0001\u0002\n\n\n'],
+  ])('%s', async (_name, frame) => {
+    for (const client of relay.open) client.write(frame, 'latin1')
+    await expectToWork()
+    expect(lines.length).toBeLessThan(25)
+  })
+
+  test.each([
+    ['NOAUTH', '-NOAUTH Authentication required.\r\n'],
+    ['LOADING', '-LOADING Redis is loading the dataset in memory\r\n'],
+    ['MASTERDOWN', '-MASTERDOWN Link with MASTER is down\r\n'],
+    ['READONLY', "-READONLY You can't write against a read only replica.\r\n"],
+    ['MOVED without a node', '-MOVED\r\n'],
+    ['ASK without a port', '-ASK 99999 somewhere\r\n'],
+    ['WRONGTYPE', '-WRONGTYPE Operation against a key holding the wrong kind of value\r\n'],
+    ['a null', '$-1\r\n'],
+    ['a number', ':5\r\n'],
+    ['an array', '*3\r\n:1\r\n:2\r\n$-1\r\n'],
+    ['OK', '+OK\r\n'],
+    ['nothing but the end of the connection', ''],
+  ])('%s in answer to everything, from the greeting on', async (_name, reply) => {
+    let answered = 0
+    relay.rewrite = (_bytes, client) => {
+      answered += 1
+      if (reply === '') client.resetAndDestroy()
+      return reply
+    }
+    for (const client of relay.open) client.resetAndDestroy()
+    await expect.poll(() => answered).toBeGreaterThan(8)
+    relay.rewrite = (bytes) => bytes
+    await expectToWork()
+    expect(lines.length).toBeLessThan(25)
+  })
+
+  test('every reply with its end cut off', async () => {
+    let cut = 0
+    relay.rewrite = (bytes, client) => {
+      cut += 1
+      client.end(bytes.subarray(0, bytes.length - 3))
+      return undefined
+    }
+    await expect.poll(() => cut).toBeGreaterThan(4)
+    relay.rewrite = (bytes) => bytes
+    await expectToWork()
+  })
+})
+
+describe('a subscription', () => {
+  test('that may not be renewed is tried again until it may, and is seen to be lost meanwhile', async () => {
+    await operator.call('ACL', 'SETUSER', 'default', '-subscribe')
+    await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await expect.poll(() => healthOf(cache)).toEqual({ commands: true, subscription: false })
+    await expect.poll(() => lines.map(({ event }) => event)).toContain('redis_subscribe_failed')
+    await operator.call('ACL', 'SETUSER', 'default', '+subscribe')
+    await expectToWork()
+  })
+
+  test('that is connected and hears nothing is seen to be lost, and opened again', async () => {
+    const { count } = relay
+    const isMessage = (bytes: Buffer): boolean => bytes.includes('message')
+    relay.rewrite = (bytes) => (isMessage(bytes) ? undefined : bytes)
+    await expect.poll(() => healthOf(cache)).toEqual({ commands: true, subscription: false })
+    await expect
+      .poll(() => lines)
+      .toContainEqual(expect.objectContaining({ event: 'redis_lost', use: 'subscription' }))
+    await expect.poll(() => relay.count).toBeGreaterThan(count)
+    relay.rewrite = (bytes) => bytes
+    await expectToWork()
+  })
+})
+
+test('a Redis that hangs is seen to be lost, and used again when it answers', async () => {
+  server.kill('SIGSTOP')
+  try {
+    await expect.poll(() => healthOf(cache)).toEqual({ commands: false, subscription: false })
+    const lost = () => lines.flatMap(({ event, use }) => (event === 'redis_lost' ? [use] : []))
+    await expect.poll(() => lost().toSorted()).toEqual(['commands', 'subscription'])
+    expect(cache.health.commands.answerAgeMs()).toBeGreaterThanOrEqual(3000)
+  } finally {
+    server.kill('SIGCONT')
+  }
+  await expectToWork()
+})
