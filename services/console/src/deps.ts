@@ -46,7 +46,7 @@ const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
 export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
-  observeRedis(base.metrics, 'postern_console', [redis.health])
+  observeRedis(base.metrics, [redis.health])
   const gateway = openGateway(config.gatewayUrl)
   let gatewayFound = false
   const store = createSessionStore(redis, createSeal(config.sessionRing, 'session'), randomId)

@@ -186,7 +186,16 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
       keys.set(gauges.keysInMemory())
     },
   })
-  observeRedis(registry, 'postern_gateway', gauges.redis)
+  observeRedis(registry, gauges.redis)
+  const redis: Gauge = new Gauge({
+    name: 'postern_gateway_redis_connected',
+    help: 'The same as postern_redis_connected, of gateways',
+    labelNames: ['use'],
+    registers: [registry],
+    collect(): void {
+      for (const { use, isHealthy } of gauges.redis) redis.set({ use }, isHealthy() ? 1 : 0)
+    },
+  })
   const gateways: Gauge = new Gauge({
     name: 'postern_gateway_leases_held',
     help: 'Gateways that hold a lease, as the keys service last told this one; 0: it has not been told',

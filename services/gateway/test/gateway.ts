@@ -80,7 +80,7 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
       case internalPaths.leases: {
         keys.renewals += 1
         const { cursor } = leaseRequestSchema.parse(await json(request))
-        return leaseAnswer({ granted: cursor !== null, now: Date.now(), ...keys.lease })
+        return leaseAnswer({ granted: cursor !== null, now: Date.now(), gateways: 1, ...keys.lease })
       }
       case internalPaths.lookupKey: {
         const { hash } = lookupRequestSchema.parse(await json(request))

@@ -59,7 +59,7 @@ export function openKeyCache(
     logger,
     events: { lost: 'cache_unreachable', recovered: 'cache_reachable' },
   })
-  observeRedis(metrics, 'postern_keys', [health])
+  observeRedis(metrics, [health])
 
   let pausedUntil = 0
   const underWay = new Set<Promise<void>>()

@@ -1,4 +1,4 @@
-import { internalPaths, leaseMs } from '@postern/contracts/internal'
+import { internalPaths, leaseAnswerSchema, leaseMs } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answerLease } from '../src/revocation/lease.ts'
@@ -13,6 +13,7 @@ import {
   revoke,
   sql,
   startKeys,
+  whileLeased,
 } from './service.ts'
 
 let service: KeysUnderTest
@@ -41,6 +42,21 @@ async function revokeOne() {
   await revoke(service, admin, key.id)
   return key
 }
+
+async function countOf(request: object): Promise<number | undefined> {
+  return leaseAnswerSchema.parse((await service.ask(internalPaths.leases, request)).json).gateways
+}
+
+test('the answer to a lease says how many gateways hold one, to a gateway that asks for it', async () => {
+  const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null }
+  await whileLeased(async () => {
+    const gateways = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
+    expect(await countOf({ ...body, counts: true })).toBe(2)
+    for (const gateway of gateways) await gateway.release()
+    expect(await countOf({ ...body, counts: true })).toBe(0)
+  })
+  expect(await countOf(body)).toBeUndefined()
+})
 
 describe('a lease is refused', () => {
   test('to whoever is not a gateway', async () => {

@@ -16,6 +16,7 @@ export class GuardedSocket extends Socket {
     socket.on('end', () => this.push(null))
     socket.on('error', (error) => this.destroy(error))
     socket.on('close', () => this.destroy())
+    this.once('close', () => socket.destroy())
   }
 
   override _read(): void {
@@ -37,11 +38,6 @@ export class GuardedSocket extends Socket {
   override _final(done: (error?: Error | null) => void): void {
     this.#socket.end()
     done()
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.#socket.destroy()
-    super._destroy(error, done)
   }
 
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {

@@ -108,11 +108,11 @@ export function watchRedis({
   }
 }
 
-/** Registers `<prefix>_redis_connected` and `<prefix>_redis_answer_age_seconds`, by use. */
-export function observeRedis(registry: Registry, prefix: string, healths: readonly RedisHealth[]): void {
+/** Registers gauges of what is watched, by use. */
+export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
   const connected: Gauge = new Gauge({
-    name: `${prefix}_redis_connected`,
-    help: `Whether Redis has answered in the last ${silentAfterMs / 1000} seconds (1 or 0), by what the connection is for`,
+    name: 'postern_redis_connected',
+    help: 'Whether Redis has answered in the last 3 seconds (1 or 0), by what the connection is for',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {
@@ -120,7 +120,7 @@ export function observeRedis(registry: Registry, prefix: string, healths: readon
     },
   })
   const age: Gauge = new Gauge({
-    name: `${prefix}_redis_answer_age_seconds`,
+    name: 'postern_redis_answer_age_seconds',
     help: 'Time since Redis last answered, by what the connection is for',
     labelNames: ['use'],
     registers: [registry],

@@ -104,7 +104,8 @@ export class RespReader {
   #openArray(length: number): RespValue | undefined {
     if (length === -1) return { kind: 'null' }
     this.#members += length
-    if (length < 0 || this.#members > this.#limits.maxMembers) throw new RedisProtocolError('an array has a wrong length')
+    if (length < 0 || this.#members > this.#limits.maxMembers)
+      throw new RedisProtocolError('an array has a wrong length')
     if (length === 0) return { kind: 'array', items: [] }
     if (this.#open.length === maxDepth) throw new RedisProtocolError('arrays are nested too deep')
     this.#open.push({ items: [], missing: length })

@@ -128,7 +128,7 @@ describe('a renewal', () => {
   test('asks first without a cursor, in the name of this start of the process', () => {
     const { lease, keys, gateway } = setUp()
     lease.start()
-    expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null, mark: null }])
+    expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null, mark: null, counts: true }])
   })
 
   test('is sent several times a lease, counted from the one before', async () => {

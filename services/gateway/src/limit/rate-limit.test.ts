@@ -288,13 +288,13 @@ describe('while Redis is away', () => {
   })
 })
 
-describe('the share of a limit without Redis', () => {
-  const admit = async (limiter: ReturnType<typeof createRateLimit>, limits: Limits): Promise<number> => {
-    let admitted = 0
-    while ((await limiter.take(limits)).kind === 'allowed') admitted += 1
-    return admitted
-  }
+async function admit(limiter: ReturnType<typeof createRateLimit>, limits: Limits): Promise<number> {
+  let admitted = 0
+  while ((await limiter.take(limits)).kind === 'allowed') admitted += 1
+  return admitted
+}
 
+describe('the share of a limit without Redis', () => {
   test('follows the number of gateways that hold a lease now', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
@@ -340,7 +340,7 @@ describe('the share of a limit without Redis', () => {
 
   test('does not make a request wait for a Redis that answers others and not this one', async () => {
     const clocks = fakeClocks()
-    const source = { isHealthy: () => true, lease: async () => await Promise.reject<never>(new Error('late')) }
+    const source = { isHealthy: () => true, lease: async () => await Promise.reject(new Error('late')) }
     const limiter = createRateLimit({ source, clocks, gateways: () => 2 })
     expect(await admit(limiter, limiter.limitsOf(principal(100)))).toBe(50)
   })
@@ -349,9 +349,15 @@ describe('the share of a limit without Redis', () => {
 test('whoever is refused hears whose limit that is', () => {
   const key = { kind: 'api_key', tenantLimit: 100 } as const
   const person = { kind: 'user', tenantLimit: 100 } as const
-  expect(limitInWords({ kind: 'api_key', limit: 50, effectiveLimit: 50 }, key)).toBe('The limit of this key is 50 requests a minute.')
-  expect(limitInWords({ kind: 'user', limit: 1200, effectiveLimit: 1200 }, person)).toBe('The limit of a person is 1200 requests a minute.')
+  expect(limitInWords({ kind: 'api_key', limit: 50, effectiveLimit: 50 }, key)).toBe(
+    'The limit of this key is 50 requests a minute.',
+  )
+  expect(limitInWords({ kind: 'user', limit: 1200, effectiveLimit: 1200 }, person)).toBe(
+    'The limit of a person is 1200 requests a minute.',
+  )
   const ofKeys = 'The limit of all keys of this tenant together is 90 requests a minute.'
   expect(limitInWords({ kind: 'tenant', limit: 90, effectiveLimit: 90 }, key)).toBe(ofKeys)
-  expect(limitInWords({ kind: 'tenant', limit: 90, effectiveLimit: 90 }, person)).toBe('The limit of this tenant is 100 requests a minute.')
+  expect(limitInWords({ kind: 'tenant', limit: 90, effectiveLimit: 90 }, person)).toBe(
+    'The limit of this tenant is 100 requests a minute.',
+  )
 })
