@@ -179,7 +179,7 @@ describe('a limit', () => {
 
   test('is one for a key and the key that replaces it', async () => {
     const clocks = fakeClocks()
-    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const old = keyRecord({ keyLimit: 10, tenantLimit: 1000 })
     const successor = keyRecord({ keyLimit: 10, tenantLimit: 1000, limitId: old.id })
     const kinds: string[] = []
