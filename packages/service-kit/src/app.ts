@@ -15,6 +15,7 @@ import { type Registry, measureRequests } from './metrics.ts'
 import { type Pressure, refuseWhenLate } from './pressure.ts'
 import { answerClientError, answerProblems } from './problem-handler.ts'
 import { cutSlowBodies } from './slow-bodies.ts'
+import { shareAmongTenants } from './tenant-shares.ts'
 import { traceRequests } from './tracing/trace-requests.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
@@ -79,6 +80,7 @@ export function createApp(parts: AppParts): App {
     Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
   )
   guardRoutes(app, verifiers, { logger, metrics })
+  if (pressure !== undefined) shareAmongTenants(app, config.shares, metrics)
   healthRoutes(app, { ready, degraded, isDraining, metrics })
   return app
 }

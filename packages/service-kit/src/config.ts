@@ -4,6 +4,7 @@ import { type KeyRing, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
 import { parseRedisAddress } from './redis/address.ts'
+import type { ShareLimits } from './tenant-shares.ts'
 import type { TracingConfig } from './tracing/tracing.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -28,6 +29,8 @@ export interface BaseConfig {
   readonly maxSockets: number
   /** A body that brings less than a kibibyte in this time, in milliseconds, is cut off. */
   readonly bodyTimeoutMs: number
+  /** What tenants share in a service. */
+  readonly shares: ShareLimits
   readonly tracing: TracingConfig
   /** Whether each answer is compared with its contract before it is sent: for tests, since it costs time. */
   readonly checkAnswers: boolean
@@ -195,14 +198,17 @@ export const baseEnvironment = {
   POSTERN_MAX_EVENT_LOOP_DELAY_MS: settings.integer({ min: 0, max: 60_000, fallback: 1000 }),
   POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
   POSTERN_BODY_TIMEOUT_MS: settings.integer({ min: 100, max: 600_000, fallback: 30_000 }),
+  POSTERN_TENANT_REQUESTS: settings.integer({ min: 1, max: 1_000_000, fallback: 256 }),
+  POSTERN_HELD_BYTES: settings.integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 32 * 1024 * 1024 }),
   POSTERN_OTLP_URL: settings.httpUrl.optional(),
   POSTERN_TRACE_PERCENT: settings.integer({ min: 0, max: 100, fallback: 100 }),
   POSTERN_CHECK_ANSWERS: settings.onOff('off'),
 } as const
 
-/** How long what clients connect to keeps an idle connection: longer than load balancers do, or they lose requests over it. */
-export const keepAliveEnvironment = {
+/** The settings of what clients connect to. An idle connection must live longer than a load balancer keeps it, or requests are lost. */
+export const edgeEnvironment = {
   POSTERN_KEEP_ALIVE_MS: settings.integer({ min: 1000, max: 86_400_000, fallback: 620_000 }),
+  POSTERN_UNREAD_BYTES: settings.integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 16 * 1024 * 1024 }),
 } as const
 
 /** The part of a configuration that `baseEnvironment` describes. */
@@ -219,6 +225,7 @@ export function baseConfig(
     maxEventLoopDelayMs: values.POSTERN_MAX_EVENT_LOOP_DELAY_MS,
     maxSockets: values.POSTERN_MAX_CONNECTIONS,
     bodyTimeoutMs: values.POSTERN_BODY_TIMEOUT_MS,
+    shares: { maxRequests: values.POSTERN_TENANT_REQUESTS, maxBytes: values.POSTERN_HELD_BYTES },
     tracing: { url: values.POSTERN_OTLP_URL, percent: values.POSTERN_TRACE_PERCENT },
     checkAnswers: values.POSTERN_CHECK_ANSWERS,
     verifiers,

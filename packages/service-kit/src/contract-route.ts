@@ -34,6 +34,7 @@ import { problem } from './problem.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
 import { fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
+import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 
 export type App = FastifyInstance
 
@@ -50,7 +51,7 @@ export interface RequestInfo {
   /** What the answer shall be, of what the contract offers. */
   readonly mediaType: string
   /** Who calls, for which tenant, and the assertion that PostgreSQL will check: all of it verified. */
-  readonly context: TenantContext
+  readonly context: RequestContext
   readonly requestId: string
   readonly answer: AnswerControl
   readonly raw: FastifyRequest
@@ -270,7 +271,10 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const { keep, keepRefusal } = begun ?? keepsNothing
       const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
-      if (body instanceof StreamedAnswer) return await reply.type(body.mediaType).send(body.content)
+      if (body instanceof StreamedAnswer) {
+        holdStream(context, body)
+        return await reply.type(body.mediaType).send(body.content)
+      }
       if (isUnchanged(request, reply)) reply.code(304)
       if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, valueOf(body))
       if (reply.statusCode === 304) return await reply.send()
@@ -281,6 +285,16 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
     },
   })
+}
+
+/** Counts what a streamed answer holds. Throws where the tenant holds too much. */
+function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
+  try {
+    share?.hold(streamedAnswerBytes)
+  } catch (error) {
+    content.destroy()
+    throw error
+  }
 }
 
 /**

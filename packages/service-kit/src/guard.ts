@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter, type Registry } from 'prom-client'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
+import type { RequestContext } from './tenant-shares.ts'
 
 export type CallerKind = TenantContext['kind']
 
@@ -22,7 +23,7 @@ declare module 'fastify' {
     readonly contract?: Route
   }
   interface FastifyRequest {
-    tenantContext: TenantContext | undefined
+    tenantContext: RequestContext | undefined
   }
 }
 

@@ -7,7 +7,7 @@ export {
   type SigningKeys,
   baseConfig,
   baseEnvironment,
-  keepAliveEnvironment,
+  edgeEnvironment,
   parseEnvironment,
   isProtectedUrl,
   settings,
@@ -41,6 +41,7 @@ export { type LogLevel, type Logger, createLogger, describeError, logLevels } fr
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
 export { type ConnectionBounds, boundConnections } from './bound-connections.ts'
+export { boundUnread } from './bound-unread.ts'
 export { boundPipelining, createPipelining, tooManyPipelined } from './bound-pipelining.ts'
 export {
   boundYoung,
@@ -69,4 +70,5 @@ export { cutSlowBodies } from './slow-bodies.ts'
 export { type Stall, watchStall } from './stall.ts'
 export { type Place, type StoredList, storedList } from './stored-list.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
+export { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { type Route, columnsOf, csvText, maxExpanded } from '@postern/contracts'
-import { type TenantContext, parseAssertion } from '@postern/signed-context'
+import { parseAssertion } from '@postern/signed-context'
 import { stringify } from 'csv-stringify'
 import {
   type AnswerBody,
@@ -13,6 +13,7 @@ import { type JsonText, type JsonTexts, textOf, valueOf } from './json-text.ts'
 import { problem } from './problem.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
+import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
 /** Stands among the items of a whole list where much was looked through and nothing found: the answer goes on. */
 export const nothingYet: unique symbol = Symbol('nothing yet')
@@ -36,9 +37,10 @@ export function contractList<const R extends Route, Item extends object>(
   { page, all, columns }: ListHandlers<R, Item>,
 ): void {
   const names = columns ?? columnsOf(route)
+  const limits = createFittingLimits()
   registerContract(app, route, async (input) => {
     assertExpandable(input)
-    if (input.mediaType === 'application/json') return await pageThatFits(page, input)
+    if (input.mediaType === 'application/json') return await pageThatFits(page, input, limits)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
     const fields = fieldsAsked(input.query)
@@ -97,39 +99,92 @@ export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.name === 'ResultTooLarge'
 }
 
+/** Tenants whose limits are remembered, for each list. */
+const maxRemembered = 1000
+/** After so many pages twice as many items are tried: they may have become shorter. */
+const pagesBetweenTries = 16
+
+/** How many items fitted into the pages of a tenant for whom fewer did than were asked for. */
+interface FittingLimits {
+  first(tenantId: string, asked: number): number
+  fitted(tenantId: string, limit: number, asked: number): void
+}
+
+/** Spares PostgreSQL reading a page of which all but a part is thrown away, again and again. */
+function createFittingLimits(): FittingLimits {
+  const known = new Map<string, { limit: number; pages: number }>()
+  return {
+    first: (tenantId, asked) => {
+      const entry = known.get(tenantId)
+      if (entry === undefined) return asked
+      entry.pages += 1
+      return Math.min(asked, entry.pages % pagesBetweenTries === 0 ? entry.limit * 2 : entry.limit)
+    },
+    fitted: (tenantId, limit, asked) => {
+      const before = known.get(tenantId)
+      if (limit === asked && (before === undefined || limit <= before.limit)) return
+      if (limit === before?.limit) return
+      known.delete(tenantId)
+      if (limit === asked) return
+      known.set(tenantId, { limit, pages: 0 })
+      const [oldest] = known.keys()
+      if (known.size > maxRemembered && oldest !== undefined) known.delete(oldest)
+    },
+  }
+}
+
 /** A page of fewer than were asked for where they would be more bytes than fit: `Link` leads on from there. */
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
+  limits: FittingLimits,
 ): Promise<AnswerBody<R> | JsonTexts> {
-  try {
-    return await page(input)
-  } catch (error) {
-    const limit: unknown = Reflect.get(Object(input.query), 'limit')
-    if (!isTooLarge(error) || typeof limit !== 'number' || limit === 1) throw error
-    const query = { ...Object(input.query), limit: Math.max(1, Math.floor(limit / fewer)) }
-    return await pageThatFits(page, { ...input, query })
+  const asked: unknown = Reflect.get(Object(input.query), 'limit')
+  if (typeof asked !== 'number') return await page(input)
+  const { tenantId, share } = input.context
+  let limit = limits.first(tenantId, asked)
+  for (;;) {
+    try {
+      const body = await page(limit === asked ? input : { ...input, query: { ...Object(input.query), limit } })
+      limits.fitted(tenantId, limit, asked)
+      return body
+    } catch (error) {
+      if (!isTooLarge(error) || limit === 1) throw error
+      limit = Math.max(1, Math.floor(limit / fewer))
+      share?.releaseRows()
+    }
   }
 }
+
+/** Items that are read at first, while nobody knows how long they are. */
+const firstItems = 16
 
 /**
  * Reads parts of at most `size`, fewer at a time where they would be too many bytes, and more again where they are not.
  * HOT PATH of exports: what is read is given as it is.
  */
-function adaptiveReader<Item>(size: number): (load: (count: number) => Promise<readonly Item[]>) => Promise<{
+function adaptiveReader<Item>(
+  size: number,
+  share: RequestContext['share'],
+): (load: (count: number) => Promise<readonly Item[]>) => Promise<{
   readonly items: readonly Item[]
   readonly isLast: boolean
 }> {
-  let count = size
+  let count = Math.min(size, firstItems)
+  /** What was too much once is not tried again. */
+  let most = size
   return async (load) => {
     for (;;) {
+      // The part before has been passed on.
+      share?.releaseRows()
       try {
         const items = await load(count)
         const isLast = items.length < count
-        count = Math.min(size, count * 2)
+        count = Math.min(most, count * 2)
         return { items, isLast }
       } catch (error) {
-        if (!isTooLarge(error) || count === 1) throw error
+        if (!(isTooLarge(error) || error instanceof ShareExceededError) || count === 1) throw error
+        if (isTooLarge(error)) most = Math.max(1, Math.floor(count / 2))
         count = Math.max(1, Math.floor(count / fewer))
       }
     }
@@ -138,13 +193,14 @@ function adaptiveReader<Item>(size: number): (load: (count: number) => Promise<r
 
 /** The items of a list that is read page by page: `load` gives those behind a key, at most `size` of them. */
 export async function* allPages<Item, Key>(
+  { share }: RequestContext,
   after: Key | undefined,
   size: number,
   load: (after: Key | undefined, size: number) => Promise<readonly Item[]>,
   keyOf: (item: Item) => Key,
 ): AsyncGenerator<Item> {
   let from = after
-  const read = adaptiveReader<Item>(size)
+  const read = adaptiveReader<Item>(size, share)
   for (;;) {
     const behind = from
     const { items, isLast } = await read(async (count) => await load(behind, count))
@@ -157,9 +213,9 @@ export async function* allPages<Item, Key>(
 
 /** What a whole list is read from; `follow` reads on where the assertion has run out. */
 export interface ListSource<Tx> {
-  read<T>(tenant: TenantContext, fn: (tx: Tx) => Promise<T>): Promise<T>
+  read<T>(tenant: RequestContext, fn: (tx: Tx) => Promise<T>): Promise<T>
   follow<Item>(
-    tenant: TenantContext,
+    tenant: RequestContext,
     list: (tx: Tx) => Promise<readonly Item[]>,
     size: number,
   ): AsyncIterable<readonly Item[]>
@@ -178,7 +234,7 @@ const noLimit = 2_147_483_647
  */
 export async function* wholeList<Item, Key, Tx>(
   source: ListSource<Tx>,
-  context: TenantContext,
+  context: RequestContext,
   parts: {
     readonly after: Key | undefined
     /** Items that are held in memory at a time. */
@@ -190,7 +246,7 @@ export async function* wholeList<Item, Key, Tx>(
   const { size, list, keyOf } = parts
   const until = ((parseAssertion(context.assertion)?.expiresAt ?? 0) - followedWithSeconds) * 1000
   let { after } = parts
-  const read = adaptiveReader<Item>(size)
+  const read = adaptiveReader<Item>(size, context.share)
   while (Date.now() < until) {
     const from = after
     const { items, isLast } = await read(

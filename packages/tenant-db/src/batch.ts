@@ -40,15 +40,30 @@ export function queryOf(
   return query
 }
 
-/** Has a statement let go of the rows behind so many bytes as they come; gives whether there were any. */
-export function bounded(query: SentQuery, maxBytes: number): () => boolean {
+/** Why a statement was told to drop rows. */
+export type Excess = 'too-large' | 'over-share'
+
+/**
+ * Has a statement drop its rows as they come once they are more than `maxBytes`, or more than `reserve` grants. Returns whether, and why,
+ * there were such rows.
+ */
+export function bounded(
+  query: SentQuery,
+  maxBytes: number,
+  reserve?: (bytes: number) => boolean,
+): () => Excess | undefined {
   let bytes = 0
+  let excess: Excess | undefined
   const take = query.handleDataRow.bind(query)
   query.handleDataRow = (message) => {
-    if (typeof message === 'object' && message !== null && 'length' in message) bytes += Number(message.length)
-    if (bytes <= maxBytes) take(message)
+    if (excess !== undefined) return
+    const length = typeof message === 'object' && message !== null && 'length' in message ? Number(message.length) : 0
+    bytes += length
+    if (bytes > maxBytes) excess = 'too-large'
+    else if (reserve?.(length) === false) excess = 'over-share'
+    else take(message)
   }
-  return () => bytes > maxBytes
+  return () => excess
 }
 
 /** Sends a statement by itself. */

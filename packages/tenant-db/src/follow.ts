@@ -152,6 +152,6 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
 }
 
 /** As the gateway has named it: for whose sake others wait. Who it is for the data, PostgreSQL decides. */
-function tenantOf(assertion: string): string {
+export function tenantOf(assertion: string): string {
   return assertion.split('.')[2] ?? ''
 }

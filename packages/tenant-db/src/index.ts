@@ -12,7 +12,7 @@ export {
 } from './roles.ts'
 export type { Login, LoginPassword } from './login-passwords.ts'
 export { formatLoginPasswords, loginsOf, parseLoginPasswords } from './login-passwords.ts'
-export type { Statement, Tx } from './session.ts'
+export type { RowBudget, Statement, Tx } from './session.ts'
 export type { SqlError, SqlErrorKind } from './sql-error.ts'
 export { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 export type { TenantAssertion, TenantDb, TenantDbOptions } from './tenant-transaction.ts'

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { type SentQuery, bounded, queryOf, send, sendTogether } from './batch.ts'
+import { type Excess, type SentQuery, bounded, queryOf, send, sendTogether } from './batch.ts'
 import { destroy, isAltered, whyLost } from './pool.ts'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
@@ -21,6 +21,14 @@ export interface Statement {
    * lists whose rows are as long as tenants write them: a page of a thousand may be larger than the memory.
    */
   readonly maxBytes?: number
+}
+
+/** Counts the bytes of rows that a request holds until its answer has been read. */
+export interface RowBudget {
+  /** Whether so many more bytes may be held. */
+  readonly reserve: (bytes: number) => boolean
+  /** The error of a statement whose rows may not be held. */
+  refusal(): Error
 }
 
 /** The open transaction. It ends with the function that it was given to; a statement issued later rejects. */
@@ -101,6 +109,8 @@ const ordinaryCommands = new Set([
 export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
+  readonly #budget: RowBudget | undefined
+  readonly #onReturn: (() => void) | undefined
   #ended = false
   /** To be sent before the first statement. */
   #assertion: string | undefined
@@ -115,9 +125,15 @@ export class Session implements Tx {
   #gathered: SentQuery[] | undefined
   #issued = 0
 
-  constructor(client: PoolClient, timeoutMs: number) {
+  constructor(
+    client: PoolClient,
+    timeoutMs: number,
+    { budget, onReturn }: { readonly budget?: RowBudget | undefined; readonly onReturn?: () => void } = {},
+  ) {
     this.#client = client
     this.#timeoutMs = timeoutMs
+    this.#budget = budget
+    this.#onReturn = onReturn
   }
 
   /** Runs what issues statements; they leave together when it returns. */
@@ -195,6 +211,7 @@ export class Session implements Tx {
       this.#client.getTransactionStatus() === 'I'
     if (isWell) this.#client.release()
     else destroy(this.#client)
+    this.#onReturn?.()
   }
 
   #issue<Row extends QueryResultRow, T>(statement: Statement, take: (result: QueryResult<Row>) => T): Promise<T> {
@@ -251,8 +268,9 @@ export class Session implements Tx {
       settled = true
       this.#stopWaiting()
       announced?.ended?.(error)
+      const why = excess?.()
       if (error) settle(this.#failed(error))
-      else if (isTooLarge()) settle(new ResultTooLarge(`the rows are more than ${maxBytes} bytes`))
+      else if (why !== undefined) settle(this.#excessError(why, maxBytes))
       else {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pg's, of the statement whose rows are such
         const result = answer as QueryResult<Row>
@@ -260,9 +278,16 @@ export class Session implements Tx {
         settle(undefined, result)
       }
     })
-    const isTooLarge = maxBytes === undefined ? never : bounded(query, maxBytes)
+    const budget = this.#budget
+    const excess =
+      maxBytes === undefined && budget === undefined ? undefined : bounded(query, maxBytes ?? Infinity, budget?.reserve)
     if (this.#gathered === undefined) send(this.#client, query)
     else this.#gathered.push(query)
+  }
+
+  #excessError(excess: Excess, maxBytes: number | undefined): Error {
+    if (excess === 'over-share' && this.#budget !== undefined) return this.#budget.refusal()
+    return new ResultTooLarge(`the rows are more than ${maxBytes} bytes`)
   }
 
   #watch({ text }: SentStatement, command: string): void {
@@ -317,10 +342,6 @@ export class Session implements Tx {
 }
 
 function ignore(): void {}
-
-function never(): boolean {
-  return false
-}
 
 /** A server that begins no transaction is there for nobody: one that has become a standby refuses to begin one that writes. */
 function cannotBegin(error: unknown): unknown {

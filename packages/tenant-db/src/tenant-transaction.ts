@@ -1,14 +1,17 @@
 import type { Pool } from 'pg'
-import { follow } from './follow.ts'
+import { follow, tenantOf } from './follow.ts'
+import { type Places, createPlaces } from './places.ts'
 import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
-import type { Tx } from './session.ts'
+import type { RowBudget, Tx } from './session.ts'
 import { Session } from './session.ts'
 import { DatabaseUnavailable, NotMigrated, ResultTooLarge, type SqlErrorKind, sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
   readonly assertion: string
+  /** Where given, the rows of all statements are counted. A statement that brings more than is granted rejects. */
+  readonly share?: RowBudget | undefined
 }
 
 /** Runs statements for one tenant at a time. Failures of the database are told apart by `sqlError`. */
@@ -64,6 +67,11 @@ export interface TenantDbOptions extends PoolOptions {
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
   const { queryTimeoutMs, observer } = options
+  const connections: Connections = {
+    pool,
+    places: createPlaces(options.maxConnections, options.connectTimeoutMs),
+    timeoutMs: queryTimeoutMs,
+  }
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
     // Nothing is wrong with the database.
@@ -83,15 +91,15 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const stats = (): ReturnType<TenantDb['stats']> => ({
     total: pool.totalCount,
     idle: pool.idleCount,
-    waiting: pool.waitingCount,
+    waiting: pool.waitingCount + connections.places.waiting,
   })
   observer?.opened(options.maxConnections, stats)
   return {
-    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn).catch(noteOf(tenant)),
-    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn).catch(noteOf(tenant)),
+    read: (tenant, fn) => read(connections, tenant, fn).catch(noteOf(tenant)),
+    write: (tenant, fn) => write(connections, tenant, fn).catch(noteOf(tenant)),
     follow: (tenant, list, size) => failing(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
     // Empty, not left alone: a setting that something left in the session must not hold here.
-    system: (fn) => write(pool, queryTimeoutMs, '', fn).catch(note),
+    system: (fn) => write(connections, { assertion: '' }, fn).catch(note),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
     close: () => (closed ??= pool.end()),
     stats,
@@ -158,11 +166,33 @@ function endOf({ assertion }: TenantAssertion): number | undefined {
 // read_only_sql_transaction. In a reading it is our own mistake.
 const readOnly = '25006'
 
+interface Connections {
+  readonly pool: Pool
+  readonly places: Places
+  readonly timeoutMs: number
+}
+
+async function openSession(
+  { pool, places, timeoutMs }: Connections,
+  { assertion, share }: TenantAssertion,
+): Promise<Session> {
+  const tenant = tenantOf(assertion)
+  await places.enter(tenant)
+  const onReturn = (): void => places.leave(tenant)
+  try {
+    return new Session(await acquire(pool), timeoutMs, { budget: share, onReturn })
+  } catch (error) {
+    onReturn()
+    throw error
+  }
+}
+
 type Work<T> = (tx: Tx) => Promise<T>
 
 // HOT PATH: one write to the socket, one wait.
-async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
-  const session = new Session(await acquire(pool), timeoutMs)
+async function read<T>(connections: Connections, tenant: TenantAssertion, work: Work<T>): Promise<T> {
+  const { assertion } = tenant
+  const session = await openSession(connections, tenant)
   const { answer, ending } = session.together(() => {
     session.begin('read', assertion)
     return { answer: start(work, session), ending: session.end('commit') }
@@ -180,8 +210,9 @@ async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: W
   }
 }
 
-async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
-  const session = new Session(await acquire(pool), timeoutMs)
+async function write<T>(connections: Connections, tenant: TenantAssertion, work: Work<T>): Promise<T> {
+  const { assertion } = tenant
+  const session = await openSession(connections, tenant)
   try {
     const answer = session.together(() => {
       session.begin('write', assertion)

@@ -7,6 +7,7 @@ import {
   answerProblems,
   boundConnections,
   boundPipelining,
+  boundUnread,
   cutSlowBodies,
   measureRequests,
   refuseWhenLate,
@@ -54,6 +55,7 @@ export function createConsoleApp(
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
   boundConnections(app.server, { max: config.maxSockets, metrics, logger })
+  boundUnread(app.server, { maxBytes: config.maxUnreadBytes, metrics })
   boundPipelining(app, metrics)
   app.decorateRequest('session', undefined)
   secureAnswers(app, config)

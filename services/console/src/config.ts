@@ -3,7 +3,7 @@ import {
   type Environment,
   baseConfig,
   baseEnvironment,
-  keepAliveEnvironment,
+  edgeEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -16,6 +16,8 @@ export interface Config extends BaseConfig {
   readonly adminPort: number
   /** How long a connection may be idle before it is closed. */
   readonly keepAliveMs: number
+  /** Bytes of answers that may wait for clients that do not read. */
+  readonly maxUnreadBytes: number
   /** Under which browsers reach the console: scheme, host and port. Plain HTTP only on the loopback address. */
   readonly origin: string
   /** Whether the origin is https: cookies are then `Secure` with the prefix `__Host-`, and HSTS is sent. */
@@ -53,7 +55,7 @@ const environment = {
   ...baseEnvironment,
   POSTERN_PORT: settings.port(8090),
   POSTERN_ADMIN_PORT: settings.port(0),
-  ...keepAliveEnvironment,
+  ...edgeEnvironment,
   POSTERN_CONSOLE_URL: settings.protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
     message: 'must be scheme, host and port alone',
   }),
@@ -80,6 +82,7 @@ export function readConfig(env: Environment): Config {
     ...baseConfig(values, {}),
     adminPort: values.POSTERN_ADMIN_PORT,
     keepAliveMs: values.POSTERN_KEEP_ALIVE_MS,
+    maxUnreadBytes: values.POSTERN_UNREAD_BYTES,
     origin,
     isSecure: protocol === 'https:',
     gatewayUrl: values.POSTERN_GATEWAY_URL,

@@ -189,7 +189,7 @@ export function ofFindings(addresses: readonly ResourceAddress[] | undefined): C
  * Bytes that the rows of one statement may have: a finding, or an entry of the log, is as long as its authors write it, some
  * megabytes at the most, and a thousand of them would fit into no memory. A page is then shorter, a part of an export smaller.
  */
-export const mostBytes = 16 * 1024 * 1024
+export const mostBytes = 4 * 1024 * 1024
 
 /** A statement that brings many rows, prepared once a connection. */
 export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {

@@ -6,7 +6,7 @@ import {
   type Environment,
   baseConfig,
   baseEnvironment,
-  keepAliveEnvironment,
+  edgeEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -55,8 +55,12 @@ export interface GatewayConfig extends BaseConfig {
   readonly clientTimeoutMs: number
   /** How long a client's connection may be idle before it is closed. */
   readonly keepAliveMs: number
+  /** Bytes of answers that may wait for clients that do not read. */
+  readonly maxUnreadBytes: number
   /** Sockets to each upstream. */
   readonly upstreamConnections: number
+  /** Of these, as many as one tenant may have. */
+  readonly tenantConnections: number
   /** Requests that may wait for one of them, for each upstream; further ones are refused. */
   readonly upstreamWaiting: number
   readonly oidc: OidcConfig | undefined
@@ -97,8 +101,9 @@ const shape = {
   POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
   POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
-  ...keepAliveEnvironment,
+  ...edgeEnvironment,
   POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
+  POSTERN_TENANT_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 96 }),
   POSTERN_UPSTREAM_WAITING: settings.integer({ min: 0, max: 1_000_000, fallback: 1024 }),
   POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
   POSTERN_OIDC_AUDIENCE: settings.text('postern'),
@@ -132,7 +137,9 @@ export function readConfig(env: Environment): GatewayConfig {
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
     clientTimeoutMs: values.POSTERN_CLIENT_TIMEOUT_MS,
     keepAliveMs: values.POSTERN_KEEP_ALIVE_MS,
+    maxUnreadBytes: values.POSTERN_UNREAD_BYTES,
     upstreamConnections: values.POSTERN_UPSTREAM_CONNECTIONS,
+    tenantConnections: values.POSTERN_TENANT_CONNECTIONS,
     upstreamWaiting: values.POSTERN_UPSTREAM_WAITING,
     oidc:
       values.POSTERN_OIDC_ISSUER === undefined

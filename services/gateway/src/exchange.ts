@@ -12,7 +12,7 @@ import {
   scimMediaType,
   scimStatusOf,
 } from '@postern/contracts'
-import { type ProblemOptions, type Span, onceRead } from '@postern/service-kit'
+import { type ProblemOptions, type Span, countPassedBytes, onceRead } from '@postern/service-kit'
 import type { TenantRecord } from '@postern/contracts/internal'
 import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -193,6 +193,7 @@ function boundRest(request: IncomingMessage): void {
   timer.unref()
   request.on('data', (chunk: Buffer) => {
     isSilent = false
+    countPassedBytes(chunk.length)
     rest -= chunk.length
     if (rest < 0) request.socket.destroy()
   })

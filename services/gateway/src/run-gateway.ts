@@ -7,6 +7,7 @@ import {
   type Tracing,
   answersWithinMs,
   boundConnections,
+  boundUnread,
   closeOnSignal,
   createApp,
   createLogger,
@@ -335,6 +336,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     metrics: registry,
     logger,
   })
+  boundUnread(app.server, { maxBytes: config.maxUnreadBytes, metrics: registry })
   const server = watchServer(app)
   const admin = createApp({
     config,

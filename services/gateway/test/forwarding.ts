@@ -61,7 +61,7 @@ export async function startGateway(
 ) {
   const pool = openConnections(
     `http://127.0.0.1:${upstreamPort}`,
-    { connections: options.connections ?? 4, waiting: 100 },
+    { connections: options.connections ?? 4, perTenant: options.connections ?? 4, waiting: 100 },
     {
       connect: { timeout: 10_000 },
     },

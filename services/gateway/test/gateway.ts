@@ -1,4 +1,4 @@
-import { type IncomingMessage, type Server, createServer } from 'node:http'
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import { json, text } from 'node:stream/consumers'
@@ -127,6 +127,16 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
   })
 }
 
+/** An answer of which there is more for as long as it is read. */
+function sendWithoutEnd(response: ServerResponse): void {
+  const chunk = Buffer.alloc(64 * 1024, 'x')
+  const more = (): void => {
+    while (response.writable && response.write(chunk));
+  }
+  response.on('drain', more)
+  more()
+}
+
 function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => void): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'findings')
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
@@ -136,7 +146,8 @@ function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => vo
         const { method = '', url: target = '', rawHeaders } = request
         const verification = verifier.verify({ method, target, headers: rawHeaders }, Date.now())
         forwarded.push({ method, target, headers: request.headers, body, verification })
-        response.end('done')
+        if (target.endsWith('?large')) sendWithoutEnd(response)
+        else response.end('done')
       },
       // A body that the gateway gave up.
       () => response.destroy(),
@@ -146,11 +157,17 @@ function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => vo
   return server
 }
 
-/** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
-export async function startTestGateway(
-  settings: Readonly<Record<string, string>> = {},
-  options: { readonly answersWithinMs?: number } = {},
-): Promise<TestGateway> {
+/** What a gateway needs around it: a scripted keys service, and a service that notes what comes. */
+export interface GatewayWorld {
+  readonly keys: FakeKeys
+  readonly forwarded: Forwarded[]
+  arrived(): number
+  /** The settings of a gateway amid it, without Redis. */
+  readonly env: Readonly<Record<string, string>>
+  close(): Promise<void>
+}
+
+export async function startGatewayWorld(): Promise<GatewayWorld> {
   const rings = { internal: randomRing(), findings: randomRing() }
   const keys: FakeKeys = {
     records: new Map(),
@@ -165,16 +182,14 @@ export async function startTestGateway(
   }
   const forwarded: Forwarded[] = []
   let arrived = 0
-  const log: string[] = []
-  const keepLine = (line: string): void => {
-    assertNoKeyInLine(line)
-    log.push(line)
-  }
   const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings, () => (arrived += 1))]
   const [keysPort, findingsPort] = await Promise.all(servers.map(listen))
   const nowhere = `http://127.0.0.1:${await findFreePort()}`
-  const running = await startGateway(
-    {
+  return {
+    keys,
+    forwarded,
+    arrived: () => arrived,
+    env: {
       POSTERN_PORT: '0',
       POSTERN_REDIS_URL: `redis://127.0.0.1:${await findFreePort()}`,
       POSTERN_KEYS_URL: `http://127.0.0.1:${keysPort}`,
@@ -192,16 +207,35 @@ export async function startTestGateway(
       POSTERN_INTERNAL: rings.internal,
       POSTERN_CACHE_MAC: randomRing(),
       POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
-      ...settings,
     },
-    { writeLog: keepLine, ...options },
-  )
+    close: async () => {
+      for (const server of servers) {
+        server.closeAllConnections()
+        server.close()
+      }
+    },
+  }
+}
+
+/** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
+export async function startTestGateway(
+  settings: Readonly<Record<string, string>> = {},
+  options: { readonly answersWithinMs?: number } = {},
+): Promise<TestGateway> {
+  const world = await startGatewayWorld()
+  const { keys, forwarded, arrived, env } = world
+  const log: string[] = []
+  const keepLine = (line: string): void => {
+    assertNoKeyInLine(line)
+    log.push(line)
+  }
+  const running = await startGateway({ ...env, ...settings }, { writeLog: keepLine, ...options })
   return {
     port: running.port,
     adminPort: running.adminPort,
     keys,
     forwarded,
-    arrived: () => arrived,
+    arrived,
     log,
     raw: async (bytes) => {
       const socket = connect(running.port, '127.0.0.1', () => socket.write(bytes, 'latin1'))
@@ -227,10 +261,7 @@ export async function startTestGateway(
     close: async () => {
       keys.mode = 'well'
       await running.close()
-      for (const server of servers) {
-        server.closeAllConnections()
-        server.close()
-      }
+      await world.close()
     },
   }
 }

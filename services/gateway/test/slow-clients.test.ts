@@ -247,7 +247,13 @@ test('who sends just fast enough, over as many connections as there are to a ser
 })
 
 test('what finds no connection free is 503, and counted and logged as that, and not as a failure of the service', async () => {
-  const env = { POSTERN_UPSTREAM_CONNECTIONS: '4', POSTERN_UPSTREAM_WAITING: '4', POSTERN_CLIENT_TIMEOUT_MS: '120000' }
+  const env = {
+    POSTERN_UPSTREAM_CONNECTIONS: '4',
+    POSTERN_UPSTREAM_WAITING: '4',
+    POSTERN_CLIENT_TIMEOUT_MS: '120000',
+    // The connection of a refused client stays open once its body has ended.
+    POSTERN_KEEP_ALIVE_MS: '1000',
+  }
   const small = await startTestGateway(env)
   const tenantId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
   const record = keyRecord({ hash, tenantId, scopes: ['*'] })

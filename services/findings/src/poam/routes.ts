@@ -87,6 +87,7 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
   const entries = new Map<string, number>()
   let last = new Date(0)
   const pages = allPages(
+    context,
     undefined,
     chosenAtOnce,
     async (after: Parameters<typeof listFindings>[2]['after'], limit) => {

@@ -1,20 +1,21 @@
 import type { LogVerification } from '@postern/contracts'
 import { type Anchor, parseEntry, verifyFindingLog } from '@postern/log-chain'
-import { isTooLarge } from '@postern/service-kit'
-import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import { type RequestContext, isTooLarge } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
 import { type StoredEntry, listFindingEntries } from './store.ts'
 
 /** Entries that a check of a chain holds in memory at a time, where they are not long. */
 const batch = 500
 
 /** Checks the chain of a finding from its first entry. What is stored is not trusted: it may be no entry at all. */
-export async function verifyLog(db: TenantDb, tenant: TenantAssertion, findingId: string): Promise<LogVerification> {
+export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
   let last: Anchor = { seq: 0, hash: null }
   let entries = 0
   let limit = batch
   for (;;) {
     const { seq: after } = last
     const bounds = { after, limit }
+    tenant.share?.releaseRows()
     const rows = await db
       .read(tenant, async (tx) => listFindingEntries(tx, findingId, bounds))
       .catch((error: unknown) => {

@@ -32,7 +32,7 @@ async function startService(connectionLimit: number, service: Service, waiting =
   if (address === null || typeof address === 'string') throw new Error('no port')
   const connections = openConnections(
     `http://127.0.0.1:${address.port}`,
-    { connections: connectionLimit, waiting },
+    { connections: connectionLimit, perTenant: connectionLimit, waiting },
     { connect: { timeout: 10_000 } },
   )
   const stop = (): void => {

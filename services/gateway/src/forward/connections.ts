@@ -36,6 +36,8 @@ function mayHaveMore(has: number, free: number): boolean {
 /** Of each service. */
 export interface ConnectionLimits {
   readonly connections: number
+  /** As many of them as one tenant may have. */
+  readonly perTenant: number
   /** Requests that may wait for a connection. */
   readonly waiting: number
 }
@@ -104,11 +106,17 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function isFreeFor(tenantId: string): boolean {
-    return mayHaveMore(inUse.get(tenantId) ?? 0, limits.connections - busy)
+    const has = inUse.get(tenantId) ?? 0
+    return has < limits.perTenant && mayHaveMore(has, limits.connections - busy)
   }
 
   function wait(request: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void {
-    const mayWait = () => mayHaveMore(waiting.get(tenantId)?.length ?? 0, limits.waiting - waitingCount)
+    // What has arrived of a body is held while it waits.
+    const most = (request.body ?? null) === null ? limits.waiting : Math.min(limits.waiting, limits.perTenant)
+    const mayWait = (): boolean => {
+      const has = waiting.get(tenantId)?.length ?? 0
+      return has < most && mayHaveMore(has, limits.waiting - waitingCount)
+    }
     // The first may be patient while all behind it have left.
     if (!mayWait()) keepPatient()
     if (!mayWait()) {

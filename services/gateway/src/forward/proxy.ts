@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
+import { countPassedBytes } from '@postern/service-kit'
 import type { Dispatcher } from 'undici'
 import type { ProblemCode } from '@postern/contracts'
 import {
@@ -228,6 +229,7 @@ class AnswerHandler extends Turn implements OpenRequest {
       endAtOnce(response, chunk)
       return
     }
+    countPassedBytes(chunk.length)
     if (response.write(chunk)) return
     controller.pause()
     // The upstream is let go too: an answer that waits behind another one on its connection is never told of its end.

@@ -41,6 +41,7 @@ test('an idle connection is closed by the gateway, before a service that drains 
   const config = {
     upstreams: { keys: upstream, findings: upstream, universe: upstream, evidence: upstream, sync: upstream },
     upstreamConnections: 1,
+    tenantConnections: 96,
     upstreamWaiting: 1,
   }
   const upstreams = openUpstreams(config)

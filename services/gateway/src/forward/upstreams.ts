@@ -24,24 +24,35 @@ const connectTimeoutMs = 2000
  * How much of a body may wait for a service that does not take it at once. Chunks of a body have up to 64 KiB, and with no
  * more than that each of them would stop the client and set it going again.
  */
-const sendBufferBytes = 512 * 1024
+const sendBufferBytes = 256 * 1024
+
+/** How much of an answer may wait for a client that does not take it. */
+const receiveBufferBytes = 16 * 1024
 
 /** undici hands all of it to `net.connect`, though its types name less. */
-const connection = { timeout: connectTimeoutMs, highWaterMark: sendBufferBytes }
+const connection = {
+  timeout: connectTimeoutMs,
+  writableHighWaterMark: sendBufferBytes,
+  readableHighWaterMark: receiveBufferBytes,
+}
 
 /**
  * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
  * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
  */
 export function openUpstreams(
-  config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections' | 'upstreamWaiting'>,
+  config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections' | 'tenantConnections' | 'upstreamWaiting'>,
 ): Upstreams {
   const open = (name: Upstream): UpstreamTarget => ({
     name,
     signer: createSigner(config.upstreams[name].ring, name),
     pool: openConnections(
       config.upstreams[name].url,
-      { connections: config.upstreamConnections, waiting: config.upstreamWaiting },
+      {
+        connections: config.upstreamConnections,
+        perTenant: config.tenantConnections,
+        waiting: config.upstreamWaiting,
+      },
       {
         connect: connection,
         ...idleConnections,

@@ -36,7 +36,7 @@ const countAllChanges = statement(
 )
 
 /** Bytes that the rows of a page may have: both sides of a change are as long as sources write them. A page of more is shorter. */
-const mostBytes = 16 * 1024 * 1024
+const mostBytes = 4 * 1024 * 1024
 
 interface ChangeRow extends Omit<RunChange, 'applied_at'> {
   readonly applied_at: Date | null

@@ -15,7 +15,10 @@ const streamMs = 50_000
 /** Server-sent events (WHATWG HTML §9.2): the run whenever it has changed, until it has ended. */
 export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, followRun, async ({ params, context, answer, raw }) => {
-    const look = async () => await db.read(context, async (tx) => await findRun(tx, params.id))
+    const look = async () => {
+      context.share?.releaseRows()
+      return await db.read(context, async (tx) => await findRun(tx, params.id))
+    }
     const first = await look()
     if (first === undefined) throw problem('not_found')
     answer.header('cache-control', 'no-store')

@@ -74,7 +74,7 @@ export const userFilters: FilterTable = {
 }
 
 /** Bytes that the rows of a page may have. */
-const mostBytes = 16 * 1024 * 1024
+const mostBytes = 4 * 1024 * 1024
 
 /** Rejects with ResultTooLarge where the users of the page are longer than fit. */
 export async function listUsers(

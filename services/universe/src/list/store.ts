@@ -9,7 +9,7 @@ export interface ListKey {
 }
 
 /** Bytes that the rows of a page may have: their texts are as long as sources write them. A page of more is shorter. */
-const mostBytes = 16 * 1024 * 1024
+const mostBytes = 4 * 1024 * 1024
 
 /** What a list can be sorted by: an expression that an index ends with, before the column that breaks ties. */
 interface SortColumn {

@@ -1,0 +1,41 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createPlaces } from '../src/places.ts'
+import { DatabaseUnavailable } from '../src/index.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+test('a quarter of the connections is kept for tenants that have none', () => {
+  const places = createPlaces(8, 1000)
+  for (let at = 0; at < 6; at += 1) expect(places.enter('a')).toBeUndefined()
+  void places.enter('a')?.catch(() => undefined)
+  expect(places.waiting).toBe(1)
+  expect(places.enter('b')).toBeUndefined()
+  expect(places.enter('c')).toBeUndefined()
+})
+
+test('tenants that wait are served in turn', async () => {
+  const places = createPlaces(1, 1000)
+  expect(places.enter('a')).toBeUndefined()
+  const served: string[] = []
+  const wait = async (tenant: string, name: string): Promise<void> => {
+    await places.enter(tenant)
+    served.push(name)
+    places.leave(tenant)
+  }
+  const all = [wait('a', 'a1'), wait('a', 'a2'), wait('b', 'b1')]
+  places.leave('a')
+  await Promise.all(all)
+  expect(served).toEqual(['a1', 'b1', 'a2'])
+  expect(places.waiting).toBe(0)
+})
+
+test('who waits for too long is told that there is no connection, and takes no place', async () => {
+  const places = createPlaces(1, 1000)
+  expect(places.enter('a')).toBeUndefined()
+  const outcome = places.enter('b')?.catch((error: unknown) => error)
+  vi.advanceTimersByTime(1000)
+  expect(await outcome).toBeInstanceOf(DatabaseUnavailable)
+  places.leave('a')
+  expect(places.enter('c')).toBeUndefined()
+})

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type Socket, connect } from 'node:net'
+import { createInterface } from 'node:readline'
+import { generateKey } from '@postern/api-key'
+import { compileCache, programOf } from '@postern/local-stack/testing'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { keyRecord } from './builders.ts'
+import { type GatewayWorld, startGatewayWorld } from './gateway.ts'
+
+const mebibyte = 1024 * 1024
+/** What clients may cost above the quiet level. */
+const allowance = 64 * mebibyte
+/** Requests of another tenant while it goes on, behind each of which is looked. */
+const looks = 300
+const { value, hash } = generateKey()
+const other = generateKey()
+const auth = `Authorization: ApiKey ${value}\r\n`
+
+let world: GatewayWorld
+let gateway: ChildProcess
+let port = 0
+const sockets = new Set<Socket>()
+
+beforeAll(async () => {
+  world = await startGatewayWorld()
+  const tenants = [
+    [hash, '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
+    [other.hash, '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002'],
+  ] as const
+  for (const [known, tenantId] of tenants) {
+    const record = keyRecord({ hash: known, tenantId, scopes: ['*'], keyLimit: 10_000_000, tenantLimit: 10_000_000 })
+    world.keys.records.set(known, { ...record, expiresAt: Date.now() + 86_400_000 })
+  }
+})
+
+/** Starts a gateway process, and gives it what is no attack: code is compiled and pools are filled by the first requests. */
+async function startGatewayProcess(): Promise<void> {
+  gateway = spawn(process.execPath, [programOf('gateway')], {
+    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...world.env, POSTERN_REQUEST_LOG: 'off' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (gateway.stdout === null) throw new Error('the gateway has no output')
+  for await (const line of createInterface({ input: gateway.stdout })) {
+    const entry: { event?: string; port?: number } = JSON.parse(line)
+    if (entry.event !== 'listening') continue
+    port = entry.port ?? 0
+    break
+  }
+  gateway.stdout.resume()
+  while ((await status()) !== 200);
+  await warmUp()
+}
+
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy()
+  const exited = once(gateway, 'exit')
+  gateway.kill('SIGKILL')
+  await exited
+})
+afterAll(async () => await world.close())
+
+/** The other tenant's request. */
+async function status(): Promise<number> {
+  const headers = { authorization: `ApiKey ${other.value}` }
+  const answer = await fetch(`http://127.0.0.1:${port}/api/v1/findings`, { headers }).catch(() => undefined)
+  await answer?.arrayBuffer()
+  return answer?.status ?? 0
+}
+
+async function warmUp(): Promise<void> {
+  for (let round = 0; round < 40; round += 1) {
+    await Promise.all(Array.from({ length: 50 }, async () => await status()))
+  }
+  for (const path of ['/api/v1/openapi.json', '/docs', '/api/v1/nothing']) {
+    await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer()
+  }
+}
+
+function residentBytes(): number {
+  const [, kibibytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8')) ?? []
+  return Number(kibibytes) * 1024
+}
+
+function open(bytes: string): void {
+  const socket = connect(port, '127.0.0.1')
+  sockets.add(socket)
+  socket.on('error', () => undefined)
+  socket.once('close', () => sockets.delete(socket))
+  socket.pause()
+  socket.write(bytes, 'latin1')
+}
+
+const get = (path: string, headers = auth): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`
+const post = (length: number): string =>
+  `POST /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+
+const attacks = {
+  '10 connections with 10,000 requests each': () => {
+    for (let at = 0; at < 10; at += 1) open(get('/api/v1/findings').repeat(10_000))
+  },
+  '10 connections with 10,000 requests each that are refused': () => {
+    for (let at = 0; at < 10; at += 1) open(get('/api/v1/findings', at % 2 === 0 ? '' : auth + auth).repeat(10_000))
+  },
+  '10 connections with 10,000 requests each for what there is not': () => {
+    for (let at = 0; at < 10; at += 1) open(get('/api/v1/nothing').repeat(10_000))
+  },
+  '300 connections with 30 requests each for the OpenAPI document': () => {
+    for (let at = 0; at < 300; at += 1) open(get('/api/v1/openapi.json', '').repeat(30))
+  },
+  '400 connections that ask for large answers': () => {
+    for (let at = 0; at < 400; at += 1) open(get('/api/v1/findings?large').repeat(3))
+  },
+  '400 connections with half a body each': () => {
+    for (let at = 0; at < 400; at += 1) open(post(900_000) + 'x'.repeat(450_000))
+  },
+  '1,000 connections with most of a head each': () => {
+    for (let at = 0; at < 1000; at += 1) open(`GET / HTTP/1.1\r\nX-Long: ${'x'.repeat(12_000)}`)
+  },
+} as const
+
+describe.skipIf(process.platform !== 'linux')(
+  'a gateway grows by 64 MiB at most, and serves others, whatever is sent by',
+  () => {
+    test.each(Object.entries(attacks))('%s and never read', async (_what, attack) => {
+      await startGatewayProcess()
+      const quiet = residentBytes()
+      attack()
+      let most = 0
+      for (let look = 0; look < looks; look += 1) {
+        expect(await status()).toBe(200)
+        most = Math.max(most, residentBytes())
+      }
+      for (const socket of sockets) socket.destroy()
+      expect(most - quiet).toBeLessThan(allowance)
+    })
+  },
+)
