@@ -73,6 +73,17 @@ function keysOf(route: Route, status: number): HeaderKey[] {
   return keys.filter((key) => !lacking.includes(key))
 }
 
+/** Lower-case names of the headers that answers of the route may have, with any status. */
+export function answerHeaderNamesOf(route: Route): string[] {
+  const statuses = [...Object.keys(route.answers).map(Number), 401, 409, 429, 503, 507]
+  const names = [
+    ...statuses.flatMap((status) => keysOf(route, status).map((key) => responseHeaders[key][0])),
+    ...Object.values(route.answers).flatMap(({ headers = {} }) => Object.keys(headers)),
+    ...Object.keys(route.onEveryAnswer ?? {}),
+  ]
+  return [...new Set(names.map((name) => name.toLowerCase()))]
+}
+
 /** The headers of an answer of the route with this status. */
 export function headersOf(route: Route, status: number): Json {
   const keys = keysOf(route, status)

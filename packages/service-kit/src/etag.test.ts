@@ -83,3 +83,17 @@ test.each(['"1"', 'W/"1"', '"2", W/"1"', '*'])('whoever has %j need not be sent 
 test.each(['"2"', 'W/"2"', '1', ''])('whoever has %j does not have it', (given) => {
   expect(matchesEtag(given, '"1"')).toBe(false)
 })
+
+const codings = ['"1-gzip"', '"1-br"', '"1-zstd"', '"1--gzip"', '"1;gzip"', '"1:br"', '"1-deflate"']
+
+test.each(codings)('a tag %s, into which a proxy has written a content coding, names the same version', (tag) => {
+  expect(matchesEtag(tag, '"1"')).toBe(true)
+  expect(matchesEtag(`"0", W/${tag}`, '"1"')).toBe(true)
+  expect(refusalOf(tag)).toBeUndefined()
+})
+
+test.each(codings)('a tag %s of an older version is refused, and so is a weak one', (tag) => {
+  expect(matchesEtag(tag, '"2"')).toBe(false)
+  expect(refusalOf(tag, '"2"')).toBe('precondition_failed')
+  expect(refusalOf(`W/${tag}`)).toBe('precondition_failed')
+})

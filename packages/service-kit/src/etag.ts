@@ -8,7 +8,24 @@ export function matchesEtag(list: string, etag: string): boolean {
 }
 
 function withoutWeakness(etag: string): string {
-  return etag.startsWith('W/') ? etag.slice(2) : etag
+  return withoutCoding(etag.startsWith('W/') ? etag.slice(2) : etag)
+}
+
+/**
+ * A tag without the content coding that a proxy has written into it as it compressed the answer: `"1-gzip"` (Apache, Caddy),
+ * `"1--gzip"` (Jetty), `"1;gzip"`, `"1:br"`. It names the same version.
+ */
+export function withoutCoding(etag: string): string {
+  return etag.replace(/(?:--?|[;:])(?:gzip|x-gzip|br|zstd|deflate)"$/, '"')
+}
+
+/** The entity tags of an If-Match: each as it came and, where a proxy has added the name of a coding, without it. */
+export function tagsIn(ifMatch: string): string[] {
+  return ifMatch.split(',').flatMap((text) => {
+    const tag = text.trim()
+    const plain = withoutCoding(tag)
+    return plain === tag ? [tag] : [tag, plain]
+  })
 }
 
 /**
@@ -44,7 +61,7 @@ export function notThisVersion(ifMatch: string): ProblemError {
 }
 
 function holdsStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {
-  const tags = list.split(',').map((tag) => tag.trim())
+  const tags = tagsIn(list)
   if (tags.includes('*')) return true
   const wanted = etag.startsWith('W/') ? undefined : partOf(etag)
   return wanted !== undefined && tags.some((tag) => partOf(tag) === wanted)

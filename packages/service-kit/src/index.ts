@@ -26,7 +26,7 @@ export {
   rememberAnswers,
 } from './contract-route.ts'
 export { announcedSha256, digestMismatch, unreadableDigest } from './content-digest.ts'
-export { assertIfMatch, matchesEtag, notThisVersion } from './etag.ts'
+export { assertIfMatch, matchesEtag, notThisVersion, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { handled } from './handled.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'

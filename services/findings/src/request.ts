@@ -1,5 +1,5 @@
 import type { CreatedBy, InputError } from '@postern/contracts'
-import { type ProblemError, type RequestInfo, notThisVersion, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, notThisVersion, tagsIn, problem } from '@postern/service-kit'
 
 type Context = RequestInfo['context']
 
@@ -32,7 +32,7 @@ export function requireIfMatch({ raw }: Pick<RequestInfo, 'raw'>): void {
 export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
   const given = raw.headers['if-match']
   if (given === undefined || given.trim() === '*') return
-  const tags = given.split(',').map((tag) => tag.trim())
+  const tags = tagsIn(given)
   if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}(?:\.[\w-]{22})?"$/.exec(tag)?.[1] === String(version))) return
   throw notThisVersion(given)
 }

@@ -39,6 +39,10 @@ export interface Exchange {
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
   limits: Limits | undefined
+  /** Whether its tokens have been taken. */
+  hasTokens: boolean
+  /** Of a body in chunks, whether it has content; undefined until that is known. */
+  hasContent: boolean | undefined
   /** Of its trace, where tracing is on. */
   span: Span | undefined
 }

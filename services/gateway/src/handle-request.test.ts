@@ -26,6 +26,8 @@ function setUp(given: Partial<Steps>) {
     clientAddress: () => '192.0.2.1',
     requestId: (id) => id ?? 'new',
     maxUrlBytes: 1000,
+    clientTimeoutMs: 1000,
+    openRequests: { add: unasked, remove: unasked },
     pressure: { isLate: false },
     isDraining: () => false,
     onRefusal: unasked,

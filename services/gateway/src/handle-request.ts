@@ -10,6 +10,8 @@ import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, isTakenNoMore, sendProblem } from './exchange.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 import { type Limits, type RateLimit, type Verdict, limitInWords } from './limit/rate-limit.ts'
+import type { OpenRequest, OpenRequests } from './open-requests.ts'
+import { peekBody } from './peek-body.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
 /** The five steps, each a part of its own. */
@@ -26,6 +28,9 @@ export interface Steps {
   readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
   readonly requestId: (given: string | undefined) => string
   readonly maxUrlBytes: number
+  /** The first bytes of a body in chunks must come within this time. */
+  readonly clientTimeoutMs: number
+  readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
   readonly pressure: Pick<Pressure, 'isLate'>
   readonly isDraining: () => boolean
   /** Called once for a request that the gateway refused. */
@@ -57,6 +62,8 @@ export function createRequestHandler(
     clientAddress,
     requestId,
     maxUrlBytes,
+    clientTimeoutMs,
+    openRequests,
     pressure,
     isDraining,
     onRefusal,
@@ -127,6 +134,44 @@ export function createRequestHandler(
     return limits
   }
 
+  /** Waits until it is known whether a body in chunks has content. `next` decides on the request, whatever was decided before. */
+  function awaitContent(exchange: Exchange, next: () => void): void {
+    const close = (): void => {
+      stop()
+      openRequests.remove(open)
+    }
+    const open: OpenRequest = {
+      exchange,
+      checkedAt: 0,
+      checkedRound: 0,
+      end: (code, answer) => {
+        close()
+        refuse(exchange, code, answer)
+      },
+      abandon: () => {
+        close()
+        onGone(exchange)
+      },
+    }
+    const stop = peekBody(exchange.request, clientTimeoutMs, {
+      onKnown: (hasContent) => {
+        close()
+        exchange.hasContent = hasContent
+        try {
+          next()
+        } catch (error) {
+          onCrash(exchange, error)
+        }
+      },
+      onLate: () => {
+        close()
+        refuse(exchange, 'request_timeout', { detail: 'The body came in too slowly. Send it faster.' })
+      },
+      onGone: () => open.abandon(),
+    })
+    if (exchange.principal !== undefined) openRequests.add(open)
+  }
+
   const outcomes: Outcomes = {
     accepted: (exchange, principal, hasToken) => {
       const limits = authorize(exchange, principal)
@@ -134,8 +179,10 @@ export function createRequestHandler(
         onUnserved(principal, exchange.address)
         return 'done'
       }
-      if (!hasToken && !rateLimit.tryTake(limits)) return limits
-      serve(exchange, exchange.match)
+      if (!hasToken && !exchange.hasTokens && !rateLimit.tryTake(limits)) return limits
+      exchange.hasTokens = true
+      if (isContentUnknown(exchange)) awaitContent(exchange, () => authenticate(exchange, outcomes))
+      else serve(exchange, exchange.match)
       return 'done'
     },
     refused: refuse,
@@ -179,7 +226,9 @@ export function createRequestHandler(
       return
     }
     if (match.kind === 'route' && match.route.access.kind === 'public') {
-      if (isWithin(publicRequests, exchange, 'for what needs no key')) serve(exchange, match)
+      if (!isWithin(publicRequests, exchange, 'for what needs no key')) return
+      if (isContentUnknown(exchange)) awaitContent(exchange, () => serve(exchange, match))
+      else serve(exchange, match)
       return
     }
     authenticate(exchange, outcomes)
@@ -207,6 +256,8 @@ export function createRequestHandler(
       key: undefined,
       tenant: undefined,
       limits: undefined,
+      hasTokens: false,
+      hasContent: undefined,
       span: undefined,
     }
     if (trace !== undefined) exchange.span = trace(exchange)
@@ -222,6 +273,10 @@ export function createRequestHandler(
       onCrash(exchange, error)
     }
   }
+}
+
+function isContentUnknown({ headers, hasContent }: Exchange): boolean {
+  return headers.read['transfer-encoding'] !== undefined && hasContent === undefined
 }
 
 /** A coding under the chunks would reach the service as if it were the content; HTTP/1.0 knows no chunks (RFC 9112 §6.1). */

@@ -290,6 +290,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
     requestId: requestIdOf,
     maxUrlBytes: config.maxUrlBytes,
+    clientTimeoutMs: config.clientTimeoutMs,
+    openRequests,
     pressure,
     isDraining: () => draining,
     trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),

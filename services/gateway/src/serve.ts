@@ -186,14 +186,17 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     const given = headers.signed['content-length']
     const length = given === undefined ? undefined : Number(given)
     const isChunked = headers.read['transfer-encoding'] !== undefined
-    const hasBody = isChunked || (length !== undefined && length > 0)
+    // RFC 9112 §6.3: chunks without content are no body, as a length of 0 is none.
+    const hasBody = isChunked ? exchange.hasContent !== false : length !== undefined && length > 0
     if (bodyFault(exchange, route, hasBody, length)) return
 
     const now = clocks.wall()
     const context = principal?.context ?? publicContext
     const assertion = principal === undefined ? noAssertion : mint(principal, now, route.assertionSeconds)
     const out = headers.passed
-    const { signed } = headers
+    // Of no body there is no type. A stream of bytes may be empty, and has one.
+    const isStream = route.body === undefined && route.bodyMediaTypes !== undefined
+    const signed = hasBody || isStream ? headers.signed : { ...headers.signed, 'content-type': undefined }
     // undici sends `Content-Length: 0` for these methods, whether asked to or not.
     const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
     // Written anew, since leading zeros would be signed and not sent.

@@ -164,6 +164,8 @@ export function setUp(
       key: undefined,
       tenant: undefined,
       limits: undefined,
+      hasTokens: false,
+      hasContent: undefined,
       span: undefined,
     }
     authenticate(exchange, outcomes)

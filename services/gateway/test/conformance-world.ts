@@ -304,6 +304,8 @@ export class GatewayUnderTest {
       key: undefined,
       tenant: undefined,
       limits: undefined,
+      hasTokens: false,
+      hasContent: undefined,
       span: undefined,
     }
     this.#authenticate(exchange, {

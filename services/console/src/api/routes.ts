@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { receiptKeys } from '@postern/contracts'
+import { publicAnswerHeaders, receiptKeys } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -36,22 +36,6 @@ const passedHeaders = [
   'upload-metadata',
   'upload-offset',
 ] as const
-
-/** Of one connection (RFC 9110 §7.6.1), or not for a browser. */
-const withheldHeaders: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'set-cookie',
-  'date',
-  // Ours hold on every answer: what is read with a session stays in no cache.
-  'cache-control',
-])
 
 type ApiDeps = Pick<Deps, 'cookies' | 'sessions' | 'gateway'> & Pick<SignIn, 'access'>
 
@@ -110,7 +94,8 @@ async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps)
     throw problem('bad_gateway', { detail: 'The gateway cannot be reached, or broke off.', cause: error })
   }
   for (const [name, value] of Object.entries(answer.headers)) {
-    if (value !== undefined && !withheldHeaders.has(name)) reply.header(name, value)
+    // Ours hold on every answer: what is read with a session stays in no cache.
+    if (value !== undefined && name !== 'cache-control' && publicAnswerHeaders.has(name)) reply.header(name, value)
   }
   return await reply.code(answer.status).send(answer.body)
 }

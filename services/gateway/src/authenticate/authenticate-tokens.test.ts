@@ -42,17 +42,18 @@ describe('an access token', () => {
     expect([said, crashes]).toEqual([[], [['request-id-1', error]]])
   })
 
-  test('is not checked for an address that has sent too many forged ones', async () => {
-    const { ask, said, asked, failed } = setUp({ check: valid, tenants: [foundTenant()], wait: { token: 9 } })
+  test('that is forged is 429 for an address that has sent too many of them', async () => {
+    const check = { kind: 'invalid', detail: 'It is forged.', isForged: true } as const
+    const { ask, said } = setUp({ check, wait: { token: 9 } })
     await ask(withToken)
     expect(said).toEqual([
       ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],
     ])
-    expect([asked, failed]).toEqual([[], []])
   })
 
   test.each([
     ['for one whose keys have failed', { wait: { key: 9 } }],
+    ['for one from which too many others were forged', { wait: { token: 9 } }],
     ['that was verified a moment ago', { wait: { token: 9 }, isTokenKnown: true }],
   ])('lets a person in all the same %s', async (_what, given) => {
     const { ask, said } = setUp({ check: valid, tenants: [foundTenant()], ...given })

@@ -119,14 +119,22 @@ describe('a key that is not in memory', () => {
     expect(said).toEqual([acceptedKey(false)])
   })
 
-  test('is not looked up for an address that has failed too often', async () => {
-    const { ask, said, asked } = setUp({ lookups: [found()], wait: { key: 9 } })
+  test('is accepted also from an address of which too many others were refused', async () => {
+    const { ask, said } = setUp({ lookups: [found()], wait: { key: 9 } })
     await ask(withKey)
-    expect(said).toEqual([
-      ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],
-    ])
-    expect(asked).toEqual([])
+    expect(said).toEqual([acceptedKey(false)])
   })
+
+  test.each(['unknown', 'unavailable'] as const)(
+    'that is %s is 429 for an address that has failed too often',
+    async (kind) => {
+      const { ask, said } = setUp({ lookups: [{ kind }], wait: { key: 9 } })
+      await ask(withKey)
+      expect(said).toEqual([
+        ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],
+      ])
+    },
+  )
 
   test('is read five times when it is overtaken each time, and no more', async () => {
     const { ask, said, asked, floors, taken } = setUp({ lookups: [found()] })

@@ -5,7 +5,7 @@ import type { Limits, RateLimit, Verdict } from '../limit/rate-limit.ts'
 import type { Usage } from '../usage.ts'
 import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
-import { parseCredentials } from './credentials.ts'
+import { holdsKey, parseCredentials } from './credentials.ts'
 import { type KeyRefusal, decideKey } from './decide.ts'
 import type { Floors } from './floors.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
@@ -48,10 +48,13 @@ export interface AuthenticateParts {
 
 /** Records that are overtaken while a request waits are read again; a request that never gets to run is refused. */
 const maxRounds = 5
+const maxSuspectTokens = 256
 
 /** Makes step one. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, found, onCrash } = parts
+  /** Tokens of addresses that sent many forged ones are verified one at a time. */
+  const suspects = createQueue(maxSuspectTokens)
 
   /** Judges an entry now. 'again' when it must be read again, limits when tokens must be fetched. */
   function judge(
@@ -98,10 +101,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   }
 
   async function lookUp(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<KeyEntry | undefined> {
-    if (isToWait(exchange, failedAttempts.keys, outcomes)) return undefined
+    // Behind an address of which many keys were refused there may be good ones: they are looked up still, one batch at a time.
+    const waitSeconds = failedAttempts.keys.waitSeconds(exchange.address)
+    const isSuspect = waitSeconds > 0
     if (floors.isRevoked(hash)) {
       // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
-      keys.obtain(hash).then(
+      keys.obtain(hash, isSuspect).then(
         (obtained) => {
           if (obtained.kind === 'found') usage.denied(obtained.entry.principal, exchange.address, 'revoked')
         },
@@ -110,16 +115,18 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       refuseKey(exchange, 'key_revoked', outcomes)
       return undefined
     }
-    const obtained = await keys.obtain(hash)
+    const obtained = await keys.obtain(hash, isSuspect)
     switch (obtained.kind) {
       case 'found':
         return obtained.entry
       case 'unknown':
         failedAttempts.keys.note(exchange.address)
-        invalidKey(exchange, outcomes.refused)
+        if (isSuspect) tooManyFailures(exchange, waitSeconds, outcomes)
+        else invalidKey(exchange, outcomes.refused)
         return undefined
       case 'unavailable':
-        unavailable(exchange, outcomes)
+        if (isSuspect) tooManyFailures(exchange, waitSeconds, outcomes)
+        else unavailable(exchange, outcomes)
         return undefined
       default:
         return obtained satisfies never
@@ -132,8 +139,13 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     { verify }: TokenVerifier,
     outcomes: Outcomes,
   ): Promise<VerifiedToken | undefined> {
-    if (isToWait(exchange, failedAttempts.tokens, outcomes)) return undefined
-    const check = await verify(text)
+    const waitSeconds = failedAttempts.tokens.waitSeconds(exchange.address)
+    const check = waitSeconds === 0 ? await verify(text) : await suspects(async () => await verify(text))
+    if (check === undefined || (waitSeconds > 0 && check.kind === 'invalid')) {
+      if (check?.kind === 'invalid' && check.isForged) failedAttempts.tokens.note(exchange.address)
+      tooManyFailures(exchange, waitSeconds, outcomes)
+      return undefined
+    }
     if (check.kind === 'valid') return check.token
     if (check.kind === 'unavailable') {
       unavailable(exchange, outcomes)
@@ -186,7 +198,8 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   return (exchange, outcomes) => {
     const header = exchange.headers.read.authorization
     if (header === undefined) {
-      missing(exchange, outcomes)
+      if (holdsMisplacedKey(exchange)) misplacedKey(exchange, 'missing_credentials', outcomes)
+      else missing(exchange, outcomes)
       return
     }
     const credentials = parseCredentials(header, isScimTarget(exchange.target))
@@ -204,6 +217,9 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       case 'bearer':
         judgeToken(exchange, credentials.token, outcomes).catch((error: unknown) => onCrash(exchange, error))
         return
+      case 'misplaced_key':
+        misplacedKey(exchange, 'invalid_key', outcomes)
+        return
       case 'malformed':
         if (credentials.scheme === undefined) {
           missing(exchange, outcomes)
@@ -220,15 +236,54 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   }
 }
 
-/** Refuses who has failed too often already. */
-function isToWait(exchange: Exchange, failedAttempts: FailedAttempts, outcomes: Outcomes): boolean {
-  const waitSeconds = failedAttempts.waitSeconds(exchange.address)
-  if (waitSeconds === 0) return false
+function tooManyFailures(exchange: Exchange, waitSeconds: number, outcomes: Outcomes): void {
   outcomes.refused(exchange, 'too_many_requests', {
     detail: 'Too many failed authentications from this address.',
     retryAfterSeconds: waitSeconds,
   })
-  return true
+}
+
+/** Runs work one at a time, in turn; undefined where too much waits already. */
+function createQueue(mostWaiting: number): <T>(work: () => Promise<T>) => Promise<T | undefined> {
+  let waiting = 0
+  let last: Promise<unknown> = Promise.resolve()
+  return async (work) => {
+    if (waiting >= mostWaiting) return undefined
+    waiting += 1
+    const result = last.then(work).finally(() => (waiting -= 1))
+    last = result.catch(() => undefined)
+    return await result
+  }
+}
+
+/** Where people send keys who know other APIs. */
+const otherHeaders = [
+  'x-api-key',
+  'api-key',
+  'apikey',
+  'x-auth-token',
+  'x-access-token',
+  'x-auth-key',
+  'token',
+] as const
+
+function holdsMisplacedKey({ request, target }: Exchange): boolean {
+  if (holdsKey(target)) return true
+  return otherHeaders.some((name) => {
+    const value = request.headers[name]
+    return typeof value === 'string' && holdsKey(value)
+  })
+}
+
+/** Nothing is looked up, and nothing of the value is repeated. */
+function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key', outcomes: Outcomes): void {
+  const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
+  const inUrl = holdsKey(exchange.target)
+  const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in a form that is not read'
+  outcomes.unreadable(exchange, code, {
+    detail: `The request has an API key ${where}. Send it as Authorization: ${scheme}, one space and the key, without quotes or encoding.`,
+    headers: ['www-authenticate', challengeOf(exchange)],
+  })
 }
 
 function missing(exchange: Exchange, outcomes: Outcomes): void {

@@ -4,6 +4,8 @@ import { type ParsedKey, keyPrefix, parseKey } from '@postern/api-key'
 export type Credentials =
   | { readonly kind: 'api_key'; readonly key: ParsedKey }
   | { readonly kind: 'bearer'; readonly token: string }
+  /** An API key, sent in another way than `ApiKey`, one space and the key. */
+  | { readonly kind: 'misplaced_key' }
   /** Neither, or in the wrong form. `scheme` is the one that the client tried. */
   | { readonly kind: 'malformed'; readonly scheme: 'ApiKey' | 'Bearer' | undefined }
 
@@ -16,6 +18,26 @@ const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
  * token does: that is all that identity providers can send.
  */
 export function parseCredentials(header: string, keysAsTokens = false): Credentials {
+  const credentials = readCredentials(header, keysAsTokens)
+  const isKeyAsTold = plainKeyPattern.test(header) || (keysAsTokens && plainBearerKeyPattern.test(header))
+  if (credentials.kind === 'api_key' || isKeyAsTold) return credentials
+  return holdsKey(header) ? { kind: 'misplaced_key' } : credentials
+}
+
+/** Exactly as keys are sent: what is wrong with such a one is wrong with the key. */
+const plainKeyPattern = /^apikey postern_[0-9A-Za-z]*$/i
+const plainBearerKeyPattern = /^bearer postern_[0-9A-Za-z]*$/i
+const keyPattern = new RegExp(`${keyPrefix}[0-9A-Za-z]{20}`, 'i')
+
+/** Whether a text holds what looks like a key: as it is, percent-encoded, or in base64 as `Basic` has it. */
+export function holdsKey(text: string): boolean {
+  if (text.length > longest) return false
+  if (keyPattern.test(text)) return true
+  if (text.includes('%') && keyPattern.test(text.replaceAll(/%5f/gi, '_'))) return true
+  return text.split(/[\s,]+/).some((part) => keyPattern.test(Buffer.from(part, 'base64').toString('latin1')))
+}
+
+function readCredentials(header: string, keysAsTokens: boolean): Credentials {
   const space = header.indexOf(' ')
   if (space === -1 || header.length > longest) return { kind: 'malformed', scheme: schemeOf(header) }
   const scheme = schemeOf(header.slice(0, space))

@@ -31,10 +31,10 @@ export interface KeyLookup {
    */
   find(hash: string): KeyEntry | undefined
   /**
-   * Looks the key up beyond memory, for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What it
+   * Looks the key up beyond memory (`isSuspect`: with the little that is left for addresses of which many keys were refused), for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What it
    * finds may be used in the same tick in which the promise resolves, and no later without asking again.
    */
-  obtain(hash: string): Promise<Lookup>
+  obtain(hash: string, isSuspect?: boolean): Promise<Lookup>
   /** How many keys are in memory. */
   readonly size: number
   /** Forgets everything. */
@@ -66,7 +66,8 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, floors, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
   const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
-  const flights = createFlights(ask)
+  const flights = createFlights(async (hash) => await ask(hash, false))
+  const suspectFlights = createFlights(async (hash) => await ask(hash, true))
 
   function isCurrent(record: KeyRecord, standing: Standing): boolean {
     return standing !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
@@ -97,11 +98,11 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     }
   }
 
-  async function ask(hash: string): Promise<Lookup> {
+  async function ask(hash: string, isSuspect: boolean): Promise<Lookup> {
     for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
       let answer
       try {
-        answer = await keys.findKey(hash)
+        answer = await keys.findKey(hash, isSuspect)
       } catch {
         count('unavailable')
         return { kind: 'unavailable' }
@@ -120,14 +121,15 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     return { kind: 'unavailable' }
   }
 
-  async function lookUp(hash: string): Promise<Lookup> {
-    if (!lease.isHeld()) return await flights.joinLater(hash)
+  async function lookUp(hash: string, isSuspect: boolean): Promise<Lookup> {
+    const shared = isSuspect ? suspectFlights : flights
+    if (!lease.isHeld()) return await shared.joinLater(hash)
     const record = await redis.find(hash)
     if (record !== undefined && lease.isHeld() && isCurrent(record, floors.standing(record))) {
       count('redis')
       return { kind: 'found', entry: keep(record) }
     }
-    return lease.isHeld() ? await flights.join(hash) : await flights.joinLater(hash)
+    return lease.isHeld() ? await shared.join(hash) : await shared.joinLater(hash)
   }
 
   return {
@@ -137,9 +139,9 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
       if (entry === undefined) return undefined
       return isCurrent(entry.record, standingOf(entry, floors)) ? entry : undefined
     },
-    obtain: async (hash) => {
+    obtain: async (hash, isSuspect = false) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }
-      return await inTime<Lookup>(lookUp(hash), { kind: 'unavailable' }, timers)
+      return await inTime<Lookup>(lookUp(hash, isSuspect), { kind: 'unavailable' }, timers)
     },
     get size() {
       return memory.size

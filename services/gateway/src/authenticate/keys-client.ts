@@ -33,8 +33,11 @@ export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
 export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
-  /** Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. */
-  findKey(hash: string): Promise<LookupAnswer>
+  /**
+   * Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. Suspect keys wait for each
+   * other alone, one call at a time.
+   */
+  findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
   /** Rejects at once where too many wait to be asked for. */
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   /** Rejects with ContentRefused where a line of it can never be recorded. */
@@ -66,6 +69,8 @@ const lookupsAtOnce = 8
 const tenantsAtOnce = 8
 /** More than are answered in time are of no use, and each holds a client's request. */
 const mostWaiting = 4096
+/** Keys from addresses of which many were refused. */
+const mostSuspects = 512
 
 class NotServed extends Error {}
 
@@ -216,12 +221,15 @@ export function openKeysClient(options: {
     }
   }
 
+  const findUsual = together(findEach, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce })
+  const findSuspect = together(findEach, { ...waiting, most: keysTogether, atOnce: 1, mostWaiting: mostSuspects })
+
   return {
     renewLease,
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
-    findKey: together(findEach, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce }),
+    findKey: async (hash, isSuspect = false) => await (isSuspect ? findSuspect(hash) : findUsual(hash)),
     findTenant: together(async (ids) => await Promise.all(ids.map(findTenant)), {
       ...waiting,
       most: 1,

@@ -15,6 +15,7 @@ describe('a key', () => {
     expect(keyPrincipal(record)).toEqual({
       kind: 'api_key',
       id,
+      limitId: id,
       label,
       tenantId,
       tenantName,
@@ -77,6 +78,7 @@ describe('a signed-in person', () => {
     expect(userPrincipal(token, tenant)).toEqual({
       kind: 'user',
       id: 'ada',
+      limitId: 'ada',
       label: 'Ada Lund',
       tenantId,
       tenantName: 'Harbourline',

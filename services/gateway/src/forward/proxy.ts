@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { apiVersion } from '@postern/contracts'
+import { type ProblemCode, apiVersion, passedAnswerHeaders, routeTable } from '@postern/contracts'
 import { countPassedBytes } from '@postern/service-kit'
 import type { Dispatcher } from 'undici'
-import type { ProblemCode } from '@postern/contracts'
 import {
   type Exchange,
   type ProblemAnswer,
@@ -43,25 +42,19 @@ export interface Forwarding {
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
-/** Answer headers of a service that end at the gateway: hop-by-hop fields, and those that the gateway sets itself. */
-const withheld: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'upgrade',
-  'trailer',
-  'te',
-  'date',
-  'server',
-  'x-powered-by',
-  'x-request-id',
-  'api-version',
-  'ratelimit',
-  'ratelimit-policy',
-  'postern-context',
-  'postern-assertion',
-])
+/** The headers that an answer to a route may have, by route. */
+const passedByRoute = new Map(routeTable.map((route) => [route, passedAnswerHeaders(route)]))
+const noHeaders: ReadonlySet<string> = new Set()
+
+/** Names in a Connection header: fields of one hop (RFC 9110 §7.6.1). */
+function namedIn(connection: string | string[] | undefined): ReadonlySet<string> {
+  if (connection === undefined || connection === 'keep-alive' || connection === 'close') return noHeaders
+  return new Set(
+    String(connection)
+      .split(',')
+      .map((name) => name.trim().toLowerCase()),
+  )
+}
 
 /**
  * A request waits this long for a connection: a service that hangs must not hold ever more clients, and a signature that
@@ -207,8 +200,10 @@ class AnswerHandler extends Turn implements OpenRequest {
     this.#sayWhetherItCloses()
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
+    const passed = (exchange.route === undefined ? undefined : passedByRoute.get(exchange.route)) ?? noHeaders
+    const ofThisHop = namedIn(headers['connection'])
     for (const name in headers) {
-      if (withheld.has(name)) continue
+      if (!passed.has(name) || ofThisHop.has(name)) continue
       const value = headers[name]
       if (value === undefined) continue
       if (name === 'cache-control') hasCacheControl = true

@@ -1,4 +1,4 @@
-import { strippedHeaderPrefixes, strippedHeaders } from '@postern/contracts'
+import { passedRequestHeaders } from '@postern/contracts'
 
 /** What the gateway does with a client's header, by its lower-case name. */
 export type HeaderUse =
@@ -27,7 +27,6 @@ const read: readonly string[] = [
   'x-request-id',
   'x-forwarded-for',
 ]
-const stripped: ReadonlySet<string> = new Set(strippedHeaders)
 
 /** Names as clients really send them; a hostile client must not fill the memory with new ones. */
 const maxKnown = 512
@@ -46,11 +45,7 @@ function classify(name: string): HeaderUse {
   const lower = name.toLowerCase()
   if (isSigned(lower)) return { kind: 'signed', name: lower }
   if (isRead(lower)) return { kind: 'read', name: lower }
-  // Servers that fold `_` to `-` (CGI and its heirs) would read the two as one header.
-  const folded = lower.replaceAll('_', '-')
-  const isOwn = stripped.has(folded) || strippedHeaderPrefixes.some((prefix) => folded.startsWith(prefix))
-  const isLookalike = folded !== lower && (isSigned(folded) || isRead(folded))
-  return { kind: isOwn || isLookalike ? 'strip' : 'pass', name: lower }
+  return { kind: passedRequestHeaders.has(lower) ? 'pass' : 'strip', name: lower }
 }
 
 function isSigned(name: string): name is SignedHeader {

@@ -1,5 +1,6 @@
 import { keyState, maskKey } from '@postern/api-key'
 import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
+import { tagsIn } from '@postern/service-kit'
 import type { StoredKey } from './store.ts'
 
 /** Gives a key as the API shows it: its mask, never its hash; its state at the moment it was read. */
@@ -33,8 +34,7 @@ export function etagOf(key: StoredKey): string {
 
 /** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version of the key. */
 export function matchesVersion(ifMatch: string, version: number): boolean {
-  return ifMatch.split(',').some((tag) => {
-    const text = tag.trim()
-    return text === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(text)?.[1] === String(version)
-  })
+  return tagsIn(ifMatch).some(
+    (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(tag)?.[1] === String(version),
+  )
 }
