@@ -29,6 +29,7 @@ export interface AppParts {
   readonly ready: () => Promise<void>
   /** What does not work now, though requests are answered without it: shown by readiness. */
   readonly degraded?: (() => readonly string[]) | undefined
+  readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly isDraining: () => boolean
   /** Undefined for a port of health and metrics alone, which are always answered. */
   readonly pressure?: Pressure | undefined
@@ -37,7 +38,7 @@ export interface AppParts {
 
 /** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
 export function createApp(parts: AppParts): App {
-  const { config, logger, metrics, ready, degraded, isDraining, pressure, tracing } = parts
+  const { config, logger, metrics, ready, degraded, databaseId, isDraining, pressure, tracing } = parts
   const app = fastify({
     logger: false,
     // What has arrived is answered, also when it came in the last moment.
@@ -81,7 +82,7 @@ export function createApp(parts: AppParts): App {
   )
   guardRoutes(app, verifiers, { logger, metrics })
   if (pressure !== undefined) shareAmongTenants(app, config.shares, metrics)
-  healthRoutes(app, { ready, degraded, isDraining, metrics })
+  healthRoutes(app, { ready, degraded, databaseId, isDraining, metrics })
   return app
 }
 

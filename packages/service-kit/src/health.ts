@@ -9,6 +9,8 @@ export interface Health {
   /** What does not work now, though requests are answered without it. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly isDraining: () => boolean
+  /** Identifies the database that the service uses: all services of an installation must share one. */
+  readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly metrics: Registry
 }
 
@@ -16,15 +18,19 @@ export interface Health {
  * Liveness, readiness and metrics for the platform. They carry no signature, hold nothing of any tenant, and are reachable
  * on the internal port only: the gateway's route table does not name them.
  */
-export function healthRoutes(app: FastifyInstance, { ready, degraded, isDraining, metrics }: Health): void {
+export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))
   app.get('/internal/health/ready', open, async (_request, reply) => {
     if (isDraining()) return await reply.code(503).send({ status: 'draining' })
     try {
-      await within(readyTimeoutMs, ready())
+      const [database] = await within(readyTimeoutMs, Promise.all([databaseId?.(), ready()]))
       const parts = degraded?.() ?? []
-      return parts.length === 0 ? { status: 'ok' } : { status: 'ok', degraded: parts }
+      return {
+        status: 'ok',
+        ...(database === undefined ? {} : { database }),
+        ...(parts.length === 0 ? {} : { degraded: parts }),
+      }
     } catch (error) {
       return await reply
         .code(503)
@@ -37,11 +43,11 @@ export function healthRoutes(app: FastifyInstance, { ready, degraded, isDraining
   })
 }
 
-async function within(limitMs: number, work: Promise<void>): Promise<void> {
+async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('not ready in time')), limitMs)
   try {
-    await Promise.race([work, promise])
+    return await Promise.race([work, promise])
   } finally {
     clearTimeout(timer)
   }

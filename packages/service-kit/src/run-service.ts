@@ -15,6 +15,8 @@ export interface BaseDeps {
   ready(): Promise<void>
   /** What does not work now, though requests are answered without it. */
   degraded?(): readonly string[]
+  /** Identifies the database of the service, so that the gateway can tell whether all services share one. */
+  databaseId?(): Promise<string | undefined>
   /** Takes no more work of its own: requests are still answered for a while. */
   drain?(): Promise<void>
   /** Closes everything, in the reverse order of its opening. */
@@ -73,6 +75,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     metrics,
     ready: async () => await deps.ready(),
     degraded: () => deps.degraded?.() ?? [],
+    databaseId: async () => await deps.databaseId?.(),
     isDraining: () => draining,
     pressure,
     tracing,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Pool } from 'pg'
 import { follow, tenantOf } from './follow.ts'
 import { type Places, createPlaces } from './places.ts'
@@ -42,6 +43,11 @@ export interface TenantDb {
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
   /** Rejects when a request would find no database or, with `schema`, no tables of it that the role may read. */
   ping(schema?: string): Promise<void>
+  /**
+   * Identifies the database among all PostgreSQL databases: the same for every role and pooler that reaches it, 16
+   * hexadecimal digits. Undefined if the server does not let the role read it.
+   */
+  databaseId(): Promise<string | undefined>
   /** Waits for the transactions that are running, then closes every connection. */
   close(): Promise<void>
   stats(): { readonly total: number; readonly idle: number; readonly waiting: number }
@@ -101,6 +107,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     // Empty, not left alone: a setting that something left in the session must not hold here.
     system: (fn) => write(connections, { assertion: '' }, fn).catch(note),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
+    databaseId: async () => await readDatabaseId(pool, queryTimeoutMs),
     close: () => (closed ??= pool.end()),
     stats,
   }
@@ -259,6 +266,25 @@ async function ping(pool: Pool, timeoutMs: number, schema: string | undefined): 
     }
     const [row] = await session.query<{ found: boolean }>({ text: findTables, values: [schema] })
     if (row?.found !== true) throw new NotMigrated()
+  } finally {
+    session.giveBack()
+  }
+}
+
+const findDatabase = `
+  select c.system_identifier::text || '/' || d.oid::text as name
+    from pg_catalog.pg_control_system() as c, pg_catalog.pg_database as d
+   where d.datname = pg_catalog.current_database()`
+
+async function readDatabaseId(pool: Pool, timeoutMs: number): Promise<string | undefined> {
+  const session = new Session(await acquire(pool), timeoutMs)
+  try {
+    const [row] = await session.query<{ name: string }>({ text: findDatabase, values: [] })
+    return row && createHash('sha256').update(row.name).digest('hex').slice(0, 16)
+  } catch (error) {
+    // Some managed servers keep the function for themselves.
+    if (sqlError(error).kind === 'rls') return undefined
+    throw error
   } finally {
     session.giveBack()
   }

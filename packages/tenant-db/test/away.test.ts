@@ -21,6 +21,7 @@ function failing(error: unknown): TenantDb {
     follow: () => ({ [Symbol.asyncIterator]: () => ({ next: reject }) }),
     system: reject,
     ping: reject,
+    databaseId: reject,
     close: reject,
     stats: () => ({ total: 1, idle: 2, waiting: 3 }),
   }

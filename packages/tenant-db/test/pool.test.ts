@@ -24,6 +24,7 @@ describe('whether a request would find anything', () => {
     await tables.asOwner('create schema empty; grant usage on schema empty to postern_findings')
     await expect(db.ping()).resolves.toBeUndefined()
     await expect(db.ping('probe')).resolves.toBeUndefined()
+    expect(await db.databaseId()).toMatch(/^[0-9a-f]{16}$/)
     for (const schema of ['nowhere', 'hidden', 'empty']) {
       await expect(db.ping(schema)).rejects.toThrow(NotMigrated)
     }

@@ -38,6 +38,7 @@ export interface Deps {
   /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
   readonly countDamaged: () => void
   ready(): Promise<void>
+  databaseId(): Promise<string | undefined>
   close(): Promise<void>
 }
 
@@ -82,6 +83,7 @@ export async function openDeps(
     afterwards,
     now,
     countDamaged: () => damaged.inc(),
+    databaseId: async () => await db.databaseId(),
     ready: async () => {
       await Promise.all([db.ping('evidence'), storeReady()])
     },

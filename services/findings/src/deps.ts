@@ -18,6 +18,7 @@ export interface Deps {
   readonly universe: Universe
   readonly evidence: Evidence
   ready(): Promise<void>
+  databaseId(): Promise<string | undefined>
   close(): Promise<void>
 }
 
@@ -44,6 +45,7 @@ export async function openDeps(
     evidence: openEvidence(config.evidence, Date.now),
     checkpoints: await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics })),
     ready: async () => await db.ping('findings'),
+    databaseId: async () => await db.databaseId(),
     close: async () => await db.close(),
   }
 }

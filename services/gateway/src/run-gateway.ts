@@ -35,6 +35,7 @@ import { createRouteMatcher } from './authorize/route-match.ts'
 import { createCallerHeaders } from './caller-headers.ts'
 import { type GatewayConfig, readConfig } from './config.ts'
 import { type Exchange, closeConnection, sendProblem } from './exchange.ts'
+import { createSharedDatabaseCheck } from './forward/shared-database.ts'
 import { NoConnectionError } from './forward/upstream-errors.ts'
 import { openUpstreams } from './forward/upstreams.ts'
 import { checkOpenRequestsEveryMs, createOpenRequests } from './open-requests.ts'
@@ -60,6 +61,7 @@ type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Ex
 
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
+const databaseCheckEveryMs = 30_000
 
 /** Starts a gateway in this process; logs `listening` with its ports once requests are answered. */
 export async function startGateway(
@@ -346,12 +348,18 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     metrics: registry,
     ready: async () => {
       if (!lease.isHeld()) throw new Error('no lease')
+      sharedDatabase.assertShared()
     },
     degraded: () => Object.values(redis.health).flatMap(({ use, isHealthy }) => (isHealthy() ? [] : [`redis_${use}`])),
     isDraining: () => draining,
   })
   const adminServer = watchServer(admin)
 
+  const sharedDatabase = createSharedDatabaseCheck(
+    Object.fromEntries(Object.entries(config.upstreams).map(([name, { url }]) => [name, url])),
+    logger,
+  )
+  void sharedDatabase.refresh()
   redis.onRevocation(lease.receive)
   lease.start()
   const prune = (): void => {
@@ -362,6 +370,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     setInterval(() => void usage.flush(), usageEveryMs),
     setInterval(prune, pruneEveryMs),
     setInterval(openRequests.check, checkOpenRequestsEveryMs),
+    setInterval(() => void sharedDatabase.refresh(), databaseCheckEveryMs),
   ]
 
   return {

@@ -25,6 +25,7 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
     follow: (tenant, list, size) => followed(db.follow(tenant, list, size)),
     system: async (work) => await db.system(work).catch((error: unknown) => refuse(error)),
     ping: async (schema) => await db.ping(schema),
+    databaseId: async () => await db.databaseId(),
     close: async () => await db.close(),
     stats: () => db.stats(),
   }

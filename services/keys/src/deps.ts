@@ -48,6 +48,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
     enforcer,
     ready: async () => await db.ping('keys'),
     degraded: () => (cache.isHealthy() ? [] : ['redis_cache']),
+    databaseId: async () => await db.databaseId(),
     close: async () => {
       await housekeeping.stop()
       await leaseWatch.close()

@@ -24,6 +24,7 @@ export interface Deps {
   readonly secretRing: KeyRing
   readonly now: () => Date
   ready(): Promise<void>
+  databaseId(): Promise<string | undefined>
   drain(): Promise<void>
   close(): Promise<void>
 }
@@ -95,6 +96,7 @@ export async function openDeps(
     limits: defaultLimits,
     secretRing,
     now,
+    databaseId: async () => await db.databaseId(),
     // Lists of connectors need no universe, and a push says for itself that it is away.
     ready: async () => {
       if (!queue.isStarted()) throw new QueueNotStarted()

@@ -10,6 +10,7 @@ export interface Deps {
   readonly now: () => Date
   readonly findings: Findings
   ready(): Promise<void>
+  databaseId(): Promise<string | undefined>
   close(): Promise<void>
 }
 
@@ -28,6 +29,7 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
     now: () => new Date(),
     findings: openFindings(config.findings, Date.now),
     ready: async () => await db.ping('universe'),
+    databaseId: async () => await db.databaseId(),
     close: async () => await db.close(),
   }
 }

@@ -1,0 +1,53 @@
+import type { Logger } from '@postern/service-kit'
+import { request } from 'undici'
+import { z } from 'zod'
+
+/** Services that do not share one database: a suspension would not reach all of them, and the change feed would be incomplete. */
+export class DatabasesDifferError extends Error {
+  override readonly name = 'DatabasesDifferError'
+}
+
+export interface SharedDatabaseCheck {
+  /** Asks every service for its database. A service that does not answer keeps what it reported before. */
+  refresh(): Promise<void>
+  /** Throws DatabasesDifferError if two services have reported different databases. */
+  assertShared(): void
+}
+
+const timeoutMs = 2_000
+const readySchema = z.object({ database: z.string().optional() })
+
+/** Compares the databases that the services report with their readiness. `urls` are their origins by name. */
+export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>, logger: Logger): SharedDatabaseCheck {
+  const databases = new Map<string, string>()
+  let differed = false
+
+  const isShared = (): boolean => new Set(databases.values()).size <= 1
+
+  async function ask(name: string, url: string): Promise<void> {
+    try {
+      const { statusCode, body } = await request(new URL('/internal/health/ready', url), {
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      const answer = readySchema.safeParse(await body.json())
+      if (statusCode === 200 && answer.data?.database !== undefined) databases.set(name, answer.data.database)
+    } catch {
+      // The service is away. Requests to it are refused anyway, and reported where they are forwarded.
+    }
+  }
+
+  return {
+    refresh: async () => {
+      await Promise.all(Object.entries(urls).map(async ([name, url]) => await ask(name, url)))
+      const differ = !isShared()
+      if (differ && !differed) logger.error({ event: 'databases_differ', databases: Object.fromEntries(databases) })
+      if (!differ && differed) logger.info({ event: 'databases_shared' })
+      differed = differ
+    },
+    assertShared: () => {
+      if (!isShared()) throw new DatabasesDifferError('all services must use the same PostgreSQL database')
+    },
+  }
+}
