@@ -139,7 +139,7 @@ function sendWithoutEnd(response: ServerResponse): void {
 
 function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => void): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'findings')
-  const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
+  const server = createServer({ maxHeaderSize: 65_536, keepAliveTimeout: 75_000 }, (request, response) => {
     // The gateway's own question whether all services share one database.
     if (request.url === '/internal/health/ready') {
       response.end('{}')
