@@ -51,12 +51,14 @@ create table tenancy.change_batch (
   made_by xid8,
   "position" bigint,
   committed_at timestamp(3) with time zone,
+  ended_at pg_lsn,
   constraint change_batch_pk PRIMARY KEY (tenant_id, id),
   constraint change_batch_position_unique UNIQUE (tenant_id, "position"),
-  constraint change_batch_ends CHECK (((made_by IS NULL) = (("position" IS NOT NULL) AND (committed_at IS NOT NULL))))
+  constraint change_batch_ends CHECK ((((made_by IS NULL) = (committed_at IS NOT NULL)) AND ((("position" IS NOT NULL) OR (ended_at IS NOT NULL)) = (made_by IS NULL)))) NOT VALID
 );
 CREATE UNIQUE INDEX change_batch_open ON tenancy.change_batch USING btree (tenant_id, made_by) WHERE (made_by IS NOT NULL);
-CREATE CONSTRAINT TRIGGER position_changes AFTER INSERT ON tenancy.change_batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tenancy.position_changes();
+CREATE INDEX change_batch_unplaced ON tenancy.change_batch USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);
+CREATE CONSTRAINT TRIGGER end_changes AFTER INSERT ON tenancy.change_batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tenancy.end_changes();
 alter table tenancy.change_batch enable row level security;
 alter table tenancy.change_batch force row level security;
 create policy postern_findings_select on tenancy.change_batch as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -267,6 +269,42 @@ begin
 end
 $procedure$;
 
+CREATE OR REPLACE FUNCTION tenancy.end_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  oldest pg_catalog.timestamptz;
+begin
+  update tenancy.change_batch as b
+     set made_by = null,
+         ended_at = pg_catalog.pg_current_wal_insert_lsn(),
+         committed_at = pg_catalog.clock_timestamp()
+   where b.tenant_id = new.tenant_id
+     and b.id = new.id;
+
+  -- Where nobody reads the feed, a commit places what has waited for a minute, unless another one does so already.
+  -- change_batch_unplaced
+  select b.committed_at
+    into oldest
+    from tenancy.change_batch as b
+   where b.tenant_id = new.tenant_id
+     and b.ended_at is not null
+   order by b.ended_at
+   limit 1;
+  if oldest < pg_catalog.clock_timestamp() - interval '1 minute'
+    and pg_catalog.pg_try_advisory_xact_lock(
+      pg_catalog.hashtextextended('tenancy.change ' || new.tenant_id::pg_catalog.text, 0))
+  then
+    perform tenancy.place_changes(new.tenant_id, 500);
+  end if;
+  return null;
+end
+$function$;
+alter routine tenancy.end_changes() owner to postern_tenancy;
+
 CREATE OR REPLACE PROCEDURE tenancy.give_function(IN routine regprocedure, IN definer name, IN callers name[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -446,54 +484,60 @@ $function$;
 alter routine tenancy.note_suspension(uuid,boolean) owner to postern_tenancy;
 grant execute on routine tenancy.note_suspension(uuid,boolean) to postern_keys;
 
-CREATE OR REPLACE FUNCTION tenancy.position_changes()
- RETURNS trigger
+CREATE OR REPLACE FUNCTION tenancy.place_changes(tenant uuid, most integer)
+ RETURNS boolean
  LANGUAGE plpgsql
- SECURITY DEFINER
  SET search_path TO ''
 AS $function$
 declare
-  given pg_catalog.int8;
+  last pg_catalog.int8;
+  placed pg_catalog.int8;
   pruned pg_catalog.int8;
 begin
-  insert into tenancy.change_head as h (tenant_id, last_position)
-  values (new.tenant_id, 1)
-  on conflict (tenant_id) do update
-     set last_position = h.last_position + 1
-  returning last_position into given;
+  insert into tenancy.change_head as h (tenant_id, last_position) values (tenant, 0) on conflict (tenant_id) do nothing;
+  select h.last_position into last from tenancy.change_head as h where h.tenant_id = tenant;
 
+  -- change_batch_unplaced
   update tenancy.change_batch as b
-     set made_by = null,
-         position = given,
-         committed_at = pg_catalog.clock_timestamp()
-   where b.tenant_id = new.tenant_id
-     and b.id = new.id;
+     set position = last + next.number,
+         ended_at = null
+    from (select u.id, pg_catalog.row_number() over (order by u.ended_at, u.id) as number
+            from tenancy.change_batch as u
+           where u.tenant_id = tenant
+             and u.made_by is null
+             and u.ended_at is not null
+           order by u.ended_at, u.id
+           limit most) as next
+   where b.tenant_id = tenant
+     and b.id = next.id;
+  get diagnostics placed = row_count;
 
-  -- What is older than 30 days goes, a few batches at a time, so that no commit pays for a long silence.
   with expired as (
     select oldest.id, oldest.position
       from (select b.id, b.position, b.committed_at
               from tenancy.change_batch as b
-             where b.tenant_id = new.tenant_id
+             where b.tenant_id = tenant
                and b.position is not null
              order by b.position
-             limit 20) as oldest
+             limit greatest(20, 2 * placed)) as oldest
      where oldest.committed_at < pg_catalog.clock_timestamp() - interval '30 days'
   ), forgotten as (
-    delete from tenancy.change as c using expired where c.tenant_id = new.tenant_id and c.batch_id = expired.id
+    delete from tenancy.change as c using expired where c.tenant_id = tenant and c.batch_id = expired.id
   ), gone as (
-    delete from tenancy.change_batch as b using expired where b.tenant_id = new.tenant_id and b.id = expired.id
+    delete from tenancy.change_batch as b using expired where b.tenant_id = tenant and b.id = expired.id
   )
   select pg_catalog.max(expired.position) into pruned from expired;
-  if pruned is not null then
+
+  if placed > 0 or pruned is not null then
     update tenancy.change_head as h
-       set pruned_position = pruned
-     where h.tenant_id = new.tenant_id;
+       set last_position = last + placed,
+           pruned_position = coalesce(pruned, h.pruned_position)
+     where h.tenant_id = tenant;
   end if;
-  return null;
+  return placed = most;
 end
 $function$;
-alter routine tenancy.position_changes() owner to postern_tenancy;
+grant execute on routine tenancy.place_changes(uuid,integer) to postern_tenancy;
 
 CREATE OR REPLACE PROCEDURE tenancy.protect_table(IN protected regclass, IN runtime name, IN commands text[])
  LANGUAGE plpgsql
@@ -559,6 +603,23 @@ begin
     protected, subjects, 'tenant_id = (select tenancy.tenant_id())');
 end
 $procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.sequence_changes()
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  tenant constant pg_catalog.uuid := tenancy.tenant_id();
+begin
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('tenancy.change ' || tenant::pg_catalog.text, 0));
+  perform from tenancy.change_batch as b where b.tenant_id = tenant and b.made_by is null and b.ended_at is not null limit 1;
+  return found and tenancy.place_changes(tenant, 1000);
+end
+$function$;
+alter routine tenancy.sequence_changes() owner to postern_tenancy;
+grant execute on routine tenancy.sequence_changes() to postern_findings;
 
 CREATE OR REPLACE PROCEDURE tenancy.set_access(IN protected regclass, IN grantee name, IN commands text[], IN condition text)
  LANGUAGE plpgsql

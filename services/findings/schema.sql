@@ -92,7 +92,7 @@ create policy postern_findings_select on findings.action_plan_counter as permiss
 create policy postern_findings_update on findings.action_plan_counter as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.action_plan_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.action_plan_counter to postern_findings;
-comment on table findings.action_plan_counter is 'The last number given out in AP-<year>-<number>, one row a tenant and year. Moves in the transaction that uses it.';
+comment on table findings.action_plan_counter is 'The last number of AP-<year>-<number> that is used or free, one row a tenant and year.';
 
 create table findings.action_plan_extension (
   tenant_id uuid not null,
@@ -297,6 +297,25 @@ create policy tenant_only on findings.finding_entity as restrictive for all to p
 grant delete, insert, select on table findings.finding_entity to postern_findings;
 comment on table findings.finding_entity is 'The auditable entities that a finding concerns, in the order in which they were named. The universe owns the entities.';
 
+create table findings.free_number (
+  tenant_id uuid not null,
+  series text not null,
+  year integer not null,
+  number integer not null,
+  constraint free_number_pk PRIMARY KEY (tenant_id, series, year, number),
+  constraint free_number_positive CHECK ((number > 0)),
+  constraint free_number_series_known CHECK ((series = ANY (ARRAY['finding'::text, 'action_plan'::text])))
+);
+alter table findings.free_number enable row level security;
+alter table findings.free_number force row level security;
+create policy postern_findings_delete on findings.free_number as permissive for delete to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_insert on findings.free_number as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.free_number as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.free_number as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.free_number as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table findings.free_number to postern_findings;
+comment on table findings.free_number is 'Numbers up to that of the counter that no finding or action plan has yet. They are added before a creation begins.';
+
 create table findings.idempotency_record (
   tenant_id uuid not null,
   slot bytea not null,
@@ -435,7 +454,7 @@ create policy postern_findings_select on findings.reference_counter as permissiv
 create policy postern_findings_update on findings.reference_counter as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.reference_counter to postern_findings;
-comment on table findings.reference_counter is 'The last number given out in F-<year>-<number>, one row a tenant and year. Moves in the transaction that uses it.';
+comment on table findings.reference_counter is 'The last number of F-<year>-<number> that is used or free, one row a tenant and year.';
 
 create table findings.tracker_log (
   tenant_id uuid not null,
@@ -452,6 +471,7 @@ create table findings.tracker_log (
   entry text not null,
   hash text not null,
   root text not null,
+  arrived_at pg_lsn,
   constraint tracker_log_pk PRIMARY KEY (tenant_id, "position"),
   constraint tracker_log_seq_unique UNIQUE (tenant_id, finding_id, seq),
   constraint tracker_log_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text, 'system'::text]))),
@@ -463,20 +483,22 @@ create table findings.tracker_log (
 CREATE INDEX tracker_log_with_evidence ON findings.tracker_log USING btree (tenant_id, finding_id) WHERE has_evidence;
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.tracker_log REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.tracker_log REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
-CREATE TRIGGER note_updates AFTER UPDATE ON findings.tracker_log REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
 CREATE TRIGGER tracker_log_chain BEFORE INSERT ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION findings.chain_log_entry();
 CREATE TRIGGER tracker_log_never_emptied BEFORE TRUNCATE ON findings.tracker_log FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
-CREATE TRIGGER tracker_log_only_grows BEFORE DELETE OR UPDATE ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tracker_log_only_grows BEFORE DELETE ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tracker_log_places_once BEFORE UPDATE ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION findings.place_log_entry();
 alter table findings.tracker_log enable row level security;
 alter table findings.tracker_log force row level security;
 create policy postern_findings_insert on findings.tracker_log as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.tracker_log as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.tracker_log as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.tracker_log as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table findings.tracker_log to postern_findings;
+grant update ("position") on table findings.tracker_log to postern_findings;
 comment on table findings.tracker_log is 'What happened to a finding and its plans. Only grows: each entry holds the hash of the one before it.';
-comment on column findings.tracker_log."position" is 'Counts the entries of the tenant in the order of their commits.';
+comment on column findings.tracker_log."position" is 'Counts the entries of the tenant in the order of their commits. Some negative number while an entry waits for its place.';
 comment on column findings.tracker_log.entry is 'The entry as canonical JSON (RFC 8785), the very text that is hashed. The columns beside it are taken from it.';
-comment on column findings.tracker_log.root is 'SHA-256 over the root before (at first 64 zeros) and the hash, both as text.';
+comment on column findings.tracker_log.root is 'SHA-256 over the root before (at first 64 zeros) and the hash, both as text. Empty while the entry waits for its place.';
 
 CREATE OR REPLACE FUNCTION findings.chain_log_entry()
  RETURNS trigger
@@ -488,13 +510,8 @@ declare
   tenant_end record;
   finding_end record;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
-  select l.position, l.root
-    into tenant_end
-    from findings.tracker_log l
-    where l.tenant_id = new.tenant_id
-    order by l.position desc
-    limit 1;
+  new.arrived_at := pg_current_wal_insert_lsn();
+  new.root := '';
   select l.seq, l.hash
     into finding_end
     from findings.tracker_log l
@@ -502,8 +519,9 @@ begin
     order by l.seq desc
     limit 1;
 
-  new.position := coalesce(tenant_end.position, 0) + 1;
   new.seq := coalesce(finding_end.seq, 0) + 1;
+  -- Negative, so that tracker_log_pk finds what waits.
+  new.position := -1 - (hashtextextended(new.finding_id::text || ' ' || new.seq, 0) & 9223372036854775807);
   new.action_plan_id := (entry ->> 'action_plan_id')::uuid;
   new.recommendation_id := (entry ->> 'recommendation_id')::uuid;
   new.kind := entry ->> 'kind';
@@ -512,10 +530,21 @@ begin
   new.has_evidence := coalesce(jsonb_array_length(entry -> 'evidence_refs'), 0) > 0;
   new.recorded_at := now()::timestamptz(3);
   new.hash := encode(sha256(convert_to(new.entry, 'UTF8')), 'hex');
-  new.root := encode(
-    sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
 
-  if (entry ->> 'position')::bigint is distinct from new.position
+  -- A service of 1.0.0-beta.1 gives the position itself, and holds the end of the log until it commits.
+  if entry ? 'position' then
+    perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
+    if exists (select from findings.tracker_log l where l.tenant_id = new.tenant_id and l.position < 0) then
+      raise exception using errcode = 'serialization_failure', message = 'entries of the log wait for their place';
+    end if;
+    select * into tenant_end from findings.log_end_of(new.tenant_id);
+    new.arrived_at := null;
+    new.position := coalesce(tenant_end.position, 0) + 1;
+    new.root := encode(
+      sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
+  end if;
+
+  if (entry ? 'position' and (entry ->> 'position')::bigint is distinct from new.position)
     or (entry ->> 'seq')::integer is distinct from new.seq
     or (entry ->> 'finding_id')::uuid is distinct from new.finding_id
     or entry ->> 'prev_hash' is distinct from finding_end.hash
@@ -524,6 +553,8 @@ begin
     or (entry ->> 'corrects_seq')::integer >= new.seq
     or entry ? 'hash'
   then
+    -- An assertion that is not believed is refused first, by the policy of the rows that are there.
+    perform from findings.tracker_log l where l.tenant_id = new.tenant_id limit 1;
     raise exception using
       errcode = 'check_violation', schema = 'findings', table = 'tracker_log', constraint = 'tracker_log_chain',
       message = 'the entry does not continue the log';
@@ -1062,6 +1093,75 @@ AS $function$
   end
 $function$;
 grant execute on routine findings.is_another_person(jsonb,jsonb) to postern_findings;
+
+CREATE OR REPLACE FUNCTION findings.log_end_of(tenant uuid, OUT "position" bigint, OUT root text)
+ RETURNS record
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  -- tracker_log_pk, backwards
+  select l.position, l.root
+  from findings.tracker_log l
+  where l.tenant_id = tenant and l.position > 0
+  order by l.position desc
+  limit 1
+$function$;
+grant execute on routine findings.log_end_of(uuid) to postern_findings;
+
+CREATE OR REPLACE FUNCTION findings.place_log_entries(most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  waiting record;
+  placed integer := 0;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || tenancy.tenant_id()::text, 0));
+  -- tracker_log_pk
+  for waiting in
+    select l.position from findings.tracker_log l where l.position < 0 order by l.arrived_at, l.seq limit most
+  loop
+    update findings.tracker_log l set position = 0 where l.position = waiting.position;
+    placed := placed + 1;
+  end loop;
+  return placed;
+end
+$function$;
+grant execute on routine findings.place_log_entries(integer) to postern_findings;
+
+CREATE OR REPLACE FUNCTION findings.place_log_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  tenant_end record;
+begin
+  new.position := old.position;
+  if old.position > 0 or new is distinct from old then
+    raise exception using
+      errcode = '55000', schema = 'findings', table = 'tracker_log',
+      message = 'rows of findings.tracker_log are never changed or deleted';
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
+  -- tracker_log_seq_unique
+  if new.seq > 1 and not exists (
+    select from findings.tracker_log l
+    where l.tenant_id = new.tenant_id and l.finding_id = new.finding_id and l.seq = new.seq - 1 and l.position > 0
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'tracker_log', constraint = 'tracker_log_chain',
+      message = 'the entry before it in its finding is placed first';
+  end if;
+  select * into tenant_end from findings.log_end_of(new.tenant_id);
+  new.position := coalesce(tenant_end.position, 0) + 1;
+  new.arrived_at := null;
+  new.root := encode(sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
+  return new;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION findings.same_person(a jsonb, b jsonb)
  RETURNS boolean

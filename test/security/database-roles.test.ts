@@ -263,7 +263,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
 /** Which ones they are, and why, test/repository/catalog.test.ts says. */
 const meantFor = {
   keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension)$/,
-  findings: /^tenancy\.tenant_id$/,
+  findings: /^tenancy\.(?:tenant_id|sequence_changes)$/,
   universe: /^tenancy\.tenant_id$/,
   evidence: /^tenancy\.tenant_id$|^evidence\.(?:blob_is_recorded|upload_is_open)$/,
   sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run|is_work_suspended)$/,

@@ -96,6 +96,8 @@ function valueOf({ column, type }: Column, tenant: string, mark: string, number:
       return 'current_date'
     case 'xid8':
       return "'1'"
+    case 'pg_lsn':
+      return "'0/1'"
     case 'cidr[]':
       return "array['10.0.0.0/8'::cidr]"
     default:

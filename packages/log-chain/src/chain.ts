@@ -20,8 +20,17 @@ export function parseEntry(value: unknown): ChainedEntry | undefined {
   return chainedSchema.safeParse(value).data
 }
 
-/** The canonical JSON (RFC 8785) of an entry without its hash: the text that is stored and hashed. */
+/**
+ * The canonical JSON (RFC 8785) of an entry without its hash and position: the text that is stored and hashed. The root of
+ * the tenant's log says which position the entry has.
+ */
 export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
+  const { position: _position, ...content } = entry
+  return sealWithPosition(content)
+}
+
+/** The same with its position, as entries were hashed by releases before 1.0.0-beta.2. */
+function sealWithPosition(entry: Readonly<Record<string, unknown>>): string {
   const { hash: _hash, ...content } = entry
   const text = canonicalize(content)
   if (text === undefined) throw new TypeError('an entry of the log must be JSON')
@@ -73,5 +82,6 @@ export function verifyFindingLog(
 function faultOf(entry: ChainedEntry, last: Anchor): ChainFault | undefined {
   if (entry.seq !== last.seq + 1) return 'order'
   if (entry.prev_hash !== last.hash) return 'link'
-  return hashOf(sealEntry(entry)) === entry.hash ? undefined : 'content'
+  const isGenuine = [sealEntry, sealWithPosition].some((seal) => hashOf(seal(entry)) === entry.hash)
+  return isGenuine ? undefined : 'content'
 }

@@ -28,7 +28,7 @@ import {
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
 import { parseJsonLines } from './json-body.ts'
-import { type JsonTexts, contentOf, valueOf } from './json-text.ts'
+import { contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
@@ -102,11 +102,25 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
+/**
+ * The same where part of the answer is only known once the change is committed. `complete` gets what the handler returned,
+ * and also what it kept for a repetition, read from JSON.
+ */
+export function completedRoute<const R extends Route>(
+  app: App,
+  route: R,
+  handler: (input: ContractInput<R>) => Promise<unknown>,
+  complete: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<AnswerBody<R>>,
+): void {
+  registerContract(app, route, handler, complete)
+}
+
 /** What contractRoute and contractList have in common. */
 export function registerContract<const R extends Route>(
   app: App,
   route: R,
-  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | JsonTexts | StreamedAnswer>,
+  handler: (input: ContractInput<R>) => Promise<unknown>,
+  complete?: Registration['complete'],
 ): void {
   const { upstream } = route
   const memory = route.method === 'POST' ? memories.get(app) : undefined
@@ -127,6 +141,7 @@ export function registerContract<const R extends Route>(
     maxBodyBytes: route.maxBodyBytes,
     success: lowestSuccess(route),
     contract: route,
+    ...(complete === undefined ? {} : { complete }),
     // The inputs were parsed with the very schemas that this type is inferred from.
     handler: handler as Registration['handler'],
   })
@@ -199,6 +214,8 @@ interface Registration {
   readonly success: number
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
+  /** Makes the answer of what the handler returned, after its commit. */
+  readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
   /** Whether a request can be repeated by its Idempotency-Key, and what remembers it then. */
   readonly repeatable?: {
     readonly memory: AnswerMemory
@@ -241,7 +258,7 @@ function register(app: App, registration: Registration): void {
 }
 
 function addRoute(app: App, registration: Registration, kit: Kit): void {
-  const { method, path, guard, maxBodyBytes, success, repeatable, contract } = registration
+  const { method, path, guard, maxBodyBytes, success, repeatable, contract, complete } = registration
   const offered = contract === undefined ? [] : mediaTypesOf(contract)
   const always = contract === undefined ? [] : headersOnEveryAnswer(contract)
   app.route({
@@ -267,10 +284,16 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
               { request, reply, context, log: kit.logger },
               { ...repeatable, isStreamed: registration.isStreamed },
             )
-      if (isRepetition(begun)) return await repeat(reply, begun, mediaType)
+      if (isRepetition(begun)) {
+        const { body: kept } = begun
+        const isComplete = complete === undefined || kept === null
+        const completed = isComplete ? kept : JSON.stringify(await complete(JSON.parse(kept), { context }))
+        return await repeat(reply, { ...begun, body: completed }, mediaType)
+      }
       const { keep, keepRefusal } = begun ?? keepsNothing
       const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
-      const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
+      const written = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
+      const body = complete === undefined ? written : await complete(written, { context })
       if (body instanceof StreamedAnswer) {
         holdStream(context, body)
         return await reply.type(body.mediaType).send(body.content)

@@ -21,6 +21,7 @@ export {
   type ContractInput,
   type InternalRoute,
   type RequestInfo,
+  completedRoute,
   contractRoute,
   internalRoute,
   rememberAnswers,

@@ -30,7 +30,8 @@ const ownAllowances = {
     'tenancy.assert_operator()',
     // The change feed: triggers that note for a row's own tenant; nobody calls them.
     'tenancy.note_changes()',
-    'tenancy.position_changes()',
+    'tenancy.end_changes()',
+    'tenancy.sequence_changes()',
     // As these: it counts for a row's own tenant.
     'tenancy.count_new_links()',
     // For work that the tenant has asked for, in a transaction of its own.

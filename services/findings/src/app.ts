@@ -8,12 +8,15 @@ import { findingRoutes } from './finding/routes.ts'
 import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
+import { lendingNumbers } from './reference/numbers.ts'
+import { sealingAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 /** Registers what the findings service answers. */
 export function buildApp(app: App, opened: Deps): void {
   rememberAnswers(app, opened.answers)
-  const deps = { ...opened, db: reopeningExpired(opened.db, opened) }
+  const db = sealingAfterWrites(lendingNumbers(opened.db), opened.sealer)
+  const deps = { ...opened, db: reopeningExpired(db, opened) }
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)

@@ -4,6 +4,7 @@ import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
 import { watchEnds } from './tracker-log/end-watch.ts'
+import { type LogSealer, openLogSealer } from './tracker-log/sealer.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
 /** What the routes of the findings service stand on. */
@@ -14,6 +15,7 @@ export interface Deps {
   readonly now: () => Date
   /** Signs the ends of tracker logs. */
   readonly checkpoints: CheckpointSigner
+  readonly sealer: LogSealer
   readonly logger: Logger
   readonly universe: Universe
   readonly evidence: Evidence
@@ -36,6 +38,8 @@ export async function openDeps(
     observer: observeDatabase(metrics),
   })
   const answering = refusingWhenAway(db, databaseAway)
+  const checkpoints = await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics }))
+  const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'findings'),
@@ -43,9 +47,13 @@ export async function openDeps(
     logger,
     universe: openUniverse(config.universe, Date.now),
     evidence: openEvidence(config.evidence, Date.now),
-    checkpoints: await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics })),
+    checkpoints,
+    sealer,
     ready: async () => await db.ping('findings'),
     databaseId: async () => await db.databaseId(),
-    close: async () => await db.close(),
+    close: async () => {
+      await sealer.close()
+      await db.close()
+    },
   }
 }

@@ -67,12 +67,9 @@ describe('changing many findings', () => {
         return await tx.query({ text, values: [] })
       })
     let sent: ReturnType<typeof send>[] = []
-    // Who makes a finding waits for the numbers of its tenant, behind the look for one that is there.
+    // A creation waits, behind the look for a finding that is there.
     await service.asSuperuser.system(async (tx) => {
-      await tx.query({
-        text: 'select from findings.reference_counter where tenant_id = $1 for update',
-        values: [tenant.tenantId],
-      })
+      await tx.execute({ text: 'lock table findings.finding in share mode', values: [] })
       sent = ['one', 'two'].map(send)
       await expect.poll(waiting).toHaveLength(2)
     })

@@ -186,9 +186,10 @@ describe('documenting a finding', () => {
   test('a reference grows past four digits', async () => {
     const tenant = newTenant()
     await post(tenant, findingBody())
-    await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
-      tx.execute({ text: 'update findings.reference_counter set last_number = 9999', values: [] }),
-    )
+    await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) => {
+      await tx.execute({ text: 'delete from findings.free_number', values: [] })
+      await tx.execute({ text: 'update findings.reference_counter set last_number = 9999', values: [] })
+    })
     const next = findingSchema.parse((await post(tenant, findingBody())).json)
     expect(next.reference).toMatch(/-10000$/)
     expect((await service.call(tenant, 'GET', `${path}/ref:${next.reference}`)).json).toEqual(next)

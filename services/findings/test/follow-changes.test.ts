@@ -158,6 +158,8 @@ describe('the change feed', () => {
     const before = await pull(blind)
     expect(before.changes).toHaveLength(1)
     await document(principal)
+    // Read once, so that the transaction has its position.
+    await pull(principal)
     // As a log of years, in the transaction that was just committed.
     await write(async (tx) => {
       const text = `

@@ -16,6 +16,8 @@ const all = '/api/v1/remediation-log'
 async function tenantWith(entries: Readonly<Record<number, LogKind>>): Promise<Principal> {
   const tenant = newTenant()
   findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
+  // Read once, so that the entry has its position.
+  await service.call(tenant, 'GET', all)
   await service.asSuperuser.system(async (tx) => {
     await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
     await tx.execute({

@@ -17,8 +17,7 @@ async function titlesOf(principal: Principal): Promise<unknown> {
 async function whileChangesWait(principal: Principal, work: () => Promise<void>): Promise<void> {
   await findings.call(principal, 'POST', path, { body: findingBody({ title: 'first of all' }) })
   await findings.asSuperuser.system(async (tx) => {
-    const text = 'select from findings.reference_counter where tenant_id = $1 for update'
-    await tx.query({ text, values: [principal.tenantId] })
+    await tx.execute({ text: 'lock table findings.finding in share mode', values: [] })
     await work()
   })
 }

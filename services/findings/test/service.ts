@@ -245,7 +245,6 @@ export async function appendToLog(tx: Tx, tenantId: string, findingId: string, g
   await tx.execute({
     text: `insert into findings.tracker_log (tenant_id, finding_id, entry)
       select $1, $2, jsonb_build_object(
-        'position', coalesce((select max(l.position) from findings.tracker_log l where l.tenant_id = $1), 0) + 1,
         'seq', coalesce(head.seq, 0) + 1, 'prev_hash', head.hash, 'finding_id', $2::uuid, 'kind', 'status_change',
         'actor', '{"type":"api_key","id":"k","label":"l"}'::jsonb, 'changes', '[]'::jsonb, 'evidence_refs', '[]'::jsonb,
         'occurred_at', now()::timestamptz(3), 'recorded_at', now()::timestamptz(3)) || $3::jsonb

@@ -73,6 +73,8 @@ async function filled() {
   const planId = await post(`${path}/${finding.id}/action-plans`, plan)
   const extension = { to: '2031-01-01', reason: 'x', approved_by: owner }
   await post(`/api/v1/action-plans/${planId}/extensions`, extension)
+  // Read once, so that entries have their positions.
+  await service.call(tenant, 'GET', '/api/v1/remediation-log')
   await asTenant(tenant.tenantId, {
     text: `insert into findings.log_checkpoint (tenant_id, day, position, root, jws)
       select tenant_id, recorded_at::date, position, root, 'x' from findings.tracker_log where position = 1`,
@@ -86,6 +88,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     'finding',
     'finding_entity',
     'reference_counter',
+    'free_number',
     'recommendation',
     'action_plan',
     'action_plan_counter',
@@ -298,7 +301,7 @@ describe('PostgreSQL keeps the tracker log', () => {
   })
 
   test.each([
-    ['a gap', { seq: 3, position: 3 }],
+    ['a gap', { seq: 3 }],
     ['a place that is taken', { seq: 1 }],
     ['another position', { position: 7 }],
     ['another hash before it', { prev_hash: 'f'.repeat(64) }],
@@ -308,6 +311,8 @@ describe('PostgreSQL keeps the tracker log', () => {
     ['a hash of its own', { hash: 'f'.repeat(64) }],
   ])('an entry with %s is refused', async (_what, wrong) => {
     const { tenant, finding } = await aFinding()
+    // Read once, so that the first entry has its position.
+    await service.call(tenant, 'GET', '/api/v1/remediation-log')
     const append = async (with_: object) =>
       await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) => {
         const [last] = await tx.query<{ hash: string; now: Date }>({
@@ -316,7 +321,6 @@ describe('PostgreSQL keeps the tracker log', () => {
         })
         const now = last?.now.toISOString()
         const entry = {
-          position: 2,
           seq: 2,
           finding_id: finding.id,
           kind: 'note',
@@ -345,7 +349,7 @@ describe('PostgreSQL keeps the tracker log', () => {
           const [clock] = await tx.query<{ now: Date }>({ text: 'select now()::timestamptz(3) as now', values: [] })
           const now = clock?.now.toISOString()
           const actor = { type: 'api_key', id: 'k', label: 'l' }
-          const about = { position: 1, seq: 1, finding_id: findingId, kind: 'note', evidence_refs: [], actor }
+          const about = { seq: 1, finding_id: findingId, kind: 'note', evidence_refs: [], actor }
           return await tx.execute({
             text: 'insert into findings.tracker_log (tenant_id, finding_id, entry) values (tenancy.tenant_id(), $1, $2)',
             values: [findingId, JSON.stringify({ ...about, occurred_at: now, recorded_at: now, prev_hash: null })],

@@ -21,23 +21,8 @@ export async function writeLog(
   findings: readonly DemoFinding[],
   { actor, evidence }: LogWriter,
 ): Promise<void> {
-  const [clock, end] = await Promise.all([
-    tx.query<{ now: Date }>({ text: 'select now()::timestamptz(3) as now', values: [] }),
-    // The lock that the trigger of the table takes too: the end of the log stays what it is.
-    tx
-      .query({
-        text: `select pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
-        values: [],
-      })
-      .then(async () =>
-        tx.query<{ position: string }>({
-          text: 'select l.position from findings.tracker_log l order by l.position desc limit 1',
-          values: [],
-        }),
-      ),
-  ])
-  const recordedAt = clock[0]?.now.toISOString() ?? ''
-  let position = Number(end[0]?.position ?? 0)
+  const [clock] = await tx.query<{ now: Date }>({ text: 'select now()::timestamptz(3) as now', values: [] })
+  const recordedAt = clock?.now.toISOString() ?? ''
   const heads = new Map<string, { seq: number; hash: string }>()
   const happened = findings
     .flatMap(({ id, log }) => log.map((entry) => ({ findingId: id, entry })))
@@ -45,11 +30,9 @@ export async function writeLog(
   for (let from = 0; from < happened.length; from += perInsert) {
     const rows = happened.slice(from, from + perInsert).map(({ findingId, entry }) => {
       const head = heads.get(findingId)
-      position += 1
       const seq = (head?.seq ?? 0) + 1
       const text = sealEntry({
         ...contentOf(entry, evidence),
-        position,
         seq,
         finding_id: findingId,
         recorded_at: recordedAt,
@@ -66,6 +49,7 @@ export async function writeLog(
         order by new.place`,
       values: [rows.map(({ findingId }) => findingId), rows.map(({ text }) => text)],
     })
+    await tx.query({ text: 'select findings.place_log_entries($1)', values: [perInsert] })
   }
 }
 

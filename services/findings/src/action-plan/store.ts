@@ -15,6 +15,7 @@ import {
   when,
   written,
 } from '../keyset.ts'
+import { NoFreeNumberError, nextNumber } from '../reference/numbers.ts'
 import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
@@ -93,7 +94,7 @@ export async function insertActionPlan(
       createdBy.label,
     ]),
   )
-  if (made === undefined) throw new Error('the insert of an action plan returned no row')
+  if (made === undefined) throw new NoFreeNumberError('action_plan')
   const [, stored] = await Promise.all([
     tx.execute(link([made.id, fields.recommendation_ids])),
     findActionPlan(tx, { by: 'id', id: made.id }),
@@ -290,21 +291,15 @@ const find = (values: readonly unknown[]) => ({
   values,
 })
 
-// The counter's row is the queue in which parallel creations of a tenant wait; one that fails gives its number back.
 const insert = statement(
   'action_plans_insert',
-  `with next as (
-    insert into findings.action_plan_counter as counter (tenant_id, year, last_number)
-    values ((select tenancy.tenant_id()), extract(year from now() at time zone 'UTC')::integer, 1)
-    on conflict (tenant_id, year) do update set last_number = counter.last_number + 1
-    returning counter.tenant_id, counter.year, counter.last_number
-  )
+  `with ${nextNumber('action_plan')}
   insert into findings.action_plan (
     tenant_id, year, number, finding_id, external_id, title, description, owner, due_on, original_due_on, priority,
     estimated_cost, external_url, custom, created_by_type, created_by_id, created_by_label
   )
   select
-    next.tenant_id, next.year, next.last_number, $1::uuid, $2, $3, $4, $5::jsonb, $6::date, $6::date, $7,
+    next.tenant_id, next.year, next.number, $1::uuid, $2, $3, $4, $5::jsonb, $6::date, $6::date, $7,
     $8::jsonb, $9, $10::jsonb, $11, $12, $13
   from next
   returning id`,

@@ -13,6 +13,7 @@ import { ProblemError, type RequestInfo, inputErrors, problem } from '@postern/s
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import { mergePatch } from '../merge-patch.ts'
 import { entityTag } from '../request.ts'
+import { NoFreeNumberError } from '../reference/numbers.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
 import { attempt, lockAll } from './store.ts'
@@ -89,6 +90,7 @@ export async function runBulk<Item>(
           drafts.push(...applied.drafts)
           results.push(resultOf(index, applied, today))
         } catch (error) {
+          if (error instanceof NoFreeNumberError) throw new NoFreeNumberError(error.series, items.length)
           const known = problemOf(error)
           if (!(known instanceof ProblemError) || problemTypes[known.code].status >= 500) throw known
           results.push(refusal(index, known))

@@ -11,6 +11,7 @@ import {
   findMark,
   findWalkEnd,
   listChanges,
+  placeChanges,
   walkLength,
 } from './store.ts'
 
@@ -20,7 +21,13 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
     const kinds = readableKinds(context)
     let after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
-    let walked = await walkOn(db, context, query.since === 'now' ? undefined : { after, kinds, limit: query.limit })
+    const first = query.since === 'now' ? undefined : { after, kinds, limit: query.limit }
+    let walked = await walkOn(db, context, first)
+    if (walked.bounds.hasUnplaced) {
+      // What was committed before the request has its place in the answer.
+      while (await db.write(context, placeChanges));
+      walked = await walkOn(db, context, first)
+    }
     if (given !== undefined) assertKept(given, walked.bounds, walked.mark)
     // Much may lie between two changes that the caller may read: an empty page is the end, or far on.
     for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < mostWalks; walks += 1) {

@@ -27,24 +27,48 @@ export interface FeedBounds {
   readonly pruned: string
   /** The mark of the last position; null where it is kept no longer. */
   readonly lastMark: string | null
+  /** Whether committed changes have no position yet. */
+  readonly hasUnplaced: boolean
 }
 
-/** The bounds of the tenant's feed. Served by change_head_pk and change_batch_position_unique. */
+/** The bounds of the tenant's feed. Served by change_head_pk, change_batch_position_unique and change_batch_unplaced. */
 export async function findBounds(tx: Tx): Promise<FeedBounds> {
-  const [row] = await tx.query<{ last_position: string; pruned_position: string; last_batch: string | null }>({
+  const [row] = await tx.query<{
+    last_position: string | null
+    pruned_position: string | null
+    last_batch: string | null
+    has_unplaced: boolean
+  }>({
     name: 'findings_feed_bounds',
     text: `
-      select h.last_position, h.pruned_position, b.id as last_batch
-        from tenancy.change_head as h
-        left join tenancy.change_batch as b on b.tenant_id = h.tenant_id and b.position = h.last_position
-       where h.tenant_id = (select tenancy.tenant_id())`,
+      select h.last_position, h.pruned_position, b.id as last_batch, exists (
+               select
+                 from tenancy.change_batch as u
+                where u.tenant_id = (select tenancy.tenant_id())
+                  and u.made_by is null
+                  and u.ended_at is not null) as has_unplaced
+        from (values (1)) as one (row)
+        left join tenancy.change_head as h on h.tenant_id = (select tenancy.tenant_id())
+        left join tenancy.change_batch as b on b.tenant_id = h.tenant_id and b.position = h.last_position`,
     values: [],
   })
+  if (row === undefined) throw new Error('the bounds of the feed returned no row')
   return {
-    last: row?.last_position ?? '0',
-    pruned: row?.pruned_position ?? '0',
-    lastMark: row === undefined || row.last_batch === null ? null : markOf(row.last_batch),
+    last: row.last_position ?? '0',
+    pruned: row.pruned_position ?? '0',
+    lastMark: row.last_batch === null ? null : markOf(row.last_batch),
+    hasUnplaced: row.has_unplaced,
   }
+}
+
+/** Gives committed changes of the tenant their positions, a bounded number at a time. Returns whether more may be left. */
+export async function placeChanges(tx: Tx): Promise<boolean> {
+  const [row] = await tx.query<{ more: boolean }>({
+    name: 'findings_place_changes',
+    text: 'select tenancy.sequence_changes() as more',
+    values: [],
+  })
+  return row?.more ?? false
 }
 
 /** The mark of a position; undefined where there is none, or none any more. Served by change_batch_position_unique. */

@@ -5,6 +5,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import { planAsRead } from '../action-plan/rules.ts'
 import { listFirstPlans } from '../action-plan/store.ts'
 import { listFirstRecommendations } from '../recommendation/store.ts'
+import type { LogSealer } from '../tracker-log/sealer.ts'
 import { listLastEntries } from '../tracker-log/store.ts'
 import type { Universe } from '../universe/universe.ts'
 import type { CalendarDate } from './rules.ts'
@@ -17,7 +18,15 @@ export type Parts = Pick<ExpandedFinding, 'recommendations' | 'action_plans' | '
 
 /** What belongs to each of some findings, by their ids, as far as it is wanted. */
 export async function expand(
-  { db, universe }: { readonly db: Pick<TenantDb, 'read'>; readonly universe: Universe },
+  {
+    db,
+    universe,
+    sealer,
+  }: {
+    readonly db: Pick<TenantDb, 'read'>
+    readonly universe: Universe
+    readonly sealer: Pick<LogSealer, 'settle'>
+  },
   request: Pick<RequestInfo, 'context' | 'requestId'>,
   findings: readonly Pick<Finding, 'id' | 'entity_ids'>[],
   {
@@ -28,6 +37,7 @@ export async function expand(
 ): Promise<ReadonlyMap<string, Parts>> {
   const wants = new Set(wanted)
   const ids = findings.map(({ id }) => id)
+  if (wants.has('log')) await sealer.settle(request.context)
   const [[recommendations, plans, log], entities] = await Promise.all([
     ids.length === 0 || !wanted.some((part) => part !== 'entities')
       ? []

@@ -43,9 +43,9 @@ import { findingMoves } from './transitions.ts'
 /** Listing, reading, documenting and changing findings, and moving their status. */
 export function findingRoutes(
   app: App,
-  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
+  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
 ): void {
-  const { db, now, checkpoints, universe } = deps
+  const { db, now, checkpoints, sealer, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
 
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
@@ -83,7 +83,11 @@ export function findingRoutes(
       const { expand: wanted = [] } = input.query
       if (wanted.length === 0) return JsonText.list(texts)
       const findings = texts.map((text): Finding => JSON.parse(text))
-      const parts = await expand({ db, universe }, input, findings, { wanted, today: day, most: mostExpanded.listed })
+      const parts = await expand({ db, universe, sealer }, input, findings, {
+        wanted,
+        today: day,
+        most: mostExpanded.listed,
+      })
       return findings.map((finding) => ({ ...finding, ...parts.get(finding.id) }))
     },
     all: async function* (input) {
@@ -117,7 +121,11 @@ export function findingRoutes(
       answer.etag(entityTag(stored.version, day))
       return asRead(stored, day)
     }
-    const parts = await expand({ db, universe }, input, [stored], { wanted, today: day, most: mostExpanded.one })
+    const parts = await expand({ db, universe, sealer }, input, [stored], {
+      wanted,
+      today: day,
+      most: mostExpanded.one,
+    })
     const expanded = parts.get(stored.id) ?? {}
     // What is expanded changes without the finding.
     answer.etag(entityTag(stored.version, day, hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)))

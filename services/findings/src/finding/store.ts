@@ -1,6 +1,7 @@
 import type { ResourceAddress } from '@postern/contracts'
 import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
 import { statement } from '../keyset.ts'
+import { NoFreeNumberError, nextNumber } from '../reference/numbers.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
@@ -156,7 +157,7 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
     ]),
   )
   const row = rows[0]
-  if (row === undefined) throw new Error('the insert of a finding returned no row')
+  if (row === undefined) throw new NoFreeNumberError('finding')
   return toFinding(row)
 }
 
@@ -279,21 +280,13 @@ const findByExternalId = statement(
   `select ${columns} from findings.finding f where f.external_id = $1::text`,
 )
 
-// One statement, so that the number, the finding and its links come together or not at all. The counter's row is the
-// queue in which parallel creations of a tenant wait; a creation that fails gives its number back. The clock is the
-// database's alone.
+// One statement, so that the number, the finding and its links come together or not at all. The clock is the database's
+// alone.
 const insertStatement = statement(
   'findings_insert',
   `with today as (
     select (now() at time zone 'UTC')::date as day
-  ),
-  next as (
-    insert into findings.reference_counter as counter (tenant_id, year, last_number)
-    select (select tenancy.tenant_id()), extract(year from today.day)::integer, 1
-    from today
-    on conflict (tenant_id, year) do update set last_number = counter.last_number + 1
-    returning counter.tenant_id, counter.year, counter.last_number
-  ),
+  ),${nextNumber('finding')},
   f as (
     insert into findings.finding as made (
       tenant_id, year, number, external_id, title, condition, criteria, cause, consequence, corrective_action,
@@ -302,7 +295,7 @@ const insertStatement = statement(
       created_by_id, created_by_label
     )
     select
-      next.tenant_id, next.year, next.last_number, $1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text,
+      next.tenant_id, next.year, next.number, $1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text,
       $8::text, $9::text, $10::text, $11::text, $12::text, $13::text, $14::jsonb, coalesce($15::date, today.day),
       coalesce($16::date, coalesce($15::date, today.day) + $17::integer),
       $18::uuid, $19::text, $20::text, $21::uuid, $22::jsonb, $23::jsonb, $24::text,

@@ -4,11 +4,23 @@ import {
   listLog,
   listLogOfFinding,
   logCheckpointKeys,
+  logEntrySchema,
+  logEntryStubSchema,
   maxLogWalk,
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
-import { type App, contractList, contractRoute, nothingYet, openPage, problem, wholeList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  completedRoute,
+  contractList,
+  contractRoute,
+  nothingYet,
+  openPage,
+  problem,
+  wholeList,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
@@ -18,7 +30,7 @@ import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
 import { assertHolds } from './signed-end.ts'
-import { countFindingLog, findLastSeq, findLogEnd, findSignedEnd, listFindingLog } from './store.ts'
+import { countFindingLog, findLastSeq, findLogEnd, findPosition, findSignedEnd, listFindingLog } from './store.ts'
 import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
 import { verifyLog } from './verify.ts'
 
@@ -42,21 +54,25 @@ const logColumns = [
   'hash',
 ] as const
 
+/** What the answer to a new entry says before the entry has its position. */
+const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntryStubSchema])
+
 /** Entries that an export, or a check of a chain, holds in memory at a time. */
 const batch = 500
 
 /** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
 export function trackerLogRoutes(
   app: App,
-  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
+  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
 ): void {
-  const { db, now, checkpoints } = deps
+  const { db, now, checkpoints, sealer } = deps
   contractList(app, listLogOfFinding, {
     page: async (input) => {
       const { query, context } = input
       const page = openPage(input, listLogOfFinding, numberKey)
       const after = page.after?.after ?? query.after_seq ?? 0
       const findingId = await findingOf(db, input)
+      await sealer.settle(context)
       const [rows, total] = await db.read(context, async (tx) =>
         Promise.all([
           listFindingLog(tx, findingId, { kinds: query.kind, after, limit: page.limit + 1 }),
@@ -72,6 +88,7 @@ export function trackerLogRoutes(
       const { kind: kinds, after_seq } = input.query
       const page = openPage(input, listLogOfFinding, numberKey)
       const findingId = await findingOf(db, input)
+      await sealer.settle(input.context)
       yield* wholeList(db, input.context, {
         after: page.after?.after ?? after_seq ?? 0,
         size: batch,
@@ -87,6 +104,7 @@ export function trackerLogRoutes(
       const { query, context } = input
       const page = openPage(input, listLog, numberKey)
       const wanted = { kinds: query.kind, actor: query.actor }
+      await sealer.settle(context)
       if (page.wantsTotal) {
         const total = await countTenantLog(db, context, { wanted, after: query.since_seq ?? 0 })
         if (total === undefined) throw tooFarToCount()
@@ -103,6 +121,7 @@ export function trackerLogRoutes(
     all: async function* (input) {
       const { kind: kinds, actor, since_seq } = input.query
       const page = openPage(input, listLog, numberKey)
+      await sealer.settle(input.context)
       const rows = wholeList(db, input.context, {
         after: page.after?.after ?? since_seq ?? 0,
         size: batch,
@@ -114,7 +133,7 @@ export function trackerLogRoutes(
     columns: logColumns,
   })
 
-  contractRoute(app, createLogEntry, async (input) => {
+  const writeEntry = async (input: ContractInput<typeof createLogEntry>): Promise<unknown> => {
     const { params, body, context, answer, keep } = input
     const address = parseResourceAddress(params.id)
     const occurredAt = body.occurred_at === undefined ? undefined : new Date(body.occurred_at)
@@ -148,6 +167,18 @@ export function trackerLogRoutes(
       answer.header('location', `/api/v1/findings/${entry.finding_id}/log?after_seq=${entry.seq - 1}&limit=1`)
       return await keep(tx, mayRead(context) ? entry : { finding_id: entry.finding_id, seq: entry.seq })
     })
+  }
+  completedRoute(app, createLogEntry, writeEntry, async (written, { context }) => {
+    const entry = writtenSchema.parse(written)
+    if (!('hash' in entry)) return entry
+    await sealer.settle(context)
+    const position = await db.read(context, async (tx) => findPosition(tx, entry.finding_id, entry.seq))
+    if (position === undefined) {
+      const detail =
+        'The entry was written, but the log is not what was signed last. It has no position until the operators have looked.'
+      throw problem('log_contradicted', { detail })
+    }
+    return { position, ...entry }
   })
 
   contractRoute(app, verifyLogOfFinding, async (input) => {
@@ -158,6 +189,7 @@ export function trackerLogRoutes(
 
   contractRoute(app, getLogCheckpoint, async ({ query, context }) => {
     const { day } = query
+    await sealer.settle(context)
     if (day !== undefined) {
       const { checkpoint: stored } = await sealedCheckpoint(db, context, {
         tenantId: context.tenantId,

@@ -1,10 +1,42 @@
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
-import { assertHolds } from './signed-end.ts'
-import { type StoredCheckpoint, findDayEnd, findSealed, findSignedEnd, holdLog, insertCheckpoint } from './store.ts'
+import { assertHolds, signEnd } from './signed-end.ts'
+import {
+  type StoredCheckpoint,
+  findDayEnd,
+  findSealed,
+  findSignedEnd,
+  hasUnplacedEntries,
+  holdLog,
+  insertCheckpoint,
+  placeEntries,
+  placedAtOnce,
+} from './store.ts'
 
 /** Behind every day: what is asked for then is the end of the last day that is over. */
 const lastDay = '9999-12-31'
+
+/**
+ * Gives committed entries their positions, and signs the end that they leave. Holds the end of the log until the commit: other
+ * sealers wait for that, and writers do not. Returns whether more entries may wait.
+ */
+export async function sealLog(
+  tx: Tx,
+  { tenantId, checkpoints }: { readonly tenantId: string; readonly checkpoints: CheckpointSigner },
+): Promise<boolean> {
+  const [, isWaiting, signed] = await Promise.all([holdLog(tx), hasUnplacedEntries(tx), findSignedEnd(tx)])
+  if (!isWaiting) return false
+  await assertHolds(signed, { tenantId, checkpoints })
+  const { before, end, count, now } = await placeEntries(tx)
+  const today = now.toISOString().slice(0, 10)
+  // The first entries of a new day: no entry of the days before comes in front of them any more.
+  const last = before.recordedAt?.toISOString().slice(0, 10)
+  if (last !== undefined && last < today) await sealDays(tx, { tenantId, checkpoints })
+  // Two processes may have different days around midnight.
+  const day = [today, signed?.day ?? today].toSorted().at(-1) ?? today
+  await signEnd(tx, { ...end, day }, { tenantId, checkpoints, now })
+  return count === placedAtOnce
+}
 
 /**
  * The stored checkpoint of the last day, up to a given one, on which something was written and which is over (UTC, by the

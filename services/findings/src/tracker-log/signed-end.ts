@@ -48,7 +48,7 @@ export async function assertHolds(signed: SignedEnd | undefined, { tenantId, che
   return false
 }
 
-/** Signs the end of the log in the transaction that has written it. The end is held until the commit. */
+/** Signs the end of the log in the transaction that has placed its last entry. The end is held until the commit. */
 export async function signEnd(
   tx: Tx,
   { position, root, day }: Pick<LogEnd, 'position' | 'root'> & { readonly day: string },

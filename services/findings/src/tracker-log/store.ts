@@ -1,6 +1,6 @@
 import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
 import { logKinds } from '@postern/contracts'
-import { emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
+import { emptyRoot, hashOf, sealEntry } from '@postern/log-chain'
 import type { Tx } from '@postern/tenant-db'
 import { listStatement, statement } from '../keyset.ts'
 import type { LogDraft } from './rules.ts'
@@ -14,38 +14,31 @@ export interface LogEnd {
   readonly recordedAt: Date | undefined
 }
 
-/** What was appended, behind what, and when; and the end that was signed before. */
+/** An entry as its transaction writes it. The sealer gives it its position right behind the commit. */
+export type WrittenEntry = Omit<LogEntry, 'position'>
+
+/** What was appended, and the end of the log that was signed before. */
 export interface Appended {
-  readonly entries: readonly LogEntry[]
-  readonly before: LogEnd
-  readonly end: Pick<LogEnd, 'position' | 'root'>
+  readonly entries: readonly WrittenEntry[]
   readonly signed: SignedEnd | undefined
-  readonly now: Date
 }
 
 /**
- * Appends entries in the transaction of the change that they tell of, and holds the end of the tenant's log until it
- * commits: positions follow the order of the commits. The caller has locked the findings. Comes last in a transaction,
- * so that the end is held for a moment only.
+ * Appends entries to the chains of their findings, in the transaction of the change that they tell of. The caller has
+ * locked the findings.
  */
 export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
-  const [, [end], heads, signed, [clock]] = await Promise.all([
-    tx.query(holdEnd([])),
-    tx.query<EndRow>(readEnd([])),
+  const [heads, signed, [clock]] = await Promise.all([
     tx.query<HeadRow>(readHeads([findingIds])),
     findSignedEnd(tx),
     tx.query<{ now: Date }>(readClock([])),
   ])
   if (clock === undefined) throw new Error('the database told no time')
-  const before = endOf(end)
   const last = new Map(heads.map((head) => [head.finding_id, { seq: head.seq ?? 0, hash: head.hash }]))
-  let { position, root } = before
   const entries = drafts.map((draft) => {
     const head = last.get(draft.findingId) ?? { seq: 0, hash: null }
-    position += 1
-    const content: Omit<LogEntry, 'hash'> = {
-      position,
+    const content: Omit<WrittenEntry, 'hash'> = {
       seq: head.seq + 1,
       finding_id: draft.findingId,
       action_plan_id: draft.actionPlanId ?? null,
@@ -66,7 +59,6 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     }
     const text = sealEntry(content)
     const hash = hashOf(text)
-    root = nextRoot(root, hash)
     last.set(draft.findingId, { seq: content.seq, hash })
     return { text, entry: { ...content, hash } }
   })
@@ -74,11 +66,47 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     const some = entries.slice(from, from + entriesAtOnce)
     await tx.execute(insertEntries([some.map(({ entry }) => entry.finding_id), some.map(({ text }) => text)]))
   }
-  return { entries: entries.map(({ entry }) => entry), before, end: { position, root }, signed, now: clock.now }
+  return { entries: entries.map(({ entry }) => entry), signed }
 }
 
 /** Entries that one statement writes: each is hashed and chained, and a statement has a limit of its own. */
 const entriesAtOnce = 100
+
+/** Whether committed entries of the tenant wait for their position. */
+export async function hasUnplacedEntries(tx: Tx): Promise<boolean> {
+  const rows = await tx.query(firstUnplaced([]))
+  return rows.length > 0
+}
+
+/** What was placed, behind what, and when. */
+export interface Placed {
+  readonly before: LogEnd
+  readonly end: LogEnd
+  /** Entries that were placed: none where no entry waited. */
+  readonly count: number
+  readonly now: Date
+}
+
+/** Entries that are placed in one transaction: each is a statement of its own in the database. */
+export const placedAtOnce = 500
+
+/** Gives committed entries their positions and roots. The end of the log is held. */
+export async function placeEntries(tx: Tx): Promise<Placed> {
+  const [[before], [placed], [end], [clock]] = await Promise.all([
+    tx.query<EndRow>(readEnd([])),
+    tx.query<{ count: number }>(placeWaiting([placedAtOnce])),
+    tx.query<EndRow>(readEnd([])),
+    tx.query<{ now: Date }>(readClock([])),
+  ])
+  if (placed === undefined || clock === undefined) throw new Error('placing entries returned no row')
+  return { before: endOf(before), end: endOf(end), count: placed.count, now: clock.now }
+}
+
+/** The position of an entry of a finding; undefined while it waits for one. */
+export async function findPosition(tx: Tx, findingId: string, seq: number): Promise<number | undefined> {
+  const [row] = await tx.query<{ position: string }>(positionOf([findingId, seq]))
+  return row === undefined ? undefined : Number(row.position)
+}
 
 /** The end of the tenant's log as it is now. */
 export async function findLogEnd(tx: Tx): Promise<LogEnd> {
@@ -113,18 +141,20 @@ export async function listLastEntries(tx: Tx, findingIds: readonly string[], lim
 
 /** An entry as it is stored: whether it is one is for the reader to say. */
 export interface StoredEntry {
+  /** A bigint, as text. Negative while the entry waits for its position. */
+  readonly position: string
   readonly seq: number
   readonly entry: string
   readonly hash: string
 }
 
-/** What is stored as the log of a finding, in the order of `seq`. */
+/** What is stored as the log of a finding, in the order of `seq`, also while it waits for its position. */
 export async function listFindingEntries(
   tx: Tx,
   findingId: string,
   { after, limit }: Pick<LogPage, 'after' | 'limit'>,
 ): Promise<StoredEntry[]> {
-  return await tx.query<StoredEntry & Record<string, unknown>>(listOfFinding([findingId, logKinds, after, limit]))
+  return await tx.query<StoredEntry & Record<string, unknown>>(entriesOfFinding([findingId, after, limit]))
 }
 
 /** How many entries of a finding a filter leaves. */
@@ -226,6 +256,8 @@ interface HeadRow {
 
 /** An entry as it is read. */
 export interface LogRow {
+  /** A bigint, as text. */
+  readonly position: string
   readonly entry: string
   readonly hash: string
 }
@@ -236,13 +268,13 @@ function endOf(row: EndRow | undefined): LogEnd {
 }
 
 /** The entry that a row holds. */
-export function toEntry({ entry, hash }: LogRow): LogEntry {
-  // Written by appendEntries alone.
-  const content: Omit<LogEntry, 'hash'> = JSON.parse(entry)
-  return { ...content, hash }
+export function toEntry({ position, entry, hash }: LogRow): LogEntry {
+  // Only appendEntries writes entries. Those of releases before 1.0.0-beta.2 hold their position.
+  const content: Omit<WrittenEntry, 'hash'> = JSON.parse(entry)
+  return { position: Number(position), ...content, hash }
 }
 
-// The lock that the table's trigger takes too; taken first, so that what is read next is the end until the commit.
+// The lock that the database takes to place an entry; taken first, so that what is read next is the end until the commit.
 const holdEnd = statement(
   'log_hold_end',
   `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
@@ -251,7 +283,22 @@ const holdEnd = statement(
 // tracker_log_pk, backwards.
 const readEnd = statement(
   'log_read_end',
-  'select l.position, l.root, l.recorded_at from findings.tracker_log l order by l.position desc limit 1',
+  `select l.position, l.root, l.recorded_at
+  from findings.tracker_log l
+  where l.position > 0
+  order by l.position desc
+  limit 1`,
+)
+
+// tracker_log_pk
+const firstUnplaced = statement('log_first_unplaced', 'select from findings.tracker_log l where l.position < 0 limit 1')
+
+const placeWaiting = statement('log_place', 'select findings.place_log_entries($1) as count')
+
+// tracker_log_seq_unique
+const positionOf = statement(
+  'log_position_of',
+  'select l.position from findings.tracker_log l where l.finding_id = $1::uuid and l.seq = $2 and l.position > 0',
 )
 
 // log_end_pk, tracker_log_pk
@@ -286,7 +333,7 @@ const readHeads = statement(
   ) as head on true`,
 )
 
-// In the order of the chain: the trigger gives each row its place behind the one before.
+// In the order of the chain: the trigger gives each row its number behind the one before.
 const insertEntries = statement(
   'log_insert',
   `insert into findings.tracker_log (tenant_id, finding_id, entry)
@@ -298,22 +345,32 @@ const insertEntries = statement(
 // tracker_log_seq_unique
 const listOfFinding = listStatement(
   'log_list_of_finding',
-  `select l.seq, l.entry, l.hash
+  `select l.position, l.seq, l.entry, l.hash
   from findings.tracker_log l
-  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint
+  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint and l.position > 0
   order by l.seq
   limit $4`,
+)
+
+// tracker_log_seq_unique
+const entriesOfFinding = listStatement(
+  'log_entries_of_finding',
+  `select l.position, l.seq, l.entry, l.hash
+  from findings.tracker_log l
+  where l.finding_id = $1::uuid and l.seq > $2::bigint
+  order by l.seq
+  limit $3`,
 )
 
 // tracker_log_seq_unique, backwards.
 const lastOfFindings = listStatement(
   'log_last_of_findings',
-  `select near.entry, near.hash
+  `select near.position, near.entry, near.hash
   from unnest($1::uuid[]) as wanted (id)
   cross join lateral (
-    select l.seq, l.entry, l.hash
+    select l.position, l.seq, l.entry, l.hash
     from findings.tracker_log l
-    where l.finding_id = wanted.id
+    where l.finding_id = wanted.id and l.position > 0
     order by l.seq desc
     limit $2::integer
   ) as near
@@ -324,7 +381,7 @@ const countOfFinding = statement(
   'log_count_of_finding',
   `select count(*)::integer as total
   from findings.tracker_log l
-  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint`,
+  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint and l.position > 0`,
 )
 
 const saveCheckpoint = statement(

@@ -81,12 +81,12 @@ export async function listTenantLog(
   tx: Tx,
   { wanted, after, limit }: { readonly wanted: WantedEntries; readonly after: number; readonly limit: number },
 ): Promise<LogStep[]> {
-  const rows = await tx.query<{ position: string; entry: string | null; hash: string }>(
+  const rows = await tx.query<Omit<LogRow, 'entry'> & { entry: string | null }>(
     listSteps([wanted.kinds ?? logKinds, wanted.actor ?? null, after, limit]),
   )
   return rows.map(({ position, entry, hash }) => ({
     position: Number(position),
-    entry: entry === null ? undefined : toEntry({ entry, hash }),
+    entry: entry === null ? undefined : toEntry({ position, entry, hash }),
   }))
 }
 
@@ -95,7 +95,7 @@ const isWanted = '(l.kind = any($1::text[]) and ($2::text[] is null or l.actor_i
 // tracker_log_pk, from one position to another.
 const listStretch = listStatement(
   'log_list_stretch',
-  `select l.entry, l.hash
+  `select l.position, l.entry, l.hash
   from findings.tracker_log l
   where l.position > $3::bigint and l.position <= $4::bigint and ${isWanted}
   order by l.position

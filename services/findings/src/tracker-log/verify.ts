@@ -42,11 +42,13 @@ export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId:
   }
 }
 
-/** The entry as it was stored; undefined where it is none. */
-function readEntry({ entry, hash }: StoredEntry) {
+/** The entry as it was stored; undefined where it is none. One that waits has some position: the chain of its finding has none. */
+function readEntry({ position, entry, hash }: StoredEntry) {
   try {
     const content: unknown = JSON.parse(entry)
-    return typeof content === 'object' ? parseEntry({ ...content, hash }) : undefined
+    return typeof content === 'object'
+      ? parseEntry({ position: Math.max(1, Number(position)), ...content, hash })
+      : undefined
   } catch {
     return undefined
   }

@@ -6,6 +6,7 @@ import { recorderFor } from '../../tracker-log/record.ts'
 import type { LogDraft } from '../../tracker-log/rules.ts'
 import { sealedCheckpoint } from '../../tracker-log/seal.ts'
 import { LogContradicted } from '../../tracker-log/signed-end.ts'
+import type { LogSealer } from '../../tracker-log/sealer.ts'
 import type { CheckpointSigner } from '../../tracker-log/sign.ts'
 import { followPlansUnderWay } from '../change.ts'
 import { findProgress, lockFinding, updateFinding } from '../store.ts'
@@ -22,7 +23,12 @@ const batch = 100
  */
 export function reopeningExpired(
   db: TenantDb,
-  parts: { readonly now: () => Date; readonly checkpoints: CheckpointSigner; readonly logger: Logger },
+  parts: {
+    readonly now: () => Date
+    readonly checkpoints: CheckpointSigner
+    readonly sealer: Pick<LogSealer, 'settle'>
+    readonly logger: Logger
+  },
 ): TenantDb {
   let day = ''
   let begun = new Map<string, Promise<void>>()
@@ -46,7 +52,10 @@ export function reopeningExpired(
     }
     // The end of the day before is signed first: what is written now is of today. Whether that is over says the clock of the
     // database; where the two have different days, the next request looks again.
-    const sweep = sealedCheckpoint(db, tenant, { tenantId, checkpoints: parts.checkpoints })
+    // Entries that a process has left unsealed when it died come first.
+    const sweep = parts.sealer
+      .settle(tenant)
+      .then(async () => await sealedCheckpoint(db, tenant, { tenantId, checkpoints: parts.checkpoints }))
       .then((sealed) => {
         if (sealed.today !== today) of.delete(tenantId)
       })
