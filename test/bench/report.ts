@@ -4,6 +4,7 @@ import type { Measured, Ratio } from './compare.ts'
 import type { ConsoleSpeed } from './console.ts'
 import type { Latency } from './latency.ts'
 import type { FindingsScale } from './findings-scale.ts'
+import type { ParallelWrites } from './parallel-writes.ts'
 import type { HotKeys } from './hot-keys.ts'
 import type { ListResult } from './list.ts'
 import type { ManyKeys } from './many-keys.ts'
@@ -43,6 +44,7 @@ export interface Figures {
   readonly sync: SyncSpeed
   readonly 'sync-memory': readonly SyncMemory[]
   readonly console: ConsoleSpeed
+  readonly 'parallel-writes': readonly ParallelWrites[]
   readonly 'many-findings': FindingsScale
 }
 
@@ -113,6 +115,7 @@ export function printResults(results: Results): void {
   if (parts.sync !== undefined) printSync(parts.sync.figures)
   if (parts['sync-memory'] !== undefined) printSyncMemory(parts['sync-memory'].figures)
   if (parts.console !== undefined) printConsole(parts.console.figures)
+  if (parts['parallel-writes'] !== undefined) printParallelWrites(parts['parallel-writes'].figures)
   if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
   for (const [part, lines] of Object.entries(boundsOf(results)))
@@ -306,6 +309,21 @@ function printUpload(upload: UploadResult): void {
   table(
     ['gateway and evidence', 'nginx, PUT', 'ratio', 'nginx, PUT and synced', 'ratio'],
     [[String(upload.evidence), upload.nginx, upload.ratio, upload.nginxSynced, upload.syncedRatio]],
+  )
+}
+
+function printParallelWrites(found: readonly ParallelWrites[]): void {
+  title('Findings that several clients create at once, a second')
+  table(
+    ['clients', 'ms to the standby', 'one tenant', 'a tenant each', 'ratio', 'failures'],
+    found.map(({ clients, standbyMs, ofOneTenant, ofManyTenants, ratio, failures }) => [
+      String(clients),
+      standbyMs,
+      ofOneTenant,
+      ofManyTenants,
+      ratio,
+      failures,
+    ]),
   )
 }
 

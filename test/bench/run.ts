@@ -6,7 +6,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { startTestCluster } from '@postern/local-stack/testing'
+import { type Cluster, startTestCluster } from '@postern/local-stack/testing'
 import { type Moved, describeMoved, movedParts } from './against.ts'
 import { measureColdStart } from './cold-start.ts'
 import { compare, ratio, targetOf, warmUp } from './compare.ts'
@@ -18,6 +18,7 @@ import { measureFindingsScale } from './findings-scale.ts'
 import { measureSync, measureSyncMemory } from './sync.ts'
 import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
+import { measureParallelWrites } from './parallel-writes.ts'
 import { measureParts } from './parts.ts'
 import { plans } from './plans.ts'
 import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
@@ -66,6 +67,7 @@ function say(what: string): void {
 /** What every part has at its start. */
 interface Bench {
   readonly home: string
+  readonly cluster: Cluster
   /** A kibibyte of JSON, whoever asks. */
   readonly upstream: Peer
   readonly system: System
@@ -79,7 +81,7 @@ async function startAll(): Promise<Bench> {
   running.push(upstream)
   const system = await startSystem(4)
   running.push(system)
-  return { home, upstream, system }
+  return { home, cluster: cluster.cluster, upstream, system }
 }
 
 /** The peers that this machine has, and what it lacks. */
@@ -201,6 +203,13 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
   sync: async ({ system }) => await measureSync(system, { rows: isWhole ? 100_000 : 10_000, rounds: isWhole ? 3 : 1 }),
   'sync-memory': async ({ system }) => await measureSyncMemory(system, [10_000, 100_000, 1_000_000]),
   console: async () => await measureConsole({ rounds: isWhole ? 9 : 3 }),
+  'parallel-writes': async ({ system, cluster }) =>
+    await measureParallelWrites(system, cluster, {
+      clients: 16,
+      seconds: isWhole ? 5 : 2,
+      rounds: isWhole ? 5 : 2,
+      standbyMs: 80,
+    }),
   'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
 }
 

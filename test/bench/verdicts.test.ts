@@ -40,6 +40,9 @@ const syncOf = (firstRatio: number, unchangedRatio: number) => ({
 const spread = (p99: number) => ({ p50: 1, p99, max: p99 })
 const revocationOf = (p99: number) =>
   [{ gateways: 4, redis: 'up', revocations: 1, success: spread(p99), firstRefusal: spread(1) }] as const
+const writesOf = (ratio: number, failures: number) => [
+  { clients: 1, standbyMs: 80, connections: 1, ofOneTenant: 1, ofManyTenants: 1, ratio, failures },
+]
 const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
 
 test.each([
@@ -58,6 +61,8 @@ test.each([
   ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8.1, 3)) }],
   ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8, 3.1)) }],
   ['sync-memory', { 'sync-memory': part(memoryOf(200, 264, 136)) }, { 'sync-memory': part(memoryOf(200, 265)) }],
+  ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(0.69, 0)) }],
+  ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(1, 1)) }],
   ['revocation', { revocation: part(revocationOf(1000)) }, { revocation: part(revocationOf(1001)) }],
 ])('%s is compared with a peer, or itself, and has a bound beyond which the bench fails', (name, good, bad) => {
   expect(failedVerdicts({ parts: good }, [])).toEqual([])

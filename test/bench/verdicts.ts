@@ -32,6 +32,10 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
       ...atMost('page among many ÷ among few', 1.3, scale?.large),
       ...list(scale?.list),
     ],
+    'parallel-writes': (parts['parallel-writes']?.figures ?? []).flatMap(({ standbyMs, ratio, failures }) => [
+      verdict(`one tenant ÷ a tenant each, standby ${standbyMs} ms away: at least 0.7`, ratio >= 0.7, String(ratio)),
+      ...atMost(`failures of one tenant, standby ${standbyMs} ms away`, 0, failures),
+    ]),
     sync: [
       ...atMost('first import ÷ COPY', 8, sync?.firstRatio),
       ...atMost('no change ÷ COPY', 3, sync?.unchangedRatio),

@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto'
+import { type Cluster } from '@postern/local-stack/testing'
+import { startDistantStandby } from './standby.ts'
+import { round } from './stats.ts'
+import type { System } from './system.ts'
+
+/** Findings that several clients create at once: all in one tenant, and each client in a tenant of its own. */
+export interface ParallelWrites {
+  readonly clients: number
+  /** Milliseconds to the synchronous standby and back; 0: there is none. */
+  readonly standbyMs: number
+  readonly connections: number
+  readonly ofOneTenant: number
+  readonly ofManyTenants: number
+  /** One tenant ÷ many. */
+  readonly ratio: number
+  /** Answers of the one tenant that were no 201, also among 48 clients. */
+  readonly failures: number
+}
+
+const path = '/api/v1/findings'
+const scopes = ['read:findings', 'write:findings']
+const connections = 32
+const crowd = 48
+
+/**
+ * Has `clients` create findings for some seconds, in turns: all in one tenant, and each in its own, which nothing but the machine
+ * holds up. Once with a database that commits by itself, and once with a standby that is some way off.
+ */
+export async function measureParallelWrites(
+  system: System,
+  cluster: Cluster,
+  { clients, seconds, rounds, standbyMs }: { clients: number; seconds: number; rounds: number; standbyMs: number },
+): Promise<ParallelWrites[]> {
+  const measure = async (delayMs: number): Promise<ParallelWrites> => {
+    // Sessions that begin anew commit as the database says by now.
+    await system.stack.restart('findings', { POSTERN_DATABASE_CONNECTIONS: String(connections) })
+    const one = randomUUID()
+    const many = Array.from({ length: clients }, () => randomUUID())
+    const made = { one: 0, many: 0 }
+    let failures = 0
+    // The first round is for the compiler.
+    for (let turn = 0; turn <= rounds; turn += 1) {
+      const ofMany = await create(system, { tenants: many, clients, seconds })
+      const ofOne = await create(system, { tenants: [one], clients, seconds })
+      failures += ofOne.failed
+      if (turn === 0) continue
+      made.many += ofMany.created
+      made.one += ofOne.created
+    }
+    failures += (await create(system, { tenants: [one], clients: crowd, seconds })).failed
+    return {
+      clients,
+      standbyMs: delayMs,
+      connections,
+      ofOneTenant: round(made.one / rounds / seconds, 1),
+      ofManyTenants: round(made.many / rounds / seconds, 1),
+      ratio: round(made.one / made.many),
+      failures,
+    }
+  }
+  const near = await measure(0)
+  const database = new URL(system.stack.database.url('superuser')).pathname.slice(1)
+  const standby = await startDistantStandby(cluster, database, standbyMs)
+  try {
+    return [near, await measure(standbyMs)]
+  } finally {
+    await standby.stop()
+    await system.stack.restart('findings')
+  }
+}
+
+/** Creates findings until the time is over; each client waits for its answer. */
+async function create(
+  system: System,
+  { tenants, clients, seconds }: { tenants: readonly string[]; clients: number; seconds: number },
+): Promise<{ created: number; failed: number }> {
+  const findings = system.stack.caller('findings')
+  const end = performance.now() + seconds * 1000
+  let [created, failed] = [0, 0]
+  const client = async (number: number): Promise<void> => {
+    const tenantId = tenants[number % tenants.length] ?? ''
+    while (performance.now() < end) {
+      const body = {
+        title: 'Access is not recertified',
+        condition: 'No recertification since January.',
+        severity: 'low',
+      }
+      const { status } = await findings.call({ tenantId, scopes }, 'POST', path, { body })
+      if (status === 201) created += 1
+      else failed += 1
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, async (_none, number) => await client(number)))
+  return { created, failed }
+}
