@@ -31,9 +31,13 @@ const statements = [
   'create table hidden (id integer);',
   'create table empty (`ID` integer, title text);',
   'create table level (n tinyint(1));',
+  'create table wiki (id int, title varbinary(255), note blob, flags bit(8), stamp binary(3), digest binary(2), doc json);',
+  `insert into wiki values (1, convert('Müller' using utf8mb4), convert('Zoë' using utf8mb4), b'00000101', 'abc', x'ff00', '{"a":"ü"}');`,
+  "insert into wiki values (2, null, x'00', null, null, null, null);",
   'insert into level values (0), (1), (2), (-1), (127), (null);',
   `create user reader@'%' identified by '${password}';`,
   `grant select on erp.units to reader@'%';`,
+  `grant select on erp.wiki to reader@'%';`,
   `grant select on erp.slow to reader@'%';`,
   `grant select on erp.writing to reader@'%';`,
   `grant select on erp.level to reader@'%';`,
@@ -224,11 +228,19 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
         at: '2026-03-29 02:30:00',
         active: true,
         paid: true,
-        flags: '\u0003',
+        flags: '3',
         note: null,
       },
     })
     expect(items[1]).toMatchObject({ values: { paid: false } })
+  })
+
+  test('is read with bytes that are text as text, other bytes in hexadecimal, and bits as a number', async () => {
+    const items = await readSource('sql', options({ view: 'wiki' }))
+    expect(items.map(({ values }) => values)).toEqual([
+      { id: '1', title: 'Müller', note: 'Zoë', flags: '5', stamp: 'abc', digest: '0xff00', doc: '{"a":"ü"}' },
+      { id: '2', title: null, note: '0x00', flags: null, stamp: null, digest: null, doc: null },
+    ])
   })
 
   test('is read with a boolean for what is one alone: the same type holds any small number', async () => {

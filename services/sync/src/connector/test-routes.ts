@@ -5,6 +5,7 @@ import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { createMapper } from '../mapping/map-row.ts'
+import { createItemReader } from '../mapping/readable-item.ts'
 import { rulesOfAttributes } from '../mapping/attributes.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
@@ -36,7 +37,9 @@ export function connectorTestRoutes(
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
     const rules = datasetRules[connector.dataset]
-    const mapper = createMapper(rulesOfAttributes(connector.mapping, source.attributesOf(connector.config)), rules)
+    const mapping = rulesOfAttributes(connector.mapping, source.attributesOf(connector.config))
+    const mapper = createMapper(mapping, rules)
+    const readItem = createItemReader(mapping, rules)
     const rows: ConnectorTest['rows'] = []
     const upload = raw.body instanceof Readable ? raw.body : undefined
     // Its time is the bound on the read, which says that it was too slow.
@@ -60,7 +63,7 @@ export function connectorTestRoutes(
           isFirst = false
         }
         for (const row of item.kind === 'texts' ? rowsOf(item) : [item]) {
-          rows.push(show(row, mapper))
+          rows.push(show(readItem(row), mapper))
           if (rows.length >= rowsShown) break
         }
         if (rows.length >= rowsShown) break

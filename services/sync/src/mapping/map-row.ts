@@ -1,5 +1,6 @@
 import type { MappingRule } from '@postern/contracts'
 import { wordsOf } from '@postern/service-kit'
+import type { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
 import type { Rule } from './attributes.ts'
 import { excerptOf } from './excerpt.ts'
@@ -40,7 +41,9 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
     }
     if (isObject(draft['custom']) && Object.hasOwn(draft['custom'], '__proto__'))
       faults.push(forbiddenName('custom.__proto__'))
-    const parsed = dataset.schema.safeParse(draft)
+    const given = dataset.schema.safeParse(draft)
+    const folded = given.success ? [] : foldedFields(draft, given.error.issues, dataset)
+    const parsed = folded.length === 0 ? given : dataset.schema.safeParse(foldLines(draft, folded))
     for (const issue of parsed.error?.issues ?? []) {
       const field = issue.path.join('.')
       if (faults.some((fault) => fault.field === field)) continue
@@ -67,12 +70,51 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
       key: String(key),
       parent: typeof parent === 'string' ? parent : undefined,
       content: canonical(content),
-      warnings: (dataset.warningsOf?.(content) ?? []).map((warning) => ({
-        ...warning,
-        excerpt: excerptOf(memberAt(content, warning.field)),
-      })),
+      warnings: [
+        ...(dataset.warningsOf?.(content) ?? []).map((warning) => ({
+          ...warning,
+          excerpt: excerptOf(memberAt(content, warning.field)),
+        })),
+        ...folded.map((path) => ({
+          field: path.join('.'),
+          code: 'line_break_folded',
+          message: 'holds a line break, which was replaced by a blank',
+          excerpt: excerptOf(memberAt(draft, path.join('.'))),
+        })),
+      ],
     }
   }
+}
+
+const lineBreaks = /\s*[\t\n\v\f\r\u0085\u2028\u2029]\s*/g
+
+/** Where a text of several lines stands in a field of one line. Keys stay: folded, two of them may become one. */
+function foldedFields(
+  draft: Values,
+  issues: readonly z.core.$ZodIssue[],
+  { keyField, parentField }: DatasetRules,
+): readonly (readonly string[])[] {
+  const keys: ReadonlySet<unknown> = new Set([keyField, parentField, 'entities'])
+  return issues.flatMap(({ code, path }) => {
+    const names = path.map(String)
+    const value = memberAt(draft, names.join('.'))
+    const isFolded = code === 'invalid_format' && typeof value === 'string' && value.search(lineBreaks) !== -1
+    return isFolded && !keys.has(path[0]) ? [names] : []
+  })
+}
+
+function foldLines(value: unknown, paths: readonly (readonly string[])[]): unknown {
+  if (paths.some((path) => path.length === 0)) {
+    return typeof value === 'string' ? value.trim().replaceAll(lineBreaks, ' ') : value
+  }
+  if (!isObject(value) || paths.length === 0) return value
+  const fold = (name: string, member: unknown): unknown =>
+    foldLines(
+      member,
+      paths.filter(([first]) => first === name).map(([, ...rest]) => rest),
+    )
+  if (Array.isArray(value)) return value.map((member, at) => fold(String(at), member))
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, fold(name, member)]))
 }
 
 /** Targets that a mapping can name. */
@@ -122,7 +164,7 @@ export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unkn
 export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
-  const isWhole = !/[\0\uFFFD]/.test(trimmed) && trimmed.isWellFormed()
+  const isWhole = !/[\0\uFDD0]/.test(trimmed) && trimmed.isWellFormed()
   return isWhole && trimmed !== '' && trimmed.length <= 255 ? trimmed : undefined
 }
 

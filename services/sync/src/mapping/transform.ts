@@ -77,14 +77,15 @@ function asBoolean(value: unknown): boolean {
 type DateFormat = Extract<Transform, { kind: 'date' }>['format']
 
 const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
-  'YYYY-MM-DD': /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ].*)?$/,
+  'YYYY-MM-DD':
+    /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)? ?(?:Z|UTC|GMT|[AP]M|[+-]\d{2}(?::?\d{2})?(?::\d{2})?)?)?$/i,
   'DD.MM.YYYY': /^(?<day>\d{1,2})\.(?<month>\d{1,2})\.(?<year>\d{4})$/,
   'DD/MM/YYYY': /^(?<day>\d{1,2})\/(?<month>\d{1,2})\/(?<year>\d{4})$/,
   'MM/DD/YYYY': /^(?<month>\d{1,2})\/(?<day>\d{1,2})\/(?<year>\d{4})$/,
   YYYYMMDD: /^(?<year>\d{4})(?<month>\d{2})(?<day>\d{2})$/,
 }
 
-/** A day as `YYYY-MM-DD`; whether there is such a day, the schema of the field decides. */
+/** A day as `YYYY-MM-DD`. Only a time of day may follow it: other text would be lost. Whether there is such a day, the schema of the field decides. */
 function asDate(value: unknown, format: DateFormat): string {
   const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
   if (year === undefined || month === undefined || day === undefined) {

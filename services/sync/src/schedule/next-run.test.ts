@@ -114,6 +114,21 @@ describe('a schedule', () => {
     expect(times('*/30 * * * *', zone, from, 8)).toEqual(halfHours)
   })
 
+  test.each(['30 * * * *', '30 */1 * * *', '30 0-23 * * *', '30 0-11,12-23 * * *', '30 * 1-31 1-12 0-6'])(
+    '%s is due in each hour, also in the one that is shown twice',
+    (cron) => {
+      const due = ['23:30', '00:30', '01:30', '02:30'].map((time, at) => `2026-10-2${at === 0 ? 4 : 5}T${time}:00.000Z`)
+      expect(times(cron, 'Europe/Berlin', '2026-10-24T23:00:00.000Z', 4)).toEqual(due)
+    },
+  )
+
+  test.each(['0 2 * * 1', '0 2 */1 * 1', '0 2 1-31 * 1', '0 2 1-31 1-12 MON'])('%s is due on Mondays', (cron) => {
+    expect(times(cron, 'UTC', '2026-11-28T00:00:00.000Z', 2)).toEqual([
+      '2026-11-30T02:00:00.000Z',
+      '2026-12-07T02:00:00.000Z',
+    ])
+  })
+
   test('of a place without daylight saving never moves', () => {
     expect(at('0 6 * * *', 'Asia/Kolkata', '2026-03-28T12:00:00Z')).toBe('2026-03-29T00:30:00.000Z')
   })

@@ -34,7 +34,7 @@ export function scheduleFault(
  * it, it is due the first time and not again. One of every hour goes by the time that passes.
  */
 export function nextRun(schedule: Schedule, after: Date): Date | undefined {
-  if (schedule.cron.trim().split(/\s+/)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
+  if (plainFields(schedule.cron)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
   const zone = zoneOf(schedule.time_zone)
   // Croner does so for schedules of one minute and one hour alone: it is asked for times of day, of whatever day, and these are looked up here.
   const times = cronOf({ ...schedule, time_zone: 'UTC' })
@@ -92,9 +92,32 @@ function firstMomentOf(zone: Zone, time: number): number {
 }
 
 function cronOf({ cron, time_zone }: Schedule): Cron {
+  return new Cron(plainFields(cron).join(' '), { timezone: time_zone, paused: true, mode: '5-part' })
+}
+
+/** A pattern in which one field stands, and how often it is due within `days` from 1 January 2024, a Monday, if that field holds all values. */
+const wholeFields = [
+  { pattern: (field: string) => `${field} 0 1 1 *`, count: 60, days: 1 },
+  { pattern: (field: string) => `0 ${field} 1 1 *`, count: 24, days: 1 },
+  { pattern: (field: string) => `0 0 ${field} 1 *`, count: 31, days: 31 },
+  { pattern: (field: string) => `0 0 1 ${field} *`, count: 12, days: 366 },
+  { pattern: (field: string) => `0 0 * 1 ${field}`, count: 7, days: 7 },
+] as const
+
+/** The fields of a pattern; one that holds all its values is `*`, however it is written. Throws for what is no pattern. */
+function plainFields(cron: string): readonly string[] {
+  const fields = cron.trim().split(/\s+/)
   // Five fields and no more: seconds and nicknames are refused.
-  if (cron.trim().split(/\s+/).length !== 5) throw new RangeError('a schedule has five fields')
-  return new Cron(cron, { timezone: time_zone, paused: true, mode: '5-part' })
+  if (fields.length !== wholeFields.length) throw new RangeError('a schedule has five fields')
+  const start = new Date('2023-12-31T23:59:59Z')
+  return wholeFields.map(({ pattern, count, days }, at) => {
+    const field = fields[at] ?? ''
+    if (field === '*') return field
+    const runs = new Cron(pattern(field), { timezone: 'UTC', paused: true, mode: '5-part' }).nextRuns(count, start)
+    const last = runs.at(-1)
+    const isWhole = runs.length === count && last !== undefined && last.getTime() <= start.getTime() + days * dayMs
+    return isWhole ? '*' : field
+  })
 }
 
 function isTimeZone(name: string): boolean {

@@ -25,9 +25,35 @@ export interface SourceRowError {
   readonly excerpt?: string
   /** What of it could be read: by its key it is told from an item that is gone. */
   readonly values?: Readonly<Record<string, unknown>>
+  /** All columns that could not be read. Only those that a mapping reads make the item an error. */
+  readonly faults?: readonly ColumnFault[]
+}
+
+/** What is wrong with one column of an item, as SourceRowError says it. */
+export interface ColumnFault {
+  readonly column: string
+  readonly code: string
+  readonly message: string
+  readonly excerpt?: string
 }
 
 export type SourceItem = SourceRow | SourceRowError
+
+/** An item of which all that could be read is in `values`: an error if a column has a fault. */
+export function rowOrError(
+  row: number,
+  values: Readonly<Record<string, unknown>>,
+  faults: readonly ColumnFault[],
+): SourceItem {
+  const [first] = faults
+  if (first === undefined) return { kind: 'row', row, values }
+  const { column, ...fault } = first
+  return { kind: 'error', row, field: excerpt(column), ...fault, values, faults }
+}
+
+function excerpt(name: string): string {
+  return name.length <= 80 ? name : `${name.slice(0, 79)}…`.toWellFormed()
+}
 
 /** Rows of a table that follow each other, each as the text of it until it is asked for. */
 export interface SourceTexts {

@@ -5,6 +5,7 @@ import { assertColumns, isTable } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import { createMapper, read, readableKey } from '../mapping/map-row.ts'
+import { createItemReader } from '../mapping/readable-item.ts'
 import { type Rule, rulesOfAttributes } from '../mapping/attributes.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
@@ -169,11 +170,13 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: 
   const mapper = createMapper(mapping, rules)
   const fingerprint = createFingerprinter(mapping, rules)
   const printerOf = createTextPrinter(mapping, rules)
+  const readItem = createItemReader(mapping, rules)
   const takeNew = (item: SourceItem, print: Fingerprint | undefined): Taken => ({
     kind: 'new',
     ...toStaged(item, mapper, print),
   })
-  const takeItem = (item: SourceItem): Taken => {
+  const takeItem = (found: SourceItem): Taken => {
+    const item = readItem(found)
     const print = item.values === undefined ? undefined : fingerprint(item.values)
     if (item.kind === 'row' && print !== undefined && remembered?.take(print.hash) === true) {
       return { kind: 'known', row: { row: item.row, ...print } }
@@ -196,8 +199,9 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: 
       if (keys !== undefined && remembered?.take(hash) === true) {
         return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also, hash } }
       }
-      const item = texts.at(index)
-      if (item === undefined) return undefined
+      const found = texts.at(index)
+      if (found === undefined) return undefined
+      const item = readItem(found)
       // Of a row with too few cells nobody knows which of them is the key.
       const isRead = keys !== undefined && item.values !== undefined
       return takeNew(item, isRead ? { key: keys.key, also: keys.also, hash } : undefined)

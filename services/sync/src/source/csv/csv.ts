@@ -5,15 +5,18 @@ import { askOnceReady } from '../http/ask.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
 import {
+  type ColumnFault,
   type SourceContext,
   type SourceItem,
   type SourceTexts,
   type SourceType,
   defineSourceType,
+  rowOrError,
   rowsOf,
 } from '../types.ts'
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
+import { findTextFormat } from './other-formats.ts'
 import { type Column, excerpt, readHeader } from './header.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
@@ -201,18 +204,18 @@ function toItem(record: readonly string[], row: number, { columns, width, shortR
     return { kind: 'error', row, code: 'cell_count', message }
   }
   const values: Record<string, string> = {}
-  let fault: (ReturnType<typeof findCellFault> & { readonly field: string }) | undefined
+  const faults: ColumnFault[] = []
   for (const { name, place } of columns) {
     const value = record[place] ?? ''
     const found = findCellFault(value, maxLength)
     if (found !== undefined) {
-      fault ??= { field: excerpt(name), ...found }
+      faults.push({ column: name, ...found })
       continue
     }
     if (name === '__proto__') Object.defineProperty(values, name, { value, enumerable: true })
     else values[name] = value
   }
-  return fault === undefined ? { kind: 'row', row, values } : { kind: 'error', row, ...fault, values }
+  return rowOrError(row, values, faults)
 }
 
 /** A line without values, or with separators alone, as spreadsheets leave them below a table. */
@@ -244,21 +247,7 @@ async function* followedBy(first: string, rest: AsyncGenerator<string>): AsyncGe
   }
 }
 
-/** How files begin that are often taken for tables of text. */
-const otherFormats: readonly { readonly begins: string; readonly is: string }[] = [
-  { begins: 'PK\u0003\u0004', is: 'an Excel workbook or a ZIP archive: save the sheet as CSV (UTF-8)' },
-  { begins: 'ÐÏ\u0011', is: 'an old Excel workbook: save the sheet as CSV (UTF-8)' },
-  { begins: '%PDF-', is: 'a PDF: export the table as CSV' },
-  { begins: '\u001f', is: 'compressed: send it as it is' },
-]
-
 function refuseOtherFormats(sample: string): void {
-  const start = sample.trimStart()
-  const format = otherFormats.find(({ begins }) => start.startsWith(begins))
-  if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format.is}`)
-  if (/^<(?:!doctype|!--|html|\?xml|head|body|script)/i.test(start)) {
-    const message = 'it is a web page or XML, perhaps one that asks to sign in: check the address and the credentials'
-    throw new SourceFailure('not_a_table', message)
-  }
-  if (/^[{[]/.test(start)) throw new SourceFailure('not_a_table', 'it is JSON: use a connector of type http_json')
+  const format = findTextFormat(sample)
+  if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
 }

@@ -1,6 +1,7 @@
 import { isAscii } from 'node:buffer'
-import { TextDecoder } from 'node:util'
 import { SourceFailure } from '../failure.ts'
+import { MarkingDecoder, undecodable } from '../marking-decoder.ts'
+import { findBinaryFormat } from './other-formats.ts'
 
 /** Encodings that a connector may name, and `auto`. All are WHATWG labels, which Node knows. */
 export const encodings = [
@@ -24,16 +25,13 @@ export const encodings = [
 ] as const
 type Encoding = (typeof encodings)[number]
 
-/** Stands for bytes that are none of the encoding. */
-export const replacementCharacter = '\uFFFD'
-
 /** How much is looked at where the encoding has to be found out. */
 const sampleBytes = 65_536
 
 /**
  * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else by what is `declared`, asked once
  * there are bytes; else it is UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
- * encoding become U+FFFD, so that only their row suffers. UTF-32 is refused, whatever the encoding is said to be.
+ * encoding become `undecodable`, so that only their row suffers. UTF-32 is refused, whatever the encoding is said to be, and so is a file that is no text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -42,8 +40,10 @@ export async function* decodeText(
 ): AsyncGenerator<string> {
   const chunks = bytes[Symbol.asyncIterator]()
   try {
-    let decoder = encoding === 'auto' ? undefined : new TextDecoder(encoding)
+    let decoder = encoding === 'auto' ? undefined : new MarkingDecoder(encoding)
     let held = await gather(chunks, new Uint8Array(), sampleBytes)
+    const format = findBinaryFormat(held)
+    if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
     if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
     decoder ??= markedDecoder(held) ?? declaredDecoder(declared())
     // A text may be ASCII for long before it shows what else it is.
@@ -51,12 +51,12 @@ export async function* decodeText(
       const plain = asciiLength(held)
       if (plain > 0) yield Buffer.from(held.buffer, held.byteOffset, plain).toString('latin1')
       held = await gather(chunks, held.subarray(plain), sampleBytes)
-      if (held.length > 0 && asciiLength(held) === 0) decoder = new TextDecoder(guessEncoding(held))
+      if (held.length > 0 && asciiLength(held) === 0) decoder = new MarkingDecoder(guessEncoding(held))
     }
     if (decoder === undefined) return
-    yield decoder.decode(held, { stream: true })
+    yield decoder.decode(held)
     for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
-      yield decoder.decode(next.value, { stream: true })
+      yield decoder.decode(next.value)
     }
     const rest = decoder.decode()
     if (rest !== '') yield rest
@@ -92,23 +92,23 @@ function isUtf32(bytes: Uint8Array): boolean {
   return isIn('little') || isIn('big')
 }
 
-function markedDecoder(bytes: Uint8Array): TextDecoder | undefined {
+function markedDecoder(bytes: Uint8Array): MarkingDecoder | undefined {
   const [first, second, third] = bytes
-  if (first === 0xef && second === 0xbb && third === 0xbf) return new TextDecoder('utf-8')
-  if (first === 0xff && second === 0xfe) return new TextDecoder('utf-16le')
-  if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be')
+  if (first === 0xef && second === 0xbb && third === 0xbf) return new MarkingDecoder('utf-8')
+  if (first === 0xff && second === 0xfe) return new MarkingDecoder('utf-16le')
+  if (first === 0xfe && second === 0xff) return new MarkingDecoder('utf-16be')
   // Without a mark: a table begins with a letter of its header, hence one half of its first unit is zero.
-  if (first !== 0 && second === 0) return new TextDecoder('utf-16le')
-  if (first === 0 && second !== undefined && second !== 0) return new TextDecoder('utf-16be')
+  if (first !== 0 && second === 0) return new MarkingDecoder('utf-16le')
+  if (first === 0 && second !== undefined && second !== 0) return new MarkingDecoder('utf-16be')
   return undefined
 }
 
 /** Of the media type that came with the text; undefined where it says nothing that is known. */
-function declaredDecoder(mediaType = ''): TextDecoder | undefined {
+function declaredDecoder(mediaType = ''): MarkingDecoder | undefined {
   const label = /;\s*charset\s*=\s*"?(?<label>[^\s;"]+)/i.exec(mediaType)?.groups?.['label']
   if (label === undefined) return undefined
   try {
-    const decoder = new TextDecoder(label)
+    const decoder = new MarkingDecoder(label)
     // Many servers say ISO-8859-1 of whatever they have: whether it is UTF-8 after all, the text shows.
     return decoder.encoding === 'windows-1252' ? undefined : decoder
   } catch (error) {
@@ -125,11 +125,11 @@ function asciiLength(bytes: Uint8Array): number {
 
 /** UTF-8 unless more characters beyond ASCII are broken in it than whole: text of one byte a character is hardly ever whole. */
 function guessEncoding(bytes: Uint8Array): Encoding {
-  const text = new TextDecoder('utf-8').decode(bytes, { stream: true })
+  const text = new MarkingDecoder('utf-8').decode(bytes)
   let whole = 0
   let broken = 0
   for (const [character] of text.matchAll(/[^\0-\x7f]/gu)) {
-    if (character === replacementCharacter) broken++
+    if (character === undecodable) broken++
     else whole++
   }
   return broken > whole ? 'windows-1252' : 'utf-8'

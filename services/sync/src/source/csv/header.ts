@@ -1,4 +1,5 @@
 import { SourceFailure } from '../failure.ts'
+import { undecodable } from '../marking-decoder.ts'
 
 /** A column that is read: its name, and its place in a row. */
 export interface Column {
@@ -22,7 +23,7 @@ export function readHeader(
       { row: 1 },
     )
   }
-  const columns = cells.map((cell, place) => ({ name: cell.trim(), place }))
+  const columns = cells.map((cell, place) => ({ name: cell.trim().replaceAll(undecodable, '\uFFFD'), place }))
   const seen = new Map<string, number>()
   for (const { name, place } of columns) {
     if (name === '') continue

@@ -1,7 +1,8 @@
 import { decimalOf } from '@postern/service-kit'
 import { SourceFailure } from '../failure.ts'
+import { undecodable } from '../marking-decoder.ts'
 import { nameOfPart } from '../../mapping/pointer.ts'
-import type { SourceItem, SourceLimits } from '../types.ts'
+import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from '../types.ts'
 
 /** A JSON Pointer, RFC 6901; empty for the whole document. */
 export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
@@ -124,13 +125,20 @@ export interface MemberFault {
  * Of items, by their index in the list at the pointer, in which member a name stands twice, or as which (who reads it takes the first or the last), or a number that none is.
  * Throws a SourceFailure where a name stands twice beside the items. The text is valid JSON.
  */
-export function findMemberFaults(text: string, page: number, pointer: string): ReadonlyMap<number, MemberFault> {
-  const found = new Map<number, MemberFault>()
+export function findMemberFaults(
+  text: string,
+  page: number,
+  pointer: string,
+): ReadonlyMap<number, readonly MemberFault[]> {
+  const found = new Map<number, MemberFault[]>()
   const list = namesOf(pointer)
   for (const { way, far } of findWrong(text)) {
     const [index, member] = way.slice(list.length)
     if (typeof index === 'number' && typeof member === 'string' && list.every((name, at) => name === String(way[at]))) {
-      if (!found.has(index)) found.set(index, { member, ...(far === undefined ? standsTwice : farFault(far)) })
+      const faults = found.get(index) ?? []
+      if (!faults.some((fault) => fault.member === member)) {
+        found.set(index, [...faults, { member, ...(far === undefined ? standsTwice : farFault(far)) }])
+      }
     } else if (far === undefined) {
       const name = String(way.at(-1)).slice(0, 80).toWellFormed()
       const message = `page ${page} has \`${name}\` twice in an object: have the source say it once`
@@ -155,7 +163,12 @@ function farFault(literal: string): Omit<MemberFault, 'member'> {
 const maxValues = 10_000
 
 /** An item of a source as a row, or what is wrong with it; `known`: what was found to be before it was parsed. */
-export function toJsonItem(item: unknown, row: number, limits: SourceLimits, known?: MemberFault): SourceItem {
+export function toJsonItem(
+  item: unknown,
+  row: number,
+  limits: SourceLimits,
+  known: readonly MemberFault[] = [],
+): SourceItem {
   if (!isObject(item)) {
     const message = 'the item is no object: set `items` to where the list of objects is'
     return { kind: 'error', row, code: 'item_not_object', message }
@@ -165,21 +178,22 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits, kno
     const message = `the item has ${names.length} members; at most ${limits.maxColumns} are read`
     return { kind: 'error', row, code: 'too_many_columns', message }
   }
-  if (known !== undefined) {
-    const { member, ...fault } = known
-    // Of a key that stands twice, or is no number, nobody knows which it is.
-    const { [member]: _, ...values } = shallow(item, limits)
-    return { kind: 'error', row, field: member.slice(0, 80).toWellFormed(), ...fault, values }
-  }
+  const faults: ColumnFault[] = known.map(({ member, ...fault }) => ({ column: member, ...fault }))
   const budget = { left: maxValues }
   for (const name of names) {
+    if (known.some(({ member }) => member === name)) continue
     const fault = findNameFault(name) ?? findFault(item[name], limits, 2, budget)
-    if (fault !== undefined) {
-      const field = name.slice(0, 80).toWellFormed()
-      return { kind: 'error', row, field, ...fault, values: shallow(item, limits) }
+    if (fault !== undefined) faults.push({ column: name, ...fault })
+    if (budget.left < 0) {
+      const message = `the item holds more than ${maxValues} values`
+      return { kind: 'error', row, code: 'too_many_values', message, values: shallow(item, limits) }
     }
   }
-  return { kind: 'row', row, values: item }
+  if (faults.length === 0) return { kind: 'row', row, values: item }
+  // Of a key that stands twice, or is no number, nobody knows which it is.
+  const unknown = new Set(known.map(({ member }) => member))
+  const values = Object.fromEntries(Object.entries(shallow(item, limits)).filter(([name]) => !unknown.has(name)))
+  return rowOrError(row, values, faults)
 }
 
 /** Those of its members that nest no deeper than is read: nothing that goes through the others comes to its end. */
@@ -236,7 +250,7 @@ const encodingBroken: ValueFault = {
 
 /** Whether it holds what a decoder puts in the place of bytes that it cannot read, or half of a pair. */
 function isBroken(text: string): boolean {
-  return text.includes('\uFFFD') || !text.isWellFormed()
+  return text.includes(undecodable) || !text.isWellFormed()
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

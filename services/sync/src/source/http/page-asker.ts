@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
+import { MarkingDecoder } from '../marking-decoder.ts'
 import type { SourceContext, SourceLimits } from '../types.ts'
 import { askOnceReady } from './ask.ts'
 import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames } from './authorize.ts'
@@ -87,5 +88,6 @@ async function readText(
     }
     parts.push(part)
   }
-  return new TextDecoder().decode(Buffer.concat(parts))
+  const decoder = new MarkingDecoder('utf-8')
+  return decoder.decode(Buffer.concat(parts)) + decoder.decode()
 }

@@ -1,6 +1,14 @@
+import { isUtf8 } from 'node:buffer'
 import { type Socket, connect } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { type Connection, type ConnectionOptions, type FieldPacket, type RowDataPacket, createConnection } from 'mysql2'
+import {
+  type Connection,
+  type ConnectionOptions,
+  type FieldPacket,
+  type RowDataPacket,
+  type TypeCastField as Field,
+  createConnection,
+} from 'mysql2'
 import { watchBytes } from '../watch-bytes.ts'
 import { type Patience, withinSilence } from '../within-silence.ts'
 import type { SqlRead } from './config.ts'
@@ -39,8 +47,13 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     }
     // Names of the configuration are plain names: none can end its quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
-    const query = connection.query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast: asText })
-    query.on('fields', (fields: readonly FieldPacket[]) => onColumns(fields.map(({ name }) => name)))
+    const bytesIn = new Set<string>()
+    const typeCast = (field: Field): string | boolean | null => asText(field, bytesIn)
+    const query = connection.query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast })
+    query.on('fields', (fields: readonly FieldPacket[]) => {
+      for (const { name, characterSet } of fields) if (characterSet === binary) bytesIn.add(name)
+      onColumns(fields.map(({ name }) => name))
+    })
     const rows = query.stream({ highWaterMark: rowsAhead })
     // A connection that breaks amid them is told to the connection alone.
     connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
@@ -112,11 +125,41 @@ async function ask(connection: Connection, sql: string): Promise<void> {
   })
 }
 
+/** The character set of columns that hold bytes, and of numbers and times. */
+const binary = 63
+
+const byteTypes: ReadonlySet<string> = new Set([
+  'STRING',
+  'VAR_STRING',
+  'VARCHAR',
+  'TINY_BLOB',
+  'BLOB',
+  'MEDIUM_BLOB',
+  'LONG_BLOB',
+  'GEOMETRY',
+])
+
 /** Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted. */
-function asText(field: { type: string; length: number; string(): string | null }): string | boolean | null {
-  const text = field.string()
+function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | null {
+  if (field.type === 'BIT') {
+    const bits = field.buffer()
+    if (bits === null) return null
+    const number = BigInt(`0x${bits.toString('hex') || '0'}`)
+    return field.length === 1 ? number === 1n : String(number)
+  }
+  if (bytesIn.has(field.name) && byteTypes.has(field.type)) return textOfBytes(field.buffer())
+  const text = field.type === 'JSON' ? field.string('utf8') : field.string()
   if (text === null || field.length !== 1) return text
-  // What MariaDB calls boolean, and may hold any small number all the same; and one bit, which it gives as a byte.
-  if (field.type === 'TINY') return text === '0' || text === '1' ? text === '1' : text
-  return field.type === 'BIT' ? text !== '\0' : text
+  // What MariaDB calls boolean, and may hold any small number all the same.
+  return field.type === 'TINY' && (text === '0' || text === '1') ? text === '1' : text
+}
+
+// oxlint-disable-next-line no-control-regex -- these are what is looked for
+const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
+
+/** Bytes that are text in UTF-8 as that text, others in hexadecimal: `0x` and two digits a byte. */
+function textOfBytes(bytes: Buffer | null): string | null {
+  if (bytes === null) return null
+  const text = bytes.toString('utf8')
+  return isUtf8(bytes) && !controls.test(text) ? text : `0x${bytes.toString('hex')}`
 }

@@ -2,13 +2,15 @@ import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
 import { isDeeper } from '../http/json-items.ts'
 import {
+  type ColumnFault,
   type SourceContext,
   type SourceItem,
-  type SourceRowError,
+  type SourceLimits,
   type SourceTexts,
   type SourceType,
   defineSourceType,
   noTexts,
+  rowOrError,
 } from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
 import { readMariadb } from './mariadb.ts'
@@ -44,30 +46,21 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
   let row = 0
   for await (const values of config.engine === 'mariadb' ? readMariadb(read) : readPostgres(read)) {
     row++
-    const deep = Object.keys(values).filter((field) => isDeeper(values[field], limits.maxDepth - 1))
-    if (deep.length > 0) {
-      for (const field of deep) delete values[field]
-      yield { ...tooDeep(row, deep[0] ?? '', limits.maxDepth), values }
-      continue
-    }
-    const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
-    const long = lengths.find(({ length }) => length > limits.maxValueLength)
-    yield long === undefined ? { kind: 'row', row, values } : { ...tooLong(row, long, limits.maxValueLength), values }
+    const faults = Object.entries(values).flatMap(([column, value]) => findFault(column, value, limits) ?? [])
+    for (const { column, code } of faults) if (code === 'nested_too_deep') delete values[column]
+    yield rowOrError(row, values, faults)
   }
   if (row === 0) yield noTexts(columns)
 }
 
-function tooDeep(row: number, field: string, max: number): SourceRowError {
-  return { kind: 'error', row, field, code: 'nested_too_deep', message: `is nested deeper than ${max} levels` }
-}
-
-function tooLong(
-  row: number,
-  { field, length }: { readonly field: string; readonly length: number },
-  max: number,
-): SourceRowError {
-  const message = `has ${length} characters; at most ${max} are read`
-  return { kind: 'error', row, field, code: 'value_too_long', message }
+function findFault(column: string, value: unknown, limits: SourceLimits): ColumnFault | undefined {
+  const { maxDepth, maxValueLength } = limits
+  if (isDeeper(value, maxDepth - 1)) {
+    return { column, code: 'nested_too_deep', message: `is nested deeper than ${maxDepth} levels` }
+  }
+  const length = lengthOf(value)
+  if (length <= maxValueLength) return undefined
+  return { column, code: 'value_too_long', message: `has ${length} characters; at most ${maxValueLength} are read` }
 }
 
 function lengthOf(value: unknown): number {
