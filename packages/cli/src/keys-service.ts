@@ -43,8 +43,8 @@ export interface KeysService {
 const answerTimeoutMs = 30_000
 
 /** Speaks to the keys service directly, every request signed (RFC 9421) as the operator. */
-export function openKeysService({ keysUrl, signing, assertions, operatorLabel }: Settings): KeysService {
-  const signer = createSigner(signing, 'operator')
+export function openKeysService({ keysUrl, signing, signer: name, assertions }: Settings): KeysService {
+  const signer = createSigner(signing, name)
   const { Agent, request: send } = keysUrl.protocol === 'https:' ? https : http
   const agent = new Agent({ keepAlive: true })
 
@@ -55,7 +55,8 @@ export function openKeysService({ keysUrl, signing, assertions, operatorLabel }:
         tenantId,
         kind: 'operator',
         id: 'operator',
-        label: operatorLabel,
+        // The service replaces it with the name in the credential.
+        label: 'operator',
         scopes: [],
         roles: [],
       }),

@@ -21,6 +21,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
     .addHelpText('after', `${settingsHelp}\n${exitCodeHelp}`)
   addTenantCommands(program, context)
   addKeyCommands(program, context)
+  addOperatorCommands(program, context)
   addInstallationCommands(program, context)
   addLogCommands(program, context)
   addConnectorCommands(program, context)
@@ -36,7 +37,8 @@ Settings come from the environment; without them the system that \`npm start\` r
   POSTERN_API_KEY            key with admin:sync, for connectors (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)
-  POSTERN_OPERATOR           the name that the audit trail keeps (default: the account on this machine)`
+  POSTERN_OPERATOR_CREDENTIAL   credential of a named operator, instead of POSTERN_SIGNING_OPERATOR; the audit trail
+                             shows its name (a secret; or POSTERN_OPERATOR_CREDENTIAL_FILE)`
 
 function addTenantCommands(program: Command, context: CommandContext): void {
   const tenants = withExamples(
@@ -142,6 +144,21 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   keyLeaf(keys, 'events', "Show a key's audit trail, newest first", `keys events ${exampleId} --limit 20`)
     .option('--limit <number>', 'at most so many (default: all)', parseLimit)
     .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))
+}
+
+function addOperatorCommands(program: Command, context: CommandContext): void {
+  const operators = withExamples(
+    program.command('operators').description('Credentials of named operators').helpCommand(false),
+    'operators create ada',
+  )
+  leaf(
+    operators,
+    'create',
+    'Print the credential of a named operator; the audit trail shows the name of whoever uses it',
+    'operators create ada',
+  )
+    .argument('<name>', '1 to 23 of a-z, 0-9 and -, beginning with a letter')
+    .action(async (name, options) => await (await operatorCommands()).createOperator(context, name, options))
 }
 
 function addInstallationCommands(program: Command, context: CommandContext): void {
@@ -315,6 +332,7 @@ const runCommands = async () => await import('./commands/runs.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+const operatorCommands = async () => await import('./commands/operators.ts')
 const tenantCommands = async () => await import('./commands/tenants.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
 

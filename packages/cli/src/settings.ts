@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { KeyRing } from '@postern/signed-context'
-import { parseKeyRing } from '@postern/signed-context'
+import { operatorKeyName, parseKeyRing, parseOperatorCredential } from '@postern/signed-context'
 import { unavailable, usage } from './failure.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -15,8 +14,8 @@ export interface Settings {
   readonly signing: KeyRing
   /** Mints the assertions that PostgreSQL checks. A secret. */
   readonly assertions: KeyRing
-  /** Whom the audit trail names. */
-  readonly operatorLabel: string
+  /** Who signs: `operator`, or `operator-NAME` with the credential of a named operator. The audit trail shows the name. */
+  readonly signer: string
 }
 
 const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
@@ -27,9 +26,27 @@ const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
  */
 export async function readSettings(env: Environment): Promise<Settings> {
   const home = homeOf(env)
-  const signing = await readRing(env, home, 'POSTERN_SIGNING_OPERATOR')
   const assertions = await readRing(env, home, 'POSTERN_ASSERTION_KEYS')
-  return { keysUrl: await readKeysUrl(env, home), signing, assertions, operatorLabel: operatorLabel(env) }
+  const keysUrl = await readKeysUrl(env, home)
+  return { keysUrl, assertions, ...(await readOperator(env, home)) }
+}
+
+/** The shared ring of the installation, to make the credentials of named operators from. A secret. */
+export async function readOperatorRing(env: Environment): Promise<KeyRing> {
+  return await readRing(env, homeOf(env), 'POSTERN_SIGNING_OPERATOR')
+}
+
+async function readOperator(env: Environment, home: string): Promise<Pick<Settings, 'signing' | 'signer'>> {
+  const text = await readSetting(env, 'POSTERN_OPERATOR_CREDENTIAL')
+  if (text === undefined) {
+    return { signing: await readRing(env, home, 'POSTERN_SIGNING_OPERATOR'), signer: operatorKeyName }
+  }
+  try {
+    const { name, ring } = parseOperatorCredential(text)
+    return { signing: ring, signer: `${operatorKeyName}-${name}` }
+  } catch {
+    throw usage('POSTERN_OPERATOR_CREDENTIAL must be what `operators create` printed: name:id:secret')
+  }
 }
 
 /** The folder that `npm start` keeps its files in; a relative path is one of the repository, as it is for `npm start`. */
@@ -138,19 +155,4 @@ function member(value: unknown, name: string): unknown {
 
 function isMissing(error: unknown): boolean {
   return member(error, 'code') === 'ENOENT'
-}
-
-/** Whose name the audit trail keeps: POSTERN_OPERATOR, else the account on this machine. It is a claim, not a proof. */
-function operatorLabel(env: Environment): string {
-  const label = (given(env, 'POSTERN_OPERATOR') ?? accountName()).replaceAll(/\p{C}/gu, '').trim().slice(0, 100)
-  return label === '' ? 'operator' : label
-}
-
-function accountName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    // An account without a name, as containers have it.
-    return 'operator'
-  }
 }

@@ -246,13 +246,32 @@ describe('keys', () => {
     expect((await show(id)).expires_at).toBe('2030-06-29T22:00:00.000Z')
   })
 
-  test('the audit trail names the operator', async () => {
-    const { stdout } = await postern(withDefaults(), { POSTERN_OPERATOR: 'Ada, platform team' })
+  const creatorOf = async (environment: Record<string, string>) => {
+    const { code, stdout } = await postern(withDefaults(), environment)
+    if (code !== 0) return code
     const { id } = createdApiKeySchema.parse(JSON.parse(stdout))
     const events = await postern(['keys', 'events', id, '--json'])
-    expect(apiKeyEventSchema.array().parse(JSON.parse(events.stdout))).toMatchObject([
-      { type: 'created', actor: { type: 'operator', label: 'Ada, platform team' } },
+    return apiKeyEventSchema
+      .array()
+      .parse(JSON.parse(events.stdout))
+      .map(({ actor }) => actor)
+  }
+
+  test('the audit trail shows the operator that the credential names, whatever the caller claims', async () => {
+    const { code, stdout } = await postern(['operators', 'create', 'ada'])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^ada:[\w-]+:[\w-]{43}\n$/)])
+    const named = { POSTERN_OPERATOR_CREDENTIAL: stdout.trim(), POSTERN_OPERATOR: 'Head of Audit' }
+    expect(await creatorOf(named)).toMatchObject([{ type: 'operator', label: 'ada' }])
+    expect(await creatorOf({ POSTERN_OPERATOR: 'Head of Audit' })).toMatchObject([
+      { type: 'operator', label: 'operator' },
     ])
+  })
+
+  test('the credential of an operator works under its own name only', async () => {
+    const { stdout } = await postern(['operators', 'create', 'ada'])
+    expect(await creatorOf({ POSTERN_OPERATOR_CREDENTIAL: stdout.trim().replace('ada', 'bob') })).toBe(3)
+    expect(await creatorOf({ POSTERN_OPERATOR_CREDENTIAL: 'ada' })).toBe(2)
+    expect((await postern(['operators', 'create', 'Ada Lovelace'])).code).toBe(2)
   })
 
   test('revoke returns when the gateway refuses the key, and again says the same', async () => {

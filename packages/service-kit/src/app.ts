@@ -78,7 +78,9 @@ export function createApp(parts: AppParts): App {
   letGoOfConnections(app, isDraining)
   answerProblems(app, logger, config.checkAnswers)
   const verifiers = new Map(
-    Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
+    Object.entries(config.verifiers).map(
+      ([name, ring]) => [name, createVerifier(ring, name, { revokedOperators: config.revokedOperators })] as const,
+    ),
   )
   guardRoutes(app, verifiers, { logger, metrics })
   if (pressure !== undefined) shareAmongTenants(app, config.shares, metrics)

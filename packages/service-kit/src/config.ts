@@ -1,6 +1,6 @@
 import { type KeyObject, createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { type KeyRing, parseKeyRing } from '@postern/signed-context'
+import { type KeyRing, isOperatorName, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
 import { parseRedisAddress } from './redis/address.ts'
@@ -36,6 +36,8 @@ export interface BaseConfig {
   readonly checkAnswers: boolean
   /** Whose signed requests this service reads: name of the key → the secrets, current and previous. */
   readonly verifiers: Readonly<Record<string, KeyRing>>
+  /** Names of operators whose credentials are refused. */
+  readonly revokedOperators: ReadonlySet<string>
 }
 
 /** All that is wrong with the environment, in one message without any value. */
@@ -177,6 +179,22 @@ export const settings = {
   }),
   /** Private keys (RFC 8410), one after the other: the first signs, the others are published only. */
   ed25519Keys,
+  /** Names of operators whose credentials are refused, separated by commas. */
+  operatorNames: z
+    .string()
+    .default('')
+    .transform(
+      (text) =>
+        new Set(
+          text
+            .split(',')
+            .map((name) => name.trim())
+            .filter((name) => name !== ''),
+        ),
+    )
+    .refine((names) => [...names].every(isOperatorName), {
+      message: 'must be names of operators, separated by commas',
+    }),
   /** One or two secrets, current first: `id:base64url[,id:base64url]`. */
   keyRing: z.string().transform((text, context): KeyRing => {
     try {
@@ -215,6 +233,7 @@ export const edgeEnvironment = {
 export function baseConfig(
   values: z.output<z.ZodObject<typeof baseEnvironment>>,
   verifiers: Readonly<Record<string, KeyRing>>,
+  revokedOperators: ReadonlySet<string> = new Set(),
 ): BaseConfig {
   return {
     host: values.POSTERN_HOST,
@@ -229,5 +248,6 @@ export function baseConfig(
     tracing: { url: values.POSTERN_OTLP_URL, percent: values.POSTERN_TRACE_PERCENT },
     checkAnswers: values.POSTERN_CHECK_ANSWERS,
     verifiers,
+    revokedOperators,
   }
 }

@@ -18,6 +18,13 @@ export {
 } from './context.ts'
 export { type Mac, createMac } from './hmac.ts'
 export { type KeyRing, type SigningKey, parseKeyRing } from './key-ring.ts'
+export {
+  type OperatorCredential,
+  createOperatorCredential,
+  isOperatorName,
+  operatorKeyName,
+  parseOperatorCredential,
+} from './operator-credential.ts'
 export { type CanonicalTarget, type TargetRefusal, canonicalTarget } from './request-target.ts'
 export { type RequestSignature, type SignableRequest, type Signer, UnsignableValueError, createSigner } from './sign.ts'
 export { nilTenantId } from './tenant-id.ts'

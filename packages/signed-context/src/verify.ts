@@ -4,7 +4,8 @@ import { parseAssertion } from './assertion.ts'
 import { type TenantContext, noAssertion, parseContext } from './context.ts'
 import { coveredWhenPresent, mandatoryHeaders } from './covered-headers.ts'
 import { type Mac, createMac } from './hmac.ts'
-import { type KeyRing, assertKeyName } from './key-ring.ts'
+import { type KeyRing, assertKeyName, findKey } from './key-ring.ts'
+import { deriveOperatorSecret, isOperatorName, operatorKeyName } from './operator-credential.ts'
 import { type ReplayCache, createReplayCache } from './replay-cache.ts'
 import { signatureBase } from './signature-base.ts'
 import { nilTenantId } from './tenant-id.ts'
@@ -36,6 +37,7 @@ export type SignatureRefusal =
   | 'replay_cache_full'
   | 'malformed_context'
   | 'assertion_of_another_tenant'
+  | 'not_an_operator'
 
 export type Verification =
   | { readonly ok: true; readonly context: TenantContext }
@@ -56,6 +58,8 @@ export interface VerifierOptions {
    * second, at about 100 bytes each.
    */
   readonly maxNonces?: number
+  /** Names of operators whose credentials are refused. Matters to the verifier of `operator` only. */
+  readonly revokedOperators?: ReadonlySet<string>
 }
 
 const watchedHeaders: ReadonlySet<string> = new Set([
@@ -91,6 +95,13 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
   if (ring.previous !== undefined) macs.set(ring.previous.id, createMac(ring.previous.secret))
   const replays: ReplayCache = createReplayCache(maxNonces)
 
+  /** The MAC of a named operator, which signs as `operator-NAME` with a key derived from the ring's. */
+  const operatorMac = (name: string | undefined, keyId: string): Mac | undefined => {
+    if (name === undefined || options.revokedOperators?.has(name) === true) return undefined
+    const key = findKey(ring, keyId)
+    return key && createMac(deriveOperatorSecret(key, name))
+  }
+
   return {
     verify({ method, target, headers }, nowMs) {
       const collected = collect(headers)
@@ -120,7 +131,8 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
       if (!(nowMs - createdMs <= maxAgeMs)) return refuse('too_old')
       if (!(createdMs - nowMs <= maxAheadMs)) return refuse('from_the_future')
 
-      const mac = signer === keyName ? macs.get(keyId) : undefined
+      const operator = keyName === operatorKeyName ? operatorNameOf(signer) : undefined
+      const mac = signer === keyName ? macs.get(keyId) : operatorMac(operator, keyId)
       if (mac === undefined) return refuse('unknown_key')
       const message = { method, target, fields: (name: string) => occurrences(collected, name) }
       const base = signatureBase(message, covered, parameters)
@@ -136,9 +148,19 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
       if (caller === undefined) return refuse('malformed_context')
       const claimed = assertion === noAssertion ? nilTenantId : parseAssertion(assertion)?.tenantId
       if (claimed !== caller.tenantId) return refuse('assertion_of_another_tenant')
-      return { ok: true, context: { ...caller, assertion } }
+      if (keyName !== operatorKeyName) return { ok: true, context: { ...caller, assertion } }
+      // The credential names the operator, not the caller.
+      if (caller.kind !== 'operator') return refuse('not_an_operator')
+      const name = operator ?? operatorKeyName
+      return { ok: true, context: { ...caller, id: name, label: name, assertion } }
     },
   }
+}
+
+/** The name in the signer of a named operator's signature; undefined for other signers. */
+function operatorNameOf(signer: string): string | undefined {
+  const name = signer.startsWith(`${operatorKeyName}-`) ? signer.slice(operatorKeyName.length + 1) : ''
+  return isOperatorName(name) ? name : undefined
 }
 
 function refuse(reason: SignatureRefusal): Verification {

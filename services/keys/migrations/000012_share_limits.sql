@@ -4,8 +4,6 @@
 alter table keys.api_key add column limit_id uuid;
 comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in keys from before.';
 
-create index api_key_successor on keys.api_key (tenant_id, rotated_from) where rotated_from is not null;
-
 create or replace function keys.guard_api_key()
   returns trigger
   language plpgsql

@@ -28,6 +28,7 @@ const environment = {
   POSTERN_CACHE_MAC: settings.keyRing,
   POSTERN_SIGNING_KEYS: settings.keyRing,
   POSTERN_SIGNING_OPERATOR: settings.keyRing,
+  POSTERN_REVOKED_OPERATORS: settings.operatorNames,
   POSTERN_INTERNAL: settings.keyRing,
 } as const
 
@@ -35,11 +36,15 @@ const environment = {
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return Object.freeze({
-    ...baseConfig(values, {
-      keys: values.POSTERN_SIGNING_KEYS,
-      operator: values.POSTERN_SIGNING_OPERATOR,
-      internal: values.POSTERN_INTERNAL,
-    }),
+    ...baseConfig(
+      values,
+      {
+        keys: values.POSTERN_SIGNING_KEYS,
+        operator: values.POSTERN_SIGNING_OPERATOR,
+        internal: values.POSTERN_INTERNAL,
+      },
+      values.POSTERN_REVOKED_OPERATORS,
+    ),
     database: { url: values.POSTERN_DATABASE_URL, maxConnections: values.POSTERN_DATABASE_CONNECTIONS },
     cache:
       values.POSTERN_REDIS_URL === undefined

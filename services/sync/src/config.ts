@@ -43,6 +43,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_SYNC: settings.keyRing,
     POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_OPERATOR: settings.keyRing,
+    POSTERN_REVOKED_OPERATORS: settings.operatorNames,
     POSTERN_SYNC_SECRETS: settings.keyRing,
     POSTERN_SYNC_WORKERS: settings.integer({ min: 0, max: 16, fallback: 2 }),
     POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
@@ -52,7 +53,11 @@ export function readConfig(env: Environment): Config {
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
   })
   return {
-    ...baseConfig(values, { sync: values.POSTERN_SIGNING_SYNC, operator: values.POSTERN_SIGNING_OPERATOR }),
+    ...baseConfig(
+      values,
+      { sync: values.POSTERN_SIGNING_SYNC, operator: values.POSTERN_SIGNING_OPERATOR },
+      values.POSTERN_REVOKED_OPERATORS,
+    ),
     secretRing: values.POSTERN_SYNC_SECRETS,
     workers: values.POSTERN_SYNC_WORKERS,
     queuePollMs: values.POSTERN_SYNC_POLL_MS,
