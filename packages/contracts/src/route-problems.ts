@@ -45,6 +45,8 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
     codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
     codes.add('digest_mismatch')
   }
+  // The database may have no room for a change.
+  if (route.method !== 'GET' && route.method !== 'HEAD') codes.add('insufficient_storage')
   if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
   return codes
 }

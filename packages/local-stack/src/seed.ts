@@ -13,6 +13,7 @@ import { z } from 'zod'
 import { demoProfiles, generateDemo } from './demo/generate.ts'
 import { type DemoProfile, scaled } from './demo/profile.ts'
 import { seedQuarantine } from './demo/quarantine.ts'
+import { retryingCaller } from './demo/retry-while-busy.ts'
 import { seedContent } from './demo/seed-content.ts'
 import { type Principal, type SignedCaller, createSignedCaller, operator } from './signed-caller.ts'
 import type { Stack } from './stack.ts'
@@ -75,12 +76,14 @@ export async function seed(
     )
   }
   const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
-  const keys = createSignedCaller({
-    baseUrl: services.url('keys'),
-    keyName: 'operator',
-    ring: secrets.rings.POSTERN_SIGNING_OPERATOR,
-    assertionKeys,
-  })
+  const keys = retryingCaller(
+    createSignedCaller({
+      baseUrl: services.url('keys'),
+      keyName: 'operator',
+      ring: secrets.rings.POSTERN_SIGNING_OPERATOR,
+      assertionKeys,
+    }),
+  )
   const tenants: Demo['tenants'] = {}
   const known = await listTenants(keys)
   for (const profile of demoProfiles) {
@@ -93,12 +96,14 @@ export async function seed(
   await writePrivately(path, `${JSON.stringify(demo, undefined, 2)}\n`)
   const [gateway] = services.gateways
   if (gateway === undefined) return demo
-  const evidence = createSignedCaller({
-    baseUrl: services.url('evidence'),
-    keyName: 'evidence',
-    ring: secrets.rings.POSTERN_SIGNING_EVIDENCE,
-    assertionKeys,
-  })
+  const evidence = retryingCaller(
+    createSignedCaller({
+      baseUrl: services.url('evidence'),
+      keyName: 'evidence',
+      ring: secrets.rings.POSTERN_SIGNING_EVIDENCE,
+      assertionKeys,
+    }),
+  )
   const today = new Date()
   const quarantining: Principal[] = []
   await Promise.all(

@@ -26,9 +26,21 @@ export class ProblemError extends Error {
   }
 }
 
-/** The 503 of a request for which there is no database now: nothing of it was done, or it can be done again. */
-export function databaseAway(cause: unknown): ProblemError {
+/** The 503 of a request for which there is no database now, and the 507 of a change for which the database has no room: nothing of it was done, or it can be done again. */
+export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
+  if (access === 'write' && isDiskFull(cause)) {
+    return problem('insufficient_storage', {
+      detail: 'The database has no room at present. Nothing was changed; try again later.',
+      retryAfterSeconds: 300,
+      cause,
+    })
+  }
   return problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 1, cause })
+}
+
+/** PostgreSQL's disk_full, and configuration_limit_exceeded, in which quota extensions report. */
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === '53100' || error.code === '53400')
 }
 
 /** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */

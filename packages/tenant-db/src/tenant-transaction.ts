@@ -119,19 +119,20 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
  * PostgreSQL's clock or its secrets are other ones than the gateway's. Everything else rejects as it is, also that there was
  * no assertion to show: then the service asks where it may not.
  */
-export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown) => Error): TenantDb {
+export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access: 'read' | 'write') => Error): TenantDb {
   const refuse =
-    (tenant: TenantAssertion) =>
+    (tenant: TenantAssertion, access: 'read' | 'write' = 'read') =>
     (error: unknown): never => {
       const { kind } = sqlError(error)
       const isDoubted = kind === 'assertion' && endOf(tenant) !== undefined
-      if (isDoubted || kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') throw refusal(error)
+      if (isDoubted || kind === 'unavailable' || kind === 'timeout' || kind === 'serialization')
+        throw refusal(error, access)
       throw error
     }
   return {
     ...db,
     read: async (tenant, fn) => await db.read(tenant, fn).catch(refuse(tenant)),
-    write: async (tenant, fn) => await db.write(tenant, fn).catch(refuse(tenant)),
+    write: async (tenant, fn) => await db.write(tenant, fn).catch(refuse(tenant, 'write')),
     follow: (tenant, list, size) => failing(db.follow(tenant, list, size), refuse(tenant)),
   }
 }

@@ -11,6 +11,7 @@ import {
 } from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
+import { reportFailures } from './blob/report-failures.ts'
 import type { PartialStore } from './blob/partial-store.ts'
 import type { Config } from './config.ts'
 import { type Digester, openDigester } from './digest/digester.ts'
@@ -21,6 +22,8 @@ import { watchStore } from './store-readiness.ts'
 import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
+import { noRoom } from './upload/refusal.ts'
+import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
@@ -48,7 +51,9 @@ export async function openDeps(
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
 ): Promise<Deps> {
   const now = Date.now
-  const stores = await openStores(config.store)
+  const opened = await openStores(config.store)
+  const storeWatch = await watchStore(opened.blobs, { metrics, logger })
+  const stores = reportFailures(opened, storeWatch.recordFailure)
   const { blobs, partials } = stores
   const receipts = await openReceiptSigner(config.receiptKeys)
   const pooled = openTenantDb({
@@ -66,7 +71,6 @@ export async function openDeps(
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',
     registers: [metrics],
   })
-  const storeReady = watchStore(blobs, metrics)
   const digester = openDigester()
   const afterwards = openAfterwards(logger)
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
@@ -85,9 +89,10 @@ export async function openDeps(
     countDamaged: () => damaged.inc(),
     databaseId: async () => await db.databaseId(),
     ready: async () => {
-      await Promise.all([db.ping('evidence'), storeReady()])
+      await Promise.all([db.ping('evidence'), storeWatch.ready()])
     },
     close: async () => {
+      storeWatch.close()
       await sweep.stop()
       await afterwards.close()
       await universe.close()
@@ -101,6 +106,7 @@ export async function openDeps(
 /** Before anything of an upload is read, an outage of the database is no fault of ours: try again. */
 function rethrow(error: unknown): never {
   const { kind } = sqlError(error)
+  if (recordFailure(error) === 'no_room') throw noRoom(error)
   if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
     throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 5, cause: error })
   }

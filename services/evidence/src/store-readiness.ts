@@ -1,40 +1,104 @@
 import { Gauge } from 'prom-client'
-import type { Registry } from '@postern/service-kit'
+import type { Logger, Registry } from '@postern/service-kit'
 import type { BlobStore } from './blob/blob-store.ts'
 
+/** How often the store is probed when nobody asks for readiness. */
+const probeEveryMs = 10_000
+/** Readiness starts no probe sooner than this after the last one. */
+const probeAtMostEveryMs = 1_000
+/** A probe without an answer by then has failed; no second one starts beside it. */
+const probeTimeoutMs = 10_000
+/** How long a failed upload keeps the gauge at 0: a nearly full volume takes the probe's small file and no upload. */
+const uploadFailureMs = 5 * 60_000
+
+export interface StoreWatch {
+  /** Rejects when the store keeps this process from being ready. */
+  ready(): Promise<void>
+  /** Notes that the store failed to take the bytes of an upload. */
+  recordFailure(error: unknown): void
+  close(): void
+}
+
 /**
- * Whether the store of evidence keeps this process from being ready. A directory that cannot be written is a fault of this replica
- * alone. A bucket is the same for all: without it nothing new is taken, and everything else goes on, so that only who has never
- * found it is not ready. That stops a release whose key of the bucket is wrong.
+ * Probes the store of evidence from the start, and reports whether it takes something. A directory that cannot be written is
+ * a fault of this replica. A bucket is the same for all replicas: only a replica that has never found it is not ready, which
+ * stops a release whose key of the bucket is wrong.
  */
-export function watchStore(
+export async function watchStore(
   blobs: Pick<BlobStore, 'isRemote' | 'assertWritable'>,
-  metrics: Registry,
-): () => Promise<void> {
+  { metrics, logger }: { readonly metrics: Registry; readonly logger: Logger },
+): Promise<StoreWatch> {
   const writable = new Gauge({
     name: 'postern_evidence_store_writable',
-    help: 'Whether the store of evidence took something when it was last asked, as it is whenever readiness is',
+    help: 'Whether the store of evidence takes something: 0 after a failed probe, and for 5 minutes after an upload that the store failed',
     registers: [metrics],
   })
   let wasWritable = false
-  let underWay: Promise<void> | undefined
+  let isWritable: boolean | undefined
+  let startedAt = -Infinity
+  let uploadFailedAt = -Infinity
+  let last: Promise<void> = Promise.resolve()
+  let isUnderWay = false
+
+  function report(probeSucceeded: boolean, error?: unknown): void {
+    const now = probeSucceeded && performance.now() >= uploadFailedAt + uploadFailureMs
+    writable.set(now ? 1 : 0)
+    if (now === isWritable) return
+    if (!now) logger.error({ event: 'store_unwritable', err: error })
+    else if (isWritable !== undefined) logger.info({ event: 'store_writable' })
+    isWritable = now
+  }
 
   async function look(): Promise<void> {
+    const probe = blobs.assertWritable().finally(() => {
+      isUnderWay = false
+    })
     try {
-      await blobs.assertWritable()
-      writable.set(1)
+      await withinMs(probe, probeTimeoutMs)
       wasWritable = true
+      report(true)
     } catch (error) {
-      writable.set(0)
+      report(false, error)
       throw error
-    } finally {
-      underWay = undefined
     }
   }
 
-  return async () => {
-    underWay ??= look()
-    if (blobs.isRemote && wasWritable) underWay.catch(() => undefined)
-    else await underWay
+  function probe(): Promise<void> {
+    if (isUnderWay || performance.now() < startedAt + probeAtMostEveryMs) return last
+    isUnderWay = true
+    startedAt = performance.now()
+    last = look()
+    last.catch(() => undefined)
+    return last
+  }
+
+  const first = probe().catch(() => undefined)
+  if (!blobs.isRemote) await first
+  const timer = setInterval(() => void probe().catch(() => undefined), probeEveryMs)
+  timer.unref()
+
+  return {
+    ready: async () => {
+      const probed = probe()
+      if (!(blobs.isRemote && wasWritable)) await probed
+    },
+    recordFailure: (error) => {
+      uploadFailedAt = performance.now()
+      report(false, error)
+    },
+    close: () => clearInterval(timer),
+  }
+}
+
+async function withinMs<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  const timeout = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => timeout.reject(new Error(`The store did not answer within ${timeoutMs} ms.`)),
+    timeoutMs,
+  )
+  try {
+    return await Promise.race([work, timeout.promise])
+  } finally {
+    clearTimeout(timer)
   }
 }

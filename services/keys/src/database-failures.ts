@@ -1,4 +1,4 @@
-import { problem } from '@postern/service-kit'
+import { databaseAway, problem } from '@postern/service-kit'
 import { type TenantDb, sqlError } from '@postern/tenant-db'
 
 /** The cause of a 503 where PostgreSQL was asked to commit and has not said what became of that: it has, or it has not. */
@@ -20,7 +20,10 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
         state.isCommitting = true
         return value
       })
-      return await writing.catch((error: unknown) => refuse(error, state.isCommitting))
+      return await writing.catch((error: unknown) => {
+        if (sqlError(error).sqlState === diskFull) throw databaseAway(error, 'write')
+        return refuse(error, state.isCommitting)
+      })
     },
     follow: (tenant, list, size) => followed(db.follow(tenant, list, size)),
     system: async (work) => await db.system(work).catch((error: unknown) => refuse(error)),
@@ -49,6 +52,8 @@ const overtaken: ReadonlySet<string | undefined> = new Set([
   'api_key_within_maximum',
   'api_key_within_required_addresses',
 ])
+
+const diskFull = '53100'
 
 /** `isCommitting`: nothing was left to do but the commit. */
 function refuse(cause: unknown, isCommitting = false): never {

@@ -27,6 +27,15 @@ export const noCache: KeyCache = {
   close: async () => undefined,
 }
 
+/** Why Redis failed a command, without the arguments of the command. Of a reply only its code is kept: OOM, READONLY, NOPERM. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown'
+  if (error.message === 'Command timed out') return 'timeout'
+  const code = /^[A-Z]{2,20}(?= )/.exec(error.message)?.[0]
+  if (code !== undefined) return code
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+}
+
 /** How long a command may take, unless said otherwise. */
 const usualTimeoutMs = 50
 /** After a failure nothing is sent for so long: a frozen Redis must not collect commands in our memory. */
@@ -80,7 +89,7 @@ export function openKeyCache(
             event: 'cache_paused',
             operation,
             for_ms: pauseMs,
-            error: error instanceof Error ? error.name : '',
+            reason: reasonOf(error),
           })
         }
       },

@@ -39,6 +39,8 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
     redis.kill('SIGSTOP')
     await revoke(service, admin, second.id)
     await expect.poll(() => service.log.join('').includes('cache_paused'), { interval: 5 }).toBe(true)
+    // The log says why, and no argument of the command.
+    expect(service.log.join('')).toMatch(/"event":"cache_paused"[^}]*"reason":"timeout"/)
     redis.kill('SIGCONT')
     // The database itself fails in the middle of things.
     await service.asSuperuser.system(

@@ -3,6 +3,7 @@ import { connectorSchema, runSchema } from '@postern/contracts'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { DemoConnector } from './connectors.ts'
+import { retryWhileBusy } from './retry-while-busy.ts'
 import type { PushTarget } from './write-universe.ts'
 
 /** How long a run of a demo may take, in milliseconds; one that takes longer goes on without anybody waiting. */
@@ -47,16 +48,26 @@ async function call(
 ): Promise<{ readonly json: unknown; readonly etag: string }> {
   const type = content.csv === undefined ? 'application/json' : 'text/csv'
   const body = content.csv ?? (content.json === undefined ? undefined : JSON.stringify(content.json))
-  const answer = await request(`${gateway}${path}`, {
-    method,
-    headers: {
-      authorization: `ApiKey ${key}`,
-      ...(body === undefined ? {} : { 'content-type': type }),
-      ...(content.ifMatch === undefined ? {} : { 'if-match': content.ifMatch }),
+  const answer = await retryWhileBusy(
+    async () => {
+      const {
+        statusCode,
+        headers,
+        body: received,
+      } = await request(`${gateway}${path}`, {
+        method,
+        headers: {
+          authorization: `ApiKey ${key}`,
+          ...(body === undefined ? {} : { 'content-type': type }),
+          ...(content.ifMatch === undefined ? {} : { 'if-match': content.ifMatch }),
+        },
+        ...(body === undefined ? {} : { body }),
+      })
+      return { statusCode, headers, text: await received.text() }
     },
-    ...(body === undefined ? {} : { body }),
-  })
-  const text = await answer.body.text()
+    ({ statusCode }) => statusCode,
+  )
+  const { text } = answer
   if (expected.includes(answer.statusCode))
     return { json: JSON.parse(text), etag: String(answer.headers['etag'] ?? '') }
   throw new Error(`could not ${method} ${path}: the answer was ${answer.statusCode} ${text.slice(0, 500)}`)

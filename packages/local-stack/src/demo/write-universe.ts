@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { entitySchema } from '@postern/contracts'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { DemoPeople } from './people.ts'
+import { retryWhileBusy } from './retry-while-busy.ts'
 import type { DemoUniverse } from './universe.ts'
 
 /** Where a demo is pushed to: the gateway, with a key that may push and read. */
@@ -67,24 +67,9 @@ async function pushParts(target: PushTarget, what: string, rows: readonly unknow
   for (const part of partsOf(rows, size)) await push(target, what, part)
 }
 
-/** Most tries of a push: a busy machine may be too slow for it once. */
-const tries = 20
-
+/** The same push again is harmless, whatever has become of the first. */
 async function push(target: PushTarget, what: string, body: unknown): Promise<void> {
-  for (let left = tries; ; left -= 1) {
-    try {
-      await call(target, 'POST', `/api/v1/sync/${what}`, body)
-      return
-    } catch (error) {
-      // The same push again is harmless, whatever has become of the first.
-      if (!(error instanceof NotNowError) || left === 1) throw error
-      await delay(1000)
-    }
-  }
-}
-
-class NotNowError extends Error {
-  override readonly name = 'NotNowError'
+  await call(target, 'POST', `/api/v1/sync/${what}`, body)
 }
 
 interface Answer {
@@ -98,18 +83,22 @@ async function call(
   target: string,
   content?: unknown,
 ): Promise<Answer> {
-  const { statusCode, headers, body } = await request(`${gateway}${target}`, {
-    method,
-    headers: {
-      authorization: `ApiKey ${key}`,
-      ...(content === undefined ? {} : { 'content-type': 'application/json' }),
+  const { statusCode, headers, text } = await retryWhileBusy(
+    async () => {
+      const answer = await request(`${gateway}${target}`, {
+        method,
+        headers: {
+          authorization: `ApiKey ${key}`,
+          ...(content === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(content === undefined ? {} : { body: JSON.stringify(content) }),
+      })
+      return { statusCode: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
     },
-    ...(content === undefined ? {} : { body: JSON.stringify(content) }),
-  })
-  const text = await body.text()
+    (answer) => answer.statusCode,
+  )
   if (statusCode !== 200) {
-    const Failure = statusCode === 503 || statusCode === 504 ? NotNowError : Error
-    throw new Failure(
+    throw new Error(
       `could not ${method} ${target.split('?', 1)[0]}: the answer was ${statusCode} ${text.slice(0, 500)}`,
     )
   }

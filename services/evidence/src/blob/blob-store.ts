@@ -92,7 +92,8 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   const incoming = join(root, 'incoming')
   const settling = join(root, 'settling')
   const blobs = join(root, 'blobs')
-  for (const path of [root, incoming, settling, blobs]) await mkdir(path, { recursive: true, mode: 0o700 })
+  const probes = join(root, 'probe')
+  for (const path of [root, incoming, settling, blobs, probes]) await mkdir(path, { recursive: true, mode: 0o700 })
 
   const settlingPath = ({ tenantId, entry }: SettlingBlob) =>
     join(settling, checked(tenantId, tenantPattern), checked(entry, entryPattern))
@@ -150,13 +151,32 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     sweepIncoming: async (olderThan) => {
       const old = await entriesOlderThan(incoming, olderThan)
       for (const entry of old) await rm(join(incoming, entry), { force: true })
+      for (const entry of await entriesOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
       return old.length
     },
     // A file system has our clock; should it be another's that is behind, who settles or places bytes that are gone is told so.
     time: async () => await Promise.resolve(Date.now()),
-    assertWritable: async () => await access(incoming, constants.W_OK | constants.X_OK),
+    assertWritable: async () => {
+      await access(incoming, constants.W_OK | constants.X_OK)
+      await writeProbe(join(probes, randomBytes(16).toString('hex')))
+    },
   }
 }
+
+/** Brings a small file to the disk and deletes it. Rights alone do not say whether the volume is full or broken. */
+async function writeProbe(path: string): Promise<void> {
+  const file = await open(path, 'wx', 0o600)
+  try {
+    await file.writeFile(randomBytes(probeBytes))
+    await file.sync()
+  } finally {
+    await file.close()
+    await rm(path, { force: true })
+  }
+}
+
+/** A block of most file systems: less may fit into an inode of a full one. */
+const probeBytes = 4096
 
 function incomingBlob(file: GrowingFile, path: string, settling: string): IncomingBlob {
   return {

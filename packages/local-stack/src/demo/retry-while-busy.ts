@@ -1,0 +1,48 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { SignedCaller } from '../signed-caller.ts'
+
+export interface RetryLimits {
+  /** No try begins later than this after the first one. */
+  readonly forMs?: number
+  /** The wait before the second try; it doubles up to 2 s. */
+  readonly firstDelayMs?: number
+}
+
+/** Refused for now, with nothing done, or done again without harm. */
+const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
+const maxDelayMs = 2_000
+
+/** Asks until the answer is none of a busy service, or a busy answer after the time is over. A service that does not listen yet is busy too. */
+export async function retryWhileBusy<Answer>(
+  ask: () => Promise<Answer>,
+  statusOf: (answer: Answer) => number,
+  { forMs = 120_000, firstDelayMs = 100 }: RetryLimits = {},
+): Promise<Answer> {
+  const endsAt = performance.now() + forMs
+  for (let delayMs = firstDelayMs; ; delayMs = Math.min(maxDelayMs, delayMs * 2)) {
+    const isLast = performance.now() + delayMs > endsAt
+    try {
+      const answer = await ask()
+      if (isLast || !busyStatuses.has(statusOf(answer))) return answer
+    } catch (error) {
+      if (isLast || !isRefusedConnection(error)) throw error
+    }
+    await delay(delayMs)
+  }
+}
+
+/** The same caller, which repeats what a busy service refuses. Bodies must not be streams. */
+export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
+  return {
+    call: async (...request) =>
+      await retryWhileBusy(
+        async () => await caller.call(...request),
+        ({ status }) => status,
+        limits,
+      ),
+  }
+}
+
+function isRefusedConnection(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
+}

@@ -1,0 +1,74 @@
+import { ProblemError, problem } from '@postern/service-kit'
+import { type BlobStore, type IncomingBlob, codeOf } from './blob-store.ts'
+import type { Stores } from './open-stores.ts'
+import type { PartialStore, PartialWriter } from './partial-store.ts'
+
+/** The store is full. EFBIG is no such code: it is the limit of one file. */
+const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'insufficient_storage'])
+/** The store is there and takes nothing. */
+const brokenCodes: ReadonlySet<unknown> = new Set(['EROFS', 'EIO'])
+
+/**
+ * The same stores, which report what uploads meet: a full, broken or read-only volume. A broken or read-only volume is a 503,
+ * as a bucket that is away is.
+ */
+export function reportFailures({ blobs, partials, close }: Stores, onFailure: (error: unknown) => void): Stores {
+  const reporting = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work
+    } catch (error) {
+      throw toldFailure(error, onFailure)
+    }
+  }
+  return { blobs: reportingBlobs(blobs, reporting), partials: reportingPartials(partials, reporting), close }
+}
+
+type Reporting = <T>(work: Promise<T>) => Promise<T>
+
+function toldFailure(error: unknown, onFailure: (error: unknown) => void): unknown {
+  const code = codeOf(error)
+  if (fullCodes.has(code)) onFailure(error)
+  if (!brokenCodes.has(code) || error instanceof ProblemError) return error
+  onFailure(error)
+  return problem('service_unavailable', {
+    detail: 'The store of evidence takes nothing at present. There is no receipt; send the file again later.',
+    retryAfterSeconds: 30,
+    cause: error,
+  })
+}
+
+function reportingBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
+  return {
+    ...blobs,
+    openIncoming: async (tenantId) => reportingIncoming(await reporting(blobs.openIncoming(tenantId)), reporting),
+    offer: async (blob) => await reporting(blobs.offer(blob)),
+    place: async (blob) => await reporting(blobs.place(blob)),
+  }
+}
+
+function reportingIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
+  const { ready, park } = incoming
+  return {
+    ...(ready === undefined ? {} : { ready: async () => await reporting(ready.call(incoming)) }),
+    write: async (...chunks) => await reporting(incoming.write(...chunks)),
+    ...(park === undefined ? {} : { park: async () => await reporting(park.call(incoming)) }),
+    settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
+    discard: async () => await incoming.discard(),
+  }
+}
+
+function reportingPartials(partials: PartialStore, reporting: Reporting): PartialStore {
+  return {
+    ...partials,
+    append: async (tenantId, id, turn) =>
+      reportingWriter(await reporting(partials.append(tenantId, id, turn)), reporting),
+  }
+}
+
+function reportingWriter(writer: PartialWriter, reporting: Reporting): PartialWriter {
+  return {
+    write: async (chunk, signal) => await reporting(writer.write(chunk, signal)),
+    rollBack: async () => await writer.rollBack(),
+    close: async () => await reporting(writer.close()),
+  }
+}
