@@ -165,6 +165,25 @@ describe('a plan of action and milestones', () => {
     })
   })
 
+  test('holds texts as text, characters that XML can hold, and leap days of the 1900s as NIST writes them', async () => {
+    const tenant = newTenant()
+    const created = await post(
+      tenant,
+      path,
+      findingBody({ title: '# of keys', condition: '1. x\u001b[0m &copy;', identified_date: '1996-02-29' }),
+    )
+    const document = await exported(tenant, '?status=draft')
+    expect(created).not.toBe('')
+    expect(document.observations).toMatchObject([
+      {
+        title: String.raw`\# of keys`,
+        description: '1\\. x\ufffd\\[0m \\&copy;',
+        types: ['discovery'],
+        collected: '1996-02-28T12:00:00-12:00',
+      },
+    ])
+  })
+
   test('refers to nothing that it does not hold, and has each UUID once, also over many findings and long logs', async () => {
     const tenant = newTenant()
     const made = []

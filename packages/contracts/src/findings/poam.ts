@@ -34,9 +34,10 @@ const markup = z.string().meta({ examples: ['No recertification since January.']
 const moment = z
   .string()
   .regex(
-    /^(19|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?Z$/,
+    /^(19|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]12:00)$/,
   )
-  // NIST's pattern knows how many days each month has.
+  // NIST's pattern knows how many days each month has, except that it has no 29 February of 19xx.
+  .refine((time) => !/^19\d\d-02-29/.test(time), { message: 'must not be 29 February of the years 1900 to 1999' })
   .refine((time) => isDay(time.slice(0, 10)), { message: 'must be of a day that there is' })
   .meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 const uri = z
@@ -101,7 +102,7 @@ export const poamObservationSchema = z
     description: markup,
     props: properties,
     methods: some(z.enum(['EXAMINE', 'INTERVIEW', 'TEST', 'UNKNOWN'])),
-    types: some(z.enum(['ssp-statement-issue', 'control-objective', 'mitigation', 'finding', 'discovery', 'historic'])),
+    types: some(z.enum(['ssp-statement-issue', 'control-objective', 'mitigation', 'discovery', 'historic'])),
     'relevant-evidence': some(z.strictObject({ description: markup, props: properties })).optional(),
     collected: moment,
   })

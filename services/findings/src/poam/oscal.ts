@@ -23,7 +23,7 @@ export function oscalUuid(tenantId: string, name: string): string {
 /** The text as OSCAL's string: one line without white space around it; undefined where nothing is left. */
 export function oneLine(text: string): string | undefined {
   // Also what JavaScript's `.` takes for the end of a line.
-  const line = text.replaceAll(/\s+/gu, ' ').trim()
+  const line = xmlText(text).replaceAll(/\s+/gu, ' ').trim()
   return line === '' ? undefined : line
 }
 
@@ -32,9 +32,24 @@ export function markupLine(text: string): string {
   return markup(oneLine(text) ?? '-')
 }
 
-/** A text as Markdown in which nothing becomes a link, HTML, or an OSCAL insertion: it was written as plain text. */
+/** A plain text as Markdown that reads as the text does: nothing in it becomes markup, an entity or an OSCAL insertion. */
 export function markup(text: string): string {
-  return text.replaceAll(/[\\`*_[\]<>{}~^]/g, '\\$&')
+  return (
+    xmlText(text)
+      .replaceAll(/\r\n?/g, '\n')
+      .replaceAll(/[\\`*_[\]<>{}~^&|"$]/g, String.raw`\$&`)
+      // What begins a heading, a list, a rule, an underline or a table's delimiter row.
+      .replaceAll(/(?<=^[ \t]*)[-#+=:]/gm, String.raw`\$&`)
+      .replaceAll(/(?<=^[ \t]*\d{1,9})[.)]/gm, String.raw`\$&`)
+      // Four leading blanks would begin code, fewer would be dropped, and two at the end would break the line.
+      .replaceAll(/^[ \t]|[ \t]$/gm, (blank) => (blank === ' ' ? '&#32;' : '&#9;'))
+  )
+}
+
+/** The text with U+FFFD for each character that XML 1.0 cannot hold, so that the document can be converted. */
+export function xmlText(text: string): string {
+  // oxlint-disable-next-line no-control-regex
+  return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
 }
 
 /** The properties that there is a value for. */
@@ -49,12 +64,24 @@ export function properties(
 
 /** The first moment of a day (UTC); undefined outside of the years that OSCAL can write. */
 export function startOf(day: string): string | undefined {
-  return isWritable(day) ? `${day}T00:00:00Z` : undefined
+  return isWritable(day) ? writableTime(`${day}T00:00:00Z`) : undefined
 }
 
 /** The last second of a day (UTC), by which what is due on it is to be done. */
 export function endOf(day: string): string | undefined {
-  return isWritable(day) ? `${day}T23:59:59Z` : undefined
+  return isWritable(day) ? writableTime(`${day}T23:59:59Z`) : undefined
+}
+
+/**
+ * The same moment in a form that NIST's pattern matches. The pattern has no 29 February before 2000: on that day the time is
+ * written with an offset, by which it is 28 February or 1 March.
+ */
+export function writableTime(time: string): string {
+  const [, year, hour = 0, rest] = /^(19\d\d)-02-29T(\d\d)(:.*)Z$/.exec(time) ?? []
+  if (year === undefined) return time
+  const isMorning = Number(hour) < 12
+  const localHour = String((Number(hour) + 12) % 24).padStart(2, '0')
+  return `${year}-${isMorning ? '02-28' : '03-01'}T${localHour}${rest}${isMorning ? '-12:00' : '+12:00'}`
 }
 
 /** OSCAL writes the years 1900 to 2999. */

@@ -28,6 +28,8 @@ import {
   personKey,
   properties,
   startOf,
+  writableTime,
+  xmlText,
 } from './oscal.ts'
 
 /** What the document says of a recommendation. */
@@ -160,7 +162,7 @@ export function makePoam(tenantId: string, selection: string): PoamMaker {
       description: markup(finding.condition),
       props: properties({ reference: finding.reference, 'test-procedure-id': finding.test_procedure_id }),
       methods: ['UNKNOWN'],
-      types: ['finding'],
+      types: ['discovery'],
       ...(evidence.length === 0
         ? {}
         : {
@@ -200,7 +202,7 @@ export function makePoam(tenantId: string, selection: string): PoamMaker {
         uuid: uuid(`log:${entry.finding_id}:${entry.seq}`),
         title: markupLine(entry.kind.replaceAll('_', ' ')),
         ...(entry.body === null ? {} : { description: markup(entry.body) }),
-        start: isWritable(entry.occurred_at) ? entry.occurred_at : entry.recorded_at,
+        start: isWritable(entry.occurred_at) ? writableTime(entry.occurred_at) : entry.recorded_at,
         props: properties({
           seq: entry.seq,
           kind: entry.kind,
@@ -294,6 +296,6 @@ function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
     uuid,
     type: 'person',
     ...(shown === undefined ? {} : { name: shown }),
-    ...(email === undefined ? {} : { 'email-addresses': [email] }),
+    ...(email === undefined ? {} : { 'email-addresses': [xmlText(email)] }),
   }
 }
