@@ -213,7 +213,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list (RFC 4180), with a header. Objects stand in a cell as JSON, several words with spaces between. What a spreadsheet would take for a formula is led by an apostrophe.',
+          'The whole list (RFC 4180), with a header. Objects stand in a cell as JSON, several words with spaces between. What a spreadsheet would take for a formula is led by an apostrophe. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
       },
       'x-columns': columns,
       example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,

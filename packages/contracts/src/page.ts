@@ -26,6 +26,10 @@ export const pageQuery = {
     .optional()
     .meta({ description: 'Opaque, from the Link header of the page before' }),
   count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a page of JSON' }),
+  csv: z.enum(['excel']).optional().meta({
+    description:
+      '`excel` begins a CSV with a byte order mark, by which Excel reads it as UTF-8. It changes nothing else, and nothing of JSON or NDJSON',
+  }),
 }
 
 /** Most resources of a page whose resources are expanded. */

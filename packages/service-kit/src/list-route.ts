@@ -58,6 +58,7 @@ export function contractList<const R extends Route, Item extends object>(
         asCsv(
           sent,
           names.filter((column) => fields?.includes(column) ?? true),
+          isForExcel(input.query),
         ),
       )
     }
@@ -319,8 +320,13 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
   if (!isFirst) yield '\n'
 }
 
+/** Excel reads a CSV as UTF-8 only where it begins with a byte order mark. */
+function isForExcel(query: object): boolean {
+  return Reflect.get(query, 'csv') === 'excel'
+}
+
 /** RFC 4180. What a spreadsheet would run as a formula is led by an apostrophe. */
-function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Readable {
+function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByteOrderMark: boolean): Readable {
   const source = Readable.from(found(items))
   const csv = stringify({
     columns: [...columns],
@@ -332,7 +338,7 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Reada
     cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
   })
   // Before anything is found: a list that begins late has begun. Names of members need no quotes.
-  csv.push(`${columns.join(',')}\r\n`)
+  csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.join(',')}\r\n`)
   // By hand: pipe() alone leaves the reading end open when the source fails, or the client goes.
   source.on('error', (error) => csv.destroy(error))
   csv.on('close', () => source.destroy())

@@ -377,6 +377,7 @@ export const diffHierarchy = defineRoute({
   query: z.strictObject({
     limit: pageQuery.limit,
     cursor: pageQuery.cursor,
+    csv: pageQuery.csv,
     from: versionSchema.meta({
       type: 'integer',
       minimum: 0,
