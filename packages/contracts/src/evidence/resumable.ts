@@ -53,7 +53,7 @@ export const createUpload = defineRoute({
   path: '/api/v1/evidence/uploads',
   summary: 'Begin a resumable upload',
   description:
-    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON). The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
+    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
   requestHeaders: {
     ...version,
     'Upload-Length': { description: 'The size of the file in bytes', example: '1048576', required: true },

@@ -51,7 +51,7 @@ export const uploadEvidence = defineRoute({
   path: '/api/v1/evidence',
   summary: 'Upload evidence',
   description:
-    'The body is the file, and the query says what it is; Content-Digest or Repr-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails) first, then 1 to 10 parts `file`, of which all are taken or none; the answer is then a list of receipts, in the order of the files. A test procedure that is not there is 404, one that is completed 409 `procedure_locked`, and nothing is kept. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
+    'The body is the file, and the query says what it is; Content-Digest or Repr-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: 1 to 10 parts `file` and a part `metadata` (JSON, EvidenceDetails), best first, of which all are taken or none; the answer is then a list of receipts, in the order of the files. A test procedure that is not there is 404, one that is completed 409 `procedure_locked`, and nothing is kept. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
   query: uploadQuery,
   answers: {
     201: {

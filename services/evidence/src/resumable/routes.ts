@@ -275,7 +275,8 @@ function readCreation(
   if (length === 0) throw refused({ why: 'empty' })
   if (isTooLarge(length, maxFileBytes)) throw refused({ why: 'too_large' })
   const given = headers['upload-metadata']
-  if (typeof given !== 'string') throw badHeader('Upload-Metadata', 'is required, with a filename')
+  if (typeof given !== 'string')
+    throw badHeader('Upload-Metadata', 'is missing: send it with the key filename and the name of the file in base64')
   const metadata = parseMetadata(given)
   if (typeof metadata === 'string') throw badHeader('Upload-Metadata', metadata)
   const fileName = fileNameSchema.safeParse(metadata.filename)
@@ -284,11 +285,11 @@ function readCreation(
     throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
   }
   // Browsers send an empty one where they do not know it.
-  const { filetype = '' } = metadata
+  const { filetype = '', metadata: json = '' } = metadata
   const contentType = filetype === '' ? 'application/octet-stream' : filetype
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
   if (!kind.accepted) throw refused(kind.refusal)
-  const described = metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata))
+  const described = json === '' ? {} : parseJsonBody(Buffer.from(json))
   const details = parseDetails(described, now)
   if (details.sha256 !== undefined && details.sha256.length !== 1) {
     throw problem('invalid_content', {

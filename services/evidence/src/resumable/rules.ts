@@ -19,28 +19,28 @@ export function isTooLarge(length: number, maxBytes: number): boolean {
 
 export type UploadMetadata = Readonly<Partial<Record<'filename' | 'filetype' | 'metadata', string>>>
 
-/** Keys that upload libraries send of themselves; what they say is said again by those that count. */
-const ignoredKeys: ReadonlySet<string> = new Set(['name', 'type', 'relativePath'])
 const maxMetadataLength = 4096
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Reads Upload-Metadata; gives what is wrong with it as text. */
+/** Reads Upload-Metadata (tus 1.0, creation); gives what is wrong with it as text. A key needs no value, and other keys are ignored. */
 export function parseMetadata(header: string): UploadMetadata | string {
   if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
   const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
   const seen = new Set<string>()
   for (const pair of header.split(',')) {
     const [key = '', value = '', ...rest] = pair.trim().split(' ')
-    if (rest.length > 0 || !base64.test(value)) return 'must hold keys with values in base64, separated by commas'
+    if (key === '' || rest.length > 0 || !base64.test(value))
+      return 'must hold keys with values in base64, separated by commas'
     if (seen.has(key)) return 'names a key twice'
     seen.add(key)
     if (key === 'filename' || key === 'filetype' || key === 'metadata') {
       const text = decode(value)
       if (text === undefined) return 'must hold values that are UTF-8'
       metadata[key] = text
-    } else if (!ignoredKeys.has(key)) {
-      return 'has the keys filename, filetype and metadata, and no others'
     }
+  }
+  if (metadata.filename === undefined) {
+    return `has no key filename: send the name of the file in base64 (it has ${[...seen].join(', ')})`
   }
   return metadata
 }

@@ -1,7 +1,8 @@
-import { Readable } from 'node:stream'
+import { Readable, pipeline } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
 import { type Stall, bodyError, problem, watchStall } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
 import { UploadStalled, discardRest } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
@@ -14,7 +15,7 @@ export interface FilePart {
 }
 
 export interface MultipartReader {
-  /** The metadata, which comes before any file and at most once. */
+  /** The metadata, before or after the files, at most once. */
   onMetadata(json: Buffer): void
   onFile(file: FilePart): Promise<void>
 }
@@ -37,21 +38,22 @@ export async function readMultipart(
   // One part after the other: the parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
   let parts = 0
+  let hasMetadata = false
   const streams = new Set<Readable>()
 
-  const takePart = async (part: Part): Promise<void> => {
-    const { name, stream, given, encoding, mime } = part
-    if (!plainEncodings.has(encoding)) throw multipartFault('Send the parts without a Content-Transfer-Encoding.')
+  const takePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
+    const content = decoded(stream, encoding)
     if (name === metadataName) {
-      if (part.index > 0) throw multipartFault('There may be one part `metadata`, before the files.')
-      reader.onMetadata(await readAll(stream))
+      if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
+      hasMetadata = true
+      reader.onMetadata(await readAll(content))
       return
     }
     if (name !== fileName) throw multipartFault('The parts are `metadata` and `file`, and no others.')
     if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
     // What the parser puts where bytes are no UTF-8: the receipt would sign a name that nobody has sent.
     if (given.includes('\ufffd')) throw multipartFault('Each file name must be UTF-8.')
-    await reader.onFile({ fileName: given, contentType: mime, stream })
+    await reader.onFile({ fileName: given, contentType: mime, stream: content })
   }
 
   let stall: Stall | undefined
@@ -67,7 +69,7 @@ export async function readMultipart(
         stream.once('close', () => streams.delete(stream))
         // Told to who reads the stream; one that nobody reads any more must not end the process.
         stream.on('error', () => undefined)
-        const part = { index: parts, name, stream, given, encoding, mime }
+        const part = { name, stream, given, encoding, mime }
         parts += 1
         turn = turn.then(async () => await takePart(part))
         turn.catch(reject)
@@ -106,17 +108,25 @@ export async function readMultipart(
 }
 
 interface Part {
-  readonly index: number
   readonly name: string
   readonly stream: Readable
   readonly given: string | undefined
-  /** Its Content-Transfer-Encoding, which forms have had none of since RFC 7578. */
+  /** Its Content-Transfer-Encoding, deprecated by RFC 7578 and still sent by some tools. */
   readonly encoding: string
   readonly mime: string
 }
 
 /** Content-Transfer-Encodings that leave the bytes as they are. */
 const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
+
+/** The bytes of a part, without its Content-Transfer-Encoding. Throws for one that is not supported. */
+function decoded(stream: Readable, encoding: string): Readable {
+  const name = encoding.toLowerCase()
+  if (plainEncodings.has(name)) return stream
+  if (name !== 'base64') throw multipartFault('A part may have the Content-Transfer-Encoding base64, or none.')
+  // A failure reaches whoever reads the decoder.
+  return pipeline(stream, createBase64Decoder(), () => undefined)
+}
 
 class UploadEnded extends Error {}
 

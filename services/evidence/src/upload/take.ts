@@ -148,21 +148,21 @@ async function takeMultipart(
   assertQueryEmpty(query)
   if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
   let details = parseDetails({}, parts.now())
+  let hasMetadata = false
   await readMultipart(stream, contentType, {
     stallMs: parts.limits.stallMs,
     reader: {
       onMetadata: (json) => {
         details = parseDetails(parseJsonBody(json), parts.now())
+        hasMetadata = true
       },
       onFile: async ({ fileName, contentType: type, stream: bytes }) => {
         if (arrived.length === parts.maxFiles) {
           throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
         }
         const index = arrived.length
-        // Metadata comes before the files: what it names is settled once, before any of their bytes.
-        if (index === 0) {
-          await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
-        }
+        // Where metadata comes before the files, what it names is settled before any of their bytes.
+        if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
         const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
@@ -183,6 +183,11 @@ async function takeMultipart(
       detail: 'See `errors` for what to mend.',
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
+  }
+  // Metadata that came behind the files: their digests were not known when the bytes arrived.
+  for (const [index, { body }] of arrived.entries()) {
+    const expected = details.sha256?.[index]
+    if (expected !== undefined && body?.sha256 !== expected) throw ofFile(index, refused({ why: 'digest_mismatch' }))
   }
   return { details, placeOf: pointTo }
 }

@@ -1,0 +1,36 @@
+import { Transform } from 'node:stream'
+import { refused } from './refusal.ts'
+
+/** Decodes base64 (RFC 2045 §6.8) with line breaks. Fails with a problem for anything else, also where its end is missing. */
+export function createBase64Decoder(): Transform {
+  let rest = ''
+  let isEnded = false
+
+  const decode = (text: string): Buffer => {
+    const characters = rest + text.replaceAll(/[\r\n\t ]/g, '')
+    if (isEnded && characters !== '') throw malformed()
+    const whole = characters.length - (characters.length % 4)
+    rest = characters.slice(whole)
+    const quanta = characters.slice(0, whole)
+    if (!base64.test(quanta)) throw malformed()
+    isEnded = quanta.endsWith('=')
+    return Buffer.from(quanta, 'base64')
+  }
+
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, callback) => {
+      try {
+        callback(null, decode(chunk.toString('latin1')))
+      } catch (error) {
+        callback(error instanceof Error ? error : malformed())
+      }
+    },
+    flush: (callback) => callback(rest === '' ? null : malformed()),
+  })
+}
+
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/
+
+function malformed(): Error {
+  return refused({ why: 'multipart', reason: 'A part says that it is base64, and is not.' })
+}
