@@ -42,6 +42,8 @@ beforeAll(async () => {
     const made = await send(origin(), '/api/v1/findings/bulk', { key, method: 'POST', body })
     if (made.status !== 200) throw new Error(`the findings were not made: ${made.text.slice(0, 300)}`)
   }
+  const exported = await send(origin(), poam, { key, method: 'HEAD' })
+  if (exported.status !== 200) throw new Error(`there is no plan of action: ${exported.status}`)
 })
 
 afterEach(() => {
@@ -79,6 +81,9 @@ function open(count: number, bytes: string): void {
   }
 }
 
+/** The findings are drafts, which an export leaves out unless it asks for them. */
+const poam = '/api/v1/exports/poam.json?status=draft'
+
 const get = (target: string, more = ''): string =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${key}\r\n${more}\r\n`
 const halfOf = (target: string, length: number): string =>
@@ -90,6 +95,19 @@ const attacks = {
     open(1, get('/api/v1/findings?limit=1000').repeat(600))
   },
   '190 connections that ask for pages of long findings': () => open(190, get('/api/v1/findings?limit=1000')),
+  '190 connections that ask for findings with all that belongs to them': () => {
+    open(190, get('/api/v1/findings?expand=log,action_plans,recommendations,entities&limit=100').repeat(3))
+  },
+  '190 connections that ask for pages of the remediation log': () => {
+    open(190, get('/api/v1/remediation-log?limit=1000').repeat(3))
+  },
+  '190 connections that export findings and the remediation log': () => {
+    for (const target of ['/api/v1/findings', '/api/v1/remediation-log']) {
+      open(48, get(target, 'Accept: application/x-ndjson\r\n'))
+      open(47, get(target, 'Accept: text/csv\r\n'))
+    }
+  },
+  '190 connections that export a plan of action and milestones': () => open(190, get(poam)),
   '190 connections with all but the last byte of a bulk': () => open(190, halfOf('/api/v1/findings/bulk', 8_000_000)),
   '60 connections with all but the last byte of a push': () => open(60, halfOf('/api/v1/sync/entities', 16_000_000)),
 } as const
@@ -99,6 +117,7 @@ describe.skipIf(process.platform !== 'linux')(
   () => {
     test.each(Object.entries(attacks))('%s', async (_what, attack) => {
       const most = new Map<Upstream | 'gateway', number>()
+      for (const name of ['findings', 'sync', 'gateway-1'] as const) await stack.restart(name)
       attack()
       for (let look = 0; look < looks; look += 1) {
         const answer = await send(origin(), '/api/v1/findings', { key: other })

@@ -32,7 +32,7 @@ import { contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
-import { fieldsAsked, selectFields } from './select-fields.ts'
+import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 
@@ -277,6 +277,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const answer = controlOf(reply)
       const mediaType = chooseMediaType(request, reply, offered)
       const inputs = parseInputs(request, registration)
+      if (isLargeAnswer(mediaType, inputs.query)) context.share?.enterLargeAnswer()
       const begun =
         repeatable === undefined
           ? undefined
@@ -308,6 +309,11 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
     },
   })
+}
+
+/** Whether an answer is a whole list, or holds what belongs to its resources. */
+function isLargeAnswer(mediaType: string, query: unknown): boolean {
+  return mediaType === linesMediaType || mediaType === 'text/csv' || expansionsAsked(query).length > 0
 }
 
 /** Counts what a streamed answer holds. Throws where the tenant holds too much. */

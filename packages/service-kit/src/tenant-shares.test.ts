@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { ShareExceededError, createTenantShares } from './tenant-shares.ts'
 
 const kibibyte = 1024
-const limits = { maxRequests: 3, maxBytes: 4096 * kibibyte }
+const limits = { maxRequests: 3, maxLargeAnswers: 2, maxBytes: 4096 * kibibyte }
 
 test('one tenant may hold three quarters of all while it is alone, and less beside others', () => {
   const shares = createTenantShares(limits, () => undefined)
@@ -56,4 +56,17 @@ test('what would be held beyond the share is refused with 429 and a time to come
     }
   })()
   expect(error).toMatchObject({ code: 'too_many_requests', options: { retryAfterSeconds: 1 } })
+})
+
+test('a tenant with as many exports as it may have is told to wait, and its other requests and other tenants are served', () => {
+  const shares = createTenantShares(limits, () => undefined)
+  const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
+  first.enterLargeAnswer()
+  first.enterLargeAnswer()
+  second.enterLargeAnswer()
+  expect(() => third.enterLargeAnswer()).toThrow(ShareExceededError)
+  expect(third.reserve(kibibyte)).toBe(true)
+  shares.enter('b').enterLargeAnswer()
+  first.leave()
+  third.enterLargeAnswer()
 })

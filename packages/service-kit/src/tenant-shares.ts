@@ -8,6 +8,8 @@ import { ProblemError } from './problem.ts'
 export interface ShareLimits {
   /** Requests that one tenant may have under way, until their answers have been read. */
   readonly maxRequests: number
+  /** Exports and expanded answers that one tenant may have under way, until they have been read. */
+  readonly maxLargeAnswers: number
   /** Bytes of request bodies and of rows for answers that the process may hold for all tenants. */
   readonly maxBytes: number
 }
@@ -18,6 +20,8 @@ const freeBytes = 64 * 1024
 export const streamedAnswerBytes: number = 256 * 1024
 
 const tooManyRequests = 'Your organization has too many requests under way. Wait for their answers, then try again.'
+const tooManyLargeAnswers =
+  'Your organization has too many exports or expanded answers under way. Read them, then try again.'
 const tooManyBytes =
   'Your organization has too many large requests or unread answers. Read the answers, then try again.'
 
@@ -38,6 +42,11 @@ export interface RequestShare {
   releaseRows(): void
   /** Holds `bytes` until the answer has been sent. Throws a ShareExceededError where that is too much. */
   hold(bytes: number): void
+  /**
+   * Counts the request among those that need several times the memory of their rows: exports, and answers with `expand`. To be called
+   * before rows are read. Throws a ShareExceededError if the tenant has as many as it may.
+   */
+  enterLargeAnswer(): void
 }
 
 /** The context of a request of the public API, with what it may hold. */
@@ -59,6 +68,7 @@ interface EnteredShare extends RequestShare {
 
 interface Tenant {
   requests: number
+  largeAnswers: number
   bytes: number
 }
 
@@ -66,7 +76,10 @@ interface Tenant {
  * Shares requests and memory out among tenants. One tenant may hold three times what is left for the others (dynamic thresholds,
  * Choudhury and Hahne, 1998): three quarters of all while it is alone.
  */
-export function createTenantShares({ maxRequests, maxBytes }: ShareLimits, onRefused: () => void): TenantShares {
+export function createTenantShares(
+  { maxRequests, maxLargeAnswers, maxBytes }: ShareLimits,
+  onRefused: () => void,
+): TenantShares {
   const tenants = new Map<string, Tenant>()
   let heldBytes = 0
 
@@ -76,11 +89,12 @@ export function createTenantShares({ maxRequests, maxBytes }: ShareLimits, onRef
   }
 
   function enter(tenantId: string): EnteredShare {
-    const tenant = tenants.get(tenantId) ?? { requests: 0, bytes: 0 }
+    const tenant = tenants.get(tenantId) ?? { requests: 0, largeAnswers: 0, bytes: 0 }
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
     tenants.set(tenantId, tenant)
     tenant.requests += 1
     let [ofRows, fixed] = [0, 0]
+    let isLarge = false
 
     function take(bytes: number): boolean {
       const isSmall = ofRows + fixed + bytes <= freeBytes
@@ -110,9 +124,17 @@ export function createTenantShares({ maxRequests, maxBytes }: ShareLimits, onRef
         if (!take(bytes)) throw refuse(tooManyBytes)
         fixed += bytes
       },
+      enterLargeAnswer: () => {
+        if (isLarge) return
+        if (tenant.largeAnswers >= maxLargeAnswers) throw refuse(tooManyLargeAnswers)
+        tenant.largeAnswers += 1
+        isLarge = true
+      },
       leave: () => {
         giveBack(ofRows + fixed)
         ;[ofRows, fixed] = [0, 0]
+        if (isLarge) tenant.largeAnswers -= 1
+        isLarge = false
         tenant.requests -= 1
         if (tenant.requests === 0) tenants.delete(tenantId)
       },

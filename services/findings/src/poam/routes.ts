@@ -35,6 +35,7 @@ const chosenAtOnce = 250
 /** The export of findings, recommendations, action plans and their logs as an OSCAL plan of action and milestones. */
 export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'now' | 'universe'>): void {
   contractRoute(app, exportPoam, async ({ query, context, requestId, mediaType, answer, raw }) => {
+    context.share?.enterLargeAnswer()
     const today = now().toISOString().slice(0, 10)
     const filter = {
       ...filterOf({ ...query, status: query.status ?? [...poamStatuses] }, today),

@@ -9,6 +9,7 @@ const batch = 500
 
 /** Checks the chain of a finding from its first entry. What is stored is not trusted: it may be no entry at all. */
 export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
+  tenant.share?.enterLargeAnswer()
   let last: Anchor = { seq: 0, hash: null }
   let entries = 0
   let limit = batch
