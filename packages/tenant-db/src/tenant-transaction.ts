@@ -69,13 +69,16 @@ export interface TenantDbOptions extends PoolOptions {
   }
 }
 
+/** A request waits for the work of others so many times as long as a connection may take to open: writers of one tenant wait in turn. */
+const waitsPerConnect = 5
+
 /** Opens a pool of connections for one runtime role. None is made before its first use. */
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
   const { queryTimeoutMs, observer } = options
   const connections: Connections = {
     pool,
-    places: createPlaces(options.maxConnections, options.connectTimeoutMs),
+    places: createPlaces(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
     timeoutMs: queryTimeoutMs,
   }
   let closed: Promise<void> | undefined
