@@ -201,6 +201,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     )
   leaf(program, 'migrate', 'Bring roles, database and schemas to this release; safe to repeat', 'migrate')
     .option('--retire-assertion-keys', 'refuse assertions of keys that are not in the ring, ten minutes from now')
+    .option('--print-roles', 'only print the SQL that makes roles and database, for somebody else to run')
     .addHelpText('after', migrateHelp)
     .action(async (options) => await (await installationCommands()).migrateDatabase(context, options))
 }
@@ -322,7 +323,8 @@ const migrateHelp = `
 Settings, each also as NAME_FILE:
   POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion
-  POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords; without it they must be there
+  POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords: a role with CREATEROLE and CREATEDB, or a
+                             superuser. Without it, run what --print-roles prints first
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services;
                              a:…,b:… while one is replaced, as secrets rotate writes them`
 

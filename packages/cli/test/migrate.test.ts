@@ -77,4 +77,25 @@ describe('postern migrate', () => {
     const again = await postern(['migrate', '--retire-assertion-keys', '--json'], next)
     expect(JSON.parse(again.out)).toEqual({ applied: [], retired: [] })
   })
+
+  test('prints the SQL for roles and database, without a password in clear text and without any connection', async () => {
+    const { POSTERN_SUPERUSER_URL: _left, ...rest } = env
+    const { code, out, err } = await postern(['migrate', '--print-roles'], rest)
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain('create role "postern_owner" nologin')
+    expect(out).toContain('alter role "postern_sync" password \'SCRAM-SHA-256$')
+    expect(out).toMatch(/create database "migrate_[0-9a-f]{12}" owner "postern_owner"/)
+    for (const name of ['KEYS', 'FINDINGS', 'UNIVERSE', 'EVIDENCE', 'SYNC']) {
+      expect(out).not.toContain(env[`POSTERN_PASSWORD_${name}`])
+    }
+    expect(out).not.toContain(passwordOf(env['POSTERN_MIGRATOR_URL'] ?? ''))
+  })
+
+  test('prints a line to complete for each login whose password is not set', async () => {
+    const { code, out } = await postern(['migrate', '--print-roles'], {})
+    expect(code).toBe(0)
+    expect(out).toContain('create database "postern"')
+    expect(out).toContain('-- Set the password of postern_migrator')
+    expect(out).not.toContain('SCRAM-SHA-256$')
+  })
 })

@@ -8,3 +8,4 @@ export { rotatableNames, rotateRing, rotateSecret, rotationSteps } from './rotat
 export type { RingName, Secrets } from './secrets.ts'
 export { openSecrets, randomPassword, randomRing, ringNames, signingRings } from './secrets.ts'
 export type { InstallationAddresses } from './urls.ts'
+export { describeRoles } from '@postern/tenant-db'

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parseKeyRing } from '@postern/signed-context'
 import type { LoginRole, RolePasswords } from '@postern/tenant-db'
 import {
+  asOwner,
   ensureDatabase,
   ensureRoles,
   loginRoles,
@@ -27,9 +28,12 @@ const servicesFolder = join(import.meta.dirname, '..', '..', '..', 'services')
 
 export interface DatabaseOptions {
   readonly database: string
-  /** Who makes roles and database. Without it both must be there, and passwords stay what they are. */
+  /**
+   * Makes roles and database: a superuser, or a role with CREATEROLE and CREATEDB. Without it both must be there, and passwords
+   * stay what they are.
+   */
   readonly superuser?: {
-    /** Connection string of the superuser for a database. */
+    /** Connection string of this role for a database. */
     url(database: string): string
     readonly passwords: RolePasswords
   }
@@ -47,6 +51,8 @@ export interface DatabaseOptions {
 export interface PreparedDatabase {
   readonly applied: readonly string[]
   readonly retired: readonly string[]
+  /** Every role of the database may make large objects, and only a superuser can change that. */
+  readonly largeObjectsOpen?: true
 }
 
 /**
@@ -59,6 +65,7 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
     await ensureRoles(superuser.url('postgres'), superuser.passwords)
     await ensureDatabase(superuser.url('postgres'), database)
   }
+  const largeObjectsOpen = await closeSchema(connectionString)
   const applied: string[] = []
   const apply = async (schema: string, directory: string | URL): Promise<void> => {
     const done = await migrate({ connectionString, schema, directory })
@@ -85,7 +92,18 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
           keys.map(({ id }) => id),
         )
       : []
-  return { applied, retired }
+  return { applied, retired, ...(largeObjectsOpen && { largeObjectsOpen }) }
+}
+
+/** Closes what the owner of the database can close. Returns whether large objects are open, which are not the owner's. */
+async function closeSchema(migratorUrl: string): Promise<boolean> {
+  let rows: unknown[] = []
+  await asOwner(migratorUrl, 'postern.database', async (run) => {
+    await run('revoke all on schema public from public')
+    const found = await run("select where has_function_privilege('public', 'lo_creat(integer)', 'execute')")
+    rows = found.rows
+  })
+  return rows.length > 0
 }
 
 /**

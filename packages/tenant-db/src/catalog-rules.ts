@@ -146,11 +146,12 @@ const c4 = `
    cross join argument as a
    where (member.rolname = any (a.runtime) or a.definers ? member.rolname
           or ((role.rolname = a.owner or a.definers ? role.rolname)
-              and member.rolname not in (a.owner, a.migrator) and not member.rolsuper)
+              and member.rolname not in (a.owner, a.migrator) and not member.rolsuper
+              and not (member.rolcreaterole and not m.inherit_option))
           or ((role.rolname = any (a.runtime) or a.seconds ? role.rolname or a.seconds ? member.rolname)
               and not (a.seconds ->> member.rolname is not distinct from role.rolname and not m.inherit_option
                        and not m.admin_option)
-              and not member.rolsuper))
+              and not member.rolsuper and not (member.rolcreaterole and not m.inherit_option)))
   union all
   select r.rolname, 'is not the role of its service from its first statement on'
     from pg_roles as r, argument as a

@@ -1,15 +1,12 @@
 export { arrayLiteral } from './array-literal.ts'
 export type { MigrateOptions } from './migrate.ts'
 export { MigrationRefused, migrate, tenancyMigrations } from './migrate.ts'
-export type { AssertionSecret, LoginRole, RolePasswords } from './roles.ts'
-export {
-  ensureDatabase,
-  ensureRoles,
-  loginRoles,
-  retireAssertionSecrets,
-  secondLogins,
-  setAssertionSecret,
-} from './roles.ts'
+export type { AssertionSecret } from './assertion-secrets.ts'
+export { retireAssertionSecrets, setAssertionSecret } from './assertion-secrets.ts'
+export { describeRoles } from './describe-roles.ts'
+export { ensureDatabase } from './ensure-database.ts'
+export type { LoginRole, RolePasswords } from './roles.ts'
+export { ensureRoles, loginRoles, secondLogins } from './roles.ts'
 export type { Login, LoginPassword } from './login-passwords.ts'
 export { formatLoginPasswords, loginsOf, parseLoginPasswords } from './login-passwords.ts'
 export type { RowBudget, Statement, Tx } from './session.ts'

@@ -1,9 +1,9 @@
-import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Client } from 'pg'
-import { escapeIdentifier, escapeLiteral } from 'pg'
+import { escapeIdentifier } from 'pg'
 import { connect } from './connect.ts'
 import { loginsOf, parseLoginPasswords } from './login-passwords.ts'
 import { isState, withRetries } from './retries.ts'
+import { type RoleKind, createRoleSql, isVerifierOf, memberSql, passwordSql, settingsSql } from './role-statements.ts'
 
 /** Roles that log in: one for each service that has tables, and one for migrations. */
 export const loginRoles = {
@@ -67,193 +67,101 @@ const runtimeSettings: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 }
 
-const closed = 'nosuperuser nobypassrls nocreatedb nocreaterole noreplication noinherit'
+const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/**
- * Creates the cluster's roles and mends those that differ. Needs a superuser (to read the stored passwords). It may run
- * in several processes at once, and writes nothing where nothing differs. Passwords never leave this process: what
- * PostgreSQL is sent is the SCRAM-SHA-256 verifier (RFC 5803), from which nobody can log in.
- */
-export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
+/** Every role that can log in. */
+export const logins: readonly string[] = [...Object.values(loginRoles), ...Object.values(secondLogins)]
+
+export const allRoles: ReadonlyArray<readonly [role: string, kind: RoleKind]> = [
+  ...[ownerRole, ...Object.keys(definerRoles)].map((role) => [role, 'nologin'] as const),
+  ...logins.map((role) => [role, 'login'] as const),
+]
+
+export const memberships: ReadonlyArray<readonly [member: string, role: string]> = [
+  [loginRoles.migrator, ownerRole],
+  // So that a migration can give a function to its definer (alter function … owner to …).
+  ...Object.keys(definerRoles).map((role) => [ownerRole, role] as const),
+  ...services.map((name) => [secondLogins[name], loginRoles[name]] as const),
+]
+
+export const roleSettings: ReadonlyArray<readonly [role: string, settings: Readonly<Record<string, string>>]> =
+  services.flatMap((name) => [
+    [loginRoles[name], runtimeSettings] as const,
+    [secondLogins[name], { ...runtimeSettings, role: loginRoles[name] }] as const,
+  ])
+
+export type GivenPasswords = { readonly [Role in LoginRole]?: string | undefined }
+
+/** Each login of the roles named, with its password; undefined if nobody may log in by it. */
+export function loginPasswords({
+  migrator,
+  ...passwords
+}: GivenPasswords): ReadonlyArray<[role: string, password: string | undefined]> {
+  const all: Array<[string, string | undefined]> = migrator === undefined ? [] : [[loginRoles.migrator, migrator]]
+  for (const name of services) {
+    const text = passwords[name]
+    if (text === undefined) continue
+    const { a, b } = loginsOf(text)
+    all.push([loginRoles[name], a], [secondLogins[name], b])
+  }
+  return all
+}
+
+export function assertPasswords(passwords: GivenPasswords): void {
   for (const [role, text] of Object.entries(passwords)) {
-    // SASLprep (RFC 4013) leaves these characters alone, so the verifier needs no normalisation.
+    if (text === undefined) continue
+    // SASLprep (RFC 4013) leaves these characters alone, so the verifier needs no normalization.
     if (!parseLoginPasswords(text).every(({ password }) => /^[\x20-\x7e]{16,}$/.test(password)))
       throw new Error(`password of ${role}: 16 or more printable ASCII characters`)
   }
+}
+
+/**
+ * Creates the cluster's roles and repairs those that differ. Needs a role with CREATEROLE that has ADMIN on the roles that are
+ * there already, or a superuser. It may run in several processes at once, and writes nothing where nothing differs. Passwords
+ * are never part of a statement: PostgreSQL is sent the SCRAM-SHA-256 verifier (RFC 5803), from which nobody can log in.
+ */
+export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
+  assertPasswords(passwords)
   await withRetries(async () => {
     await using connection = await connect(superuserConnectionString)
     const { client } = connection
     // Advisory locks hold within one database: starters that came through another one are caught by the retries.
     await client.query("begin; select pg_advisory_xact_lock(hashtextextended('postern.roles', 0))")
-    for (const role of [ownerRole, ...Object.keys(definerRoles)]) await ensureRole(client, role, 'nologin')
-    for (const role of Object.values(loginRoles)) await ensureRole(client, role, 'login')
-    await ensureMember(client, loginRoles.migrator, ownerRole)
-    // So that a migration can give a function to its definer (alter function … owner to …).
-    for (const role of Object.keys(definerRoles)) await ensureMember(client, ownerRole, role)
-    for (const role of runtimeRoles) await ensureSettings(client, role, runtimeSettings)
-    await ensurePassword(client, loginRoles.migrator, passwords.migrator)
-    for (const name of services) await ensureLogins(client, name, passwords[name])
+    const created = new Set<string>()
+    for (const [role, login] of allRoles) if (await ensureRole(client, role, login)) created.add(role)
+    const accepts = await passwordCheck(client, superuserConnectionString)
+    for (const [member, role] of memberships) await ensureMember(client, member, role)
+    for (const [role, settings] of roleSettings) await ensureSettings(client, role, settings)
+    for (const [role, password] of loginPasswords(passwords)) {
+      if (created.has(role) || !(await accepts(role, password))) await client.query(passwordSql(role, password))
+    }
     await client.query('commit')
   })
 }
 
-/** Creates the database if it is not there and closes it to everyone but our roles. The roles must be there. */
-export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
-  const name = escapeIdentifier(database)
-  let isNew = false
-  {
-    await using connection = await connect(superuserConnectionString)
-    const { rowCount } = await connection.client.query('select from pg_database where datname = $1', [database])
-    if (rowCount === 0) {
-      try {
-        // A locale that is the same on every machine and never changes under an index.
-        await connection.client.query(`create database ${name} owner ${ownerRole} template template0 encoding 'UTF8'
-          locale_provider builtin builtin_locale 'C.UTF-8' lc_collate 'C' lc_ctype 'C'`)
-        isNew = true
-      } catch (error) {
-        // Another starter was first: duplicate_database, or the unique index behind it.
-        if (!isState(error, '42P04', '23505')) throw error
-      }
-    }
-  }
-  const url = new URL(superuserConnectionString)
-  url.pathname = `/${encodeURIComponent(database)}`
-  await withRetries(async () => {
-    await using connection = await connect(url.href)
-    // No CONNECT for strangers, no temporary tables for anyone: they would come first on every search_path.
-    await connection.client.query(`begin;
-      select pg_advisory_xact_lock(hashtextextended('postern.database', 0));
-      alter database ${name} owner to ${ownerRole};
-      revoke all on database ${name} from public;
-      grant connect on database ${name} to ${[...Object.values(loginRoles), ...Object.values(secondLogins)].join(', ')};
-      revoke all on schema public from public;
-      ${closeLargeObjects}
-      commit`)
-  })
-  if (!isNew) return
-  await withRetries(async () => {
-    await using connection = await connect(superuserConnectionString)
-    await closeOthers(connection.client)
-  })
-}
-
-/**
- * Takes from everyone what PostgreSQL gives everyone in the databases that each cluster has: a service's role would connect there, past
- * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in. Once, with
- * the installation: later somebody may have opened them again, for a backup say, and no upgrade is to end that.
- */
-async function closeOthers(client: Client): Promise<void> {
-  const { rows } = await client.query<{ name: string }>(
-    `select d.datname as name
-       from pg_database as d
-      where d.datname in ('postgres', 'template1')
-        and (has_database_privilege('public', d.oid, 'connect') or has_database_privilege('public', d.oid, 'temporary'))
-      order by 1`,
-  )
-  for (const { name } of rows) {
-    const database = escapeIdentifier(name)
-    try {
-      await client.query(
-        `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
-      )
-    } catch (error) {
-      // Of a cluster that somebody else manages it may not be ours to say.
-      if (!isState(error, '42501')) throw error
-    }
-  }
-}
-
-// A large object belongs to a role and not to a tenant, and anyone may make one: a place outside of row security, where what
-// a request of one tenant leaves, a request of another finds.
-const closeLargeObjects = [
-  'lo_creat(integer)',
-  'lo_create(oid)',
-  'lo_from_bytea(oid, bytea)',
-  'lo_open(oid, integer)',
-  'lo_put(oid, bigint, bytea)',
-  'lo_get(oid)',
-  'lo_get(oid, bigint, integer)',
-]
-  .map((name) => `revoke execute on function pg_catalog.${name} from public;`)
-  .join('\n      ')
-
-/** A secret that tenant assertions are made with. */
-export interface AssertionSecret {
-  /** 1 to 32 of A-Z a-z 0-9 _ - */
-  readonly keyId: string
-  /** 32 to 64 bytes. */
-  readonly secret: Buffer
-  /** When PostgreSQL stops to accept it; absent: never. */
-  readonly notAfter?: Date
-}
-
-/**
- * Stores a secret, or replaces the one with the same key id. One that was ended stays ended where no end is given: an operator has
- * put it out, and a migration must not bring it back. `migratorConnectionString` is of the migrator, after the
- * tenancy schema was migrated.
- */
-export async function setAssertionSecret(
-  migratorConnectionString: string,
-  { keyId, secret, notAfter }: AssertionSecret,
-): Promise<void> {
-  await using connection = await connect(migratorConnectionString)
-  await connection.client.query(`set role ${ownerRole}`)
-  await connection.client.query(
-    `insert into tenancy.assertion_secret (key_id, secret, not_after)
-     values ($1, $2, $3)
-     on conflict (key_id) do update
-        set secret = excluded.secret,
-            not_after = coalesce(excluded.not_after, assertion_secret.not_after)
-      where (assertion_secret.secret, assertion_secret.not_after)
-            is distinct from (excluded.secret, coalesce(excluded.not_after, assertion_secret.not_after))`,
-    [keyId, secret, notAfter ?? null],
-  )
-}
-
-/**
- * Ends the acceptance of every secret that is not named, ten minutes from now: longer than any assertion lives. Gives the
- * key ids that it has ended.
- */
-export async function retireAssertionSecrets(
-  migratorConnectionString: string,
-  keep: readonly string[],
-): Promise<readonly string[]> {
-  await using connection = await connect(migratorConnectionString)
-  await connection.client.query(`set role ${ownerRole}`)
-  const { rows } = await connection.client.query<{ key_id: string }>(
-    `update tenancy.assertion_secret
-        set not_after = now() + interval '10 minutes'
-      where key_id <> all ($1) and not_after is null
-      returning key_id`,
-    [keep],
-  )
-  return rows.map((row) => row.key_id)
-}
-
-async function ensureRole(client: Client, role: string, login: 'login' | 'nologin'): Promise<void> {
-  const { rows } = await client.query<{ fits: boolean }>(
-    `select rolcanlogin = $2
-            and not (rolsuper or rolbypassrls or rolcreatedb or rolcreaterole or rolreplication or rolinherit) as fits
+/** Whether the role was created just now. Only attributes that differ are changed: a role without SUPERUSER may not name it. */
+async function ensureRole(client: Client, role: string, login: RoleKind): Promise<boolean> {
+  const { rows } = await client.query<{ changes: string[] }>(
+    `select array_remove(array[
+              case when rolcanlogin is distinct from ($2 = 'login') then $2 end,
+              case when rolsuper then 'nosuperuser' end,
+              case when rolbypassrls then 'nobypassrls' end,
+              case when rolcreatedb then 'nocreatedb' end,
+              case when rolcreaterole then 'nocreaterole' end,
+              case when rolreplication then 'noreplication' end,
+              case when rolinherit then 'noinherit' end], null) as changes
        from pg_roles
       where rolname = $1`,
-    [role, login === 'login'],
+    [role, login],
   )
   const [found] = rows
-  if (found?.fits) return
-  await client.query(`${found === undefined ? 'create' : 'alter'} role ${escapeIdentifier(role)} ${login} ${closed}`)
-}
-
-const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
-
-/** Both logins of a service's role: a password for each that the text names, and none for the other. */
-async function ensureLogins(client: Client, name: (typeof services)[number], text: string): Promise<void> {
-  const [role, second] = [loginRoles[name], secondLogins[name]]
-  await ensureRole(client, second, 'login')
-  await ensureMember(client, second, role)
-  await ensureSettings(client, second, { ...runtimeSettings, role })
-  const { a, b } = loginsOf(text)
-  await ensurePassword(client, role, a)
-  await ensurePassword(client, second, b)
+  if (found === undefined) {
+    await client.query(createRoleSql(role, login))
+    return true
+  }
+  if (found.changes.length > 0) await client.query(`alter role ${escapeIdentifier(role)} ${found.changes.join(' ')}`)
+  return false
 }
 
 /** The member can take on the role, but has none of its rights before it does. */
@@ -264,9 +172,7 @@ async function ensureMember(client: Client, member: string, role: string): Promi
     [role, member],
   )
   if (rowCount !== 0) return
-  await client.query(
-    `grant ${escapeIdentifier(role)} to ${escapeIdentifier(member)} with set true, inherit false, admin false`,
-  )
+  await client.query(memberSql(member, role))
 }
 
 /** The role's settings and no others: a role may change its own, so one that was taken over may have. */
@@ -277,42 +183,51 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   )
   const wanted = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
   if (wanted.toSorted().join('\n') === (rows[0]?.settings ?? []).toSorted().join('\n')) return
-  await client.query(`alter role ${escapeIdentifier(role)} reset all`)
-  for (const [name, value] of Object.entries(settings)) {
-    await client.query(`alter role ${escapeIdentifier(role)} set ${name} = ${escapeLiteral(value)}`)
-  }
+  for (const statement of settingsSql(role, settings)) await client.query(statement)
 }
 
-/** Without a password nobody can log in. */
-async function ensurePassword(client: Client, role: string, password: string | undefined): Promise<void> {
-  const { rows } = await client.query<{ verifier: string | null }>(
-    'select rolpassword as verifier from pg_authid where rolname = $1',
-    [role],
+/** Whether a role accepts a password and no other; without one: whether it accepts none. */
+type PasswordCheck = (role: string, password: string | undefined) => Promise<boolean>
+
+/** Compares stored verifiers for those who may read them, as superusers may. For others it tries to log in. */
+async function passwordCheck(client: Client, connectionString: string): Promise<PasswordCheck> {
+  const { rows } = await client.query<{ readable: boolean }>(
+    "select has_table_privilege('pg_catalog.pg_authid', 'select') as readable",
   )
-  if (password === undefined) {
-    if (rows[0]?.verifier !== null) await client.query(`alter role ${escapeIdentifier(role)} password null`)
-    return
+  if (rows[0]?.readable === true) {
+    return async (role, password) => {
+      const stored = await client.query<{ verifier: string | null; ended: boolean }>(
+        `select rolpassword as verifier, coalesce(rolvaliduntil = '-infinity', false) as ended from pg_authid where rolname = $1`,
+        [role],
+      )
+      const [row] = stored.rows
+      if (password === undefined) return row?.verifier === null
+      return row?.ended === false && isVerifierOf(row.verifier ?? '', password)
+    }
   }
-  if (isVerifierOf(rows[0]?.verifier ?? '', password)) return
-  const verifier = makeVerifier(password, randomBytes(16), scramIterations)
-  await client.query(`alter role ${escapeIdentifier(role)} password ${escapeLiteral(verifier)}`)
+  return async (role, password) => {
+    const stored = await client.query<{ ended: boolean }>(
+      `select coalesce(rolvaliduntil = '-infinity', false) as ended from pg_roles where rolname = $1`,
+      [role],
+    )
+    const ended = stored.rows[0]?.ended === true
+    if (password === undefined || ended) return ended === (password === undefined)
+    return await canLogIn(connectionString, role, password)
+  }
 }
 
-// PostgreSQL's own default. Our passwords are random, so more rounds would only make each new connection slower.
-const scramIterations = 4096
-
-/** The form in which PostgreSQL stores a password, RFC 5802 section 3: it proves a password without holding it. */
-function makeVerifier(password: string, salt: Buffer, iterations: number): string {
-  const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256')
-  const clientKey = createHmac('sha256', salted).update('Client Key').digest()
-  const storedKey = createHash('sha256').update(clientKey).digest('base64')
-  const serverKey = createHmac('sha256', salted).update('Server Key').digest('base64')
-  return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`
-}
-
-function isVerifierOf(verifier: string, password: string): boolean {
-  const match = /^SCRAM-SHA-256\$(\d{1,7}):([A-Za-z0-9+/=]+)\$/.exec(verifier)
-  if (match?.[1] === undefined || match[2] === undefined) return false
-  const expected = makeVerifier(password, Buffer.from(match[2], 'base64'), Number(match[1]))
-  return expected.length === verifier.length && timingSafeEqual(Buffer.from(expected), Buffer.from(verifier))
+async function canLogIn(connectionString: string, role: string, password: string): Promise<boolean> {
+  const url = new URL(connectionString)
+  url.username = encodeURIComponent(role)
+  url.password = encodeURIComponent(password)
+  try {
+    const connection = await connect(url.href)
+    await connection[Symbol.asyncDispose]()
+    return true
+  } catch (error) {
+    // PostgreSQL checks the password first: without CONNECT on this database it was the right one.
+    if (isState(error, '42501')) return true
+    if (isState(error, '28P01', '28000')) return false
+    throw error
+  }
 }

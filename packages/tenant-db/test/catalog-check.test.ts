@@ -105,6 +105,14 @@ test.each(['keys', 'findings', 'universe', 'evidence', 'sync'])(
   },
 )
 
+test('a role that may make roles administers ours, but has none of their rights by itself', async () => {
+  const make = 'create role site_admin createrole; grant postern_owner to site_admin with admin true'
+  expect(await findAfter(`${make}, inherit false, set true`, 'C4')).toEqual([])
+  expect(await findAfter(`${make}, inherit true`, 'C4')).toEqual([
+    { rule: 'C4', object: 'site_admin', problem: 'is a member of postern_owner' },
+  ])
+})
+
 test('what is not on the list is found', async () => {
   expect(await checkCatalog(inOurs(shared.url('superuser')), { allow: {} })).toEqual([
     { rule: 'C1', object: 'keys.seq', problem: 'has no column tenant_id uuid not null' },

@@ -1,6 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import {
   type InstallationAddresses,
+  describeRoles,
   initSecrets,
   prepareDatabase,
   rotatableNames,
@@ -14,9 +15,13 @@ import { type Environment, readSetting } from '../settings.ts'
 /** `migrate` */
 export async function migrateDatabase(
   context: CommandContext,
-  options: OutputOptions & { readonly retireAssertionKeys?: true },
+  options: OutputOptions & { readonly retireAssertionKeys?: true; readonly printRoles?: true },
 ): Promise<void> {
   const { env } = context
+  if (options.printRoles === true) {
+    await printRoles(context, options)
+    return
+  }
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
   if (migratorUrl === undefined) throw usage('set POSTERN_MIGRATOR_URL or POSTERN_MIGRATOR_URL_FILE')
   const database = decodeURIComponent(migratorUrl.pathname.slice(1))
@@ -49,7 +54,38 @@ export async function migrateDatabase(
   }
   for (const name of done.applied) context.print(`applied ${name}`)
   for (const id of done.retired) context.print(`assertion key ${id} ends in ten minutes`)
+  if (done.largeObjectsOpen === true) {
+    context.print(
+      'large objects are open to every role of the database: `postern migrate --print-roles` shows what a superuser can run',
+    )
+  }
   context.print('the database is up to date')
+}
+
+/** `migrate --print-roles`: SQL for somebody else. Whatever is not set is left for them to fill in. */
+async function printRoles(context: CommandContext, options: OutputOptions): Promise<void> {
+  const { env } = context
+  const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
+  const passwords = {
+    migrator: decodeURIComponent(migratorUrl?.password ?? '') || undefined,
+    keys: await readSetting(env, 'POSTERN_PASSWORD_KEYS'),
+    findings: await readSetting(env, 'POSTERN_PASSWORD_FINDINGS'),
+    universe: await readSetting(env, 'POSTERN_PASSWORD_UNIVERSE'),
+    evidence: await readSetting(env, 'POSTERN_PASSWORD_EVIDENCE'),
+    sync: await readSetting(env, 'POSTERN_PASSWORD_SYNC'),
+  }
+  const database = decodeURIComponent(migratorUrl?.pathname.slice(1) ?? '') || 'postern'
+  const sql = describe(database, passwords)
+  if (options.json) printJson(context, { sql })
+  else for (const line of sql.trimEnd().split('\n')) context.print(line)
+}
+
+function describe(database: string, passwords: Parameters<typeof describeRoles>[1]): string {
+  try {
+    return describeRoles(database, passwords)
+  } catch (error) {
+    throw usage(messages(error))
+  }
 }
 
 /** `secrets init` */

@@ -1,0 +1,115 @@
+import type { Client } from 'pg'
+import { escapeIdentifier } from 'pg'
+import { connect } from './connect.ts'
+import { isState, withRetries } from './retries.ts'
+import {
+  becomeOwnerSql,
+  closeLargeObjectsSql,
+  createDatabaseSql,
+  databaseGrantsSql,
+  mayBecomeOwnerSql,
+} from './role-statements.ts'
+import { logins, ownerRole } from './roles.ts'
+
+/**
+ * Creates the database if it is not there and closes it to everyone but our roles, which must be there. Large objects
+ * are closed only by a superuser.
+ */
+export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
+  let isNew = false
+  await withRetries(async () => {
+    await using connection = await connect(superuserConnectionString)
+    if ((await findDatabase(connection.client, database)) !== undefined) return
+    await ensureMayBecomeOwner(connection.client)
+    try {
+      await connection.client.query(createDatabaseSql(database, ownerRole))
+      isNew = true
+    } catch (error) {
+      // Another starter was first: duplicate_database, or the unique index behind it.
+      if (!isState(error, '42P04', '23505')) throw error
+    }
+  })
+  let isSuperuser = false
+  await withRetries(async () => {
+    await using connection = await connect(superuserConnectionString)
+    const { client } = connection
+    await client.query("begin; select pg_advisory_xact_lock(hashtextextended('postern.database', 0))")
+    const found = await findDatabase(client, database)
+    isSuperuser = found?.is_superuser === true
+    if (found?.owner !== ownerRole) {
+      await client.query(`alter database ${escapeIdentifier(database)} owner to ${ownerRole}`)
+    }
+    if (found?.closed !== true || found.owner !== ownerRole) {
+      await ensureMayBecomeOwner(client)
+      await client.query(`set local role ${ownerRole}`)
+      for (const statement of databaseGrantsSql(database, logins)) await client.query(statement)
+    }
+    await client.query('commit')
+  })
+  if (isSuperuser) {
+    const url = new URL(superuserConnectionString)
+    url.pathname = `/${encodeURIComponent(database)}`
+    await withRetries(async () => {
+      await using connection = await connect(url.href)
+      await connection.client.query(['revoke all on schema public from public', ...closeLargeObjectsSql].join(';\n'))
+    })
+  }
+  if (isNew) {
+    await withRetries(async () => {
+      await using connection = await connect(superuserConnectionString)
+      await closeOthers(connection.client)
+    })
+  }
+}
+
+interface FoundDatabase {
+  readonly owner: string
+  /** Only our roles can connect, and all of them. */
+  readonly closed: boolean
+  readonly is_superuser: boolean
+}
+
+async function findDatabase(client: Client, database: string): Promise<FoundDatabase | undefined> {
+  const { rows } = await client.query<FoundDatabase>(
+    `select pg_get_userbyid(d.datdba) as owner,
+            not exists (select from aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) as a where a.grantee = 0)
+            and not exists (select from unnest($2::text[]) as login where not has_database_privilege(login, d.oid, 'connect')) as closed,
+            (select rolsuper from pg_roles where rolname = current_user) as is_superuser
+       from pg_database as d
+      where d.datname = $1`,
+    [database, logins],
+  )
+  return rows[0]
+}
+
+/** Whoever made the owner may administer it, but must be told to take it on (PostgreSQL 16 and later). */
+async function ensureMayBecomeOwner(client: Client): Promise<void> {
+  const { rows } = await client.query<{ may: boolean }>(`select ${mayBecomeOwnerSql(ownerRole)} as may`)
+  if (rows[0]?.may !== true) await client.query(becomeOwnerSql(ownerRole))
+}
+
+/**
+ * Takes from everyone what PostgreSQL gives everyone in the databases that each cluster has: a service's role would connect there, past
+ * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in. Once, with
+ * the installation: later somebody may have opened them again, for a backup say, and no upgrade is to end that.
+ */
+async function closeOthers(client: Client): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `select d.datname as name
+       from pg_database as d
+      where d.datname in ('postgres', 'template1')
+        and (has_database_privilege('public', d.oid, 'connect') or has_database_privilege('public', d.oid, 'temporary'))
+      order by 1`,
+  )
+  for (const { name } of rows) {
+    const database = escapeIdentifier(name)
+    try {
+      await client.query(
+        `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
+      )
+    } catch (error) {
+      // Of a cluster that somebody else manages it may not be ours to say.
+      if (!isState(error, '42501')) throw error
+    }
+  }
+}
