@@ -18,6 +18,8 @@ interface ClientCredentials {
   readonly token_url: string
   readonly client_id: string
   readonly scope?: string | undefined
+  readonly audience?: string | undefined
+  readonly resource?: string | undefined
   /** Where the secret is sent, RFC 6749 section 2.3.1: in the body, or in the header that each server has to take. */
   readonly client_authentication: 'post' | 'basic'
 }
@@ -35,7 +37,14 @@ const earlyMs = 60_000
 
 /** Takes access tokens from an authorization server, through the guarded way out. */
 export function openTokenSource(
-  { token_url: tokenUrl, client_id: clientId, scope, client_authentication: sent }: ClientCredentials,
+  {
+    token_url: tokenUrl,
+    client_id: clientId,
+    scope,
+    audience,
+    resource,
+    client_authentication: sent,
+  }: ClientCredentials,
   clientSecret: string,
   http: OutboundHttp,
   signal: AbortSignal,
@@ -53,13 +62,18 @@ export function openTokenSource(
     })
   // The way out refuses plain http to all but addresses that the platform has listed as its own.
   allowInsecureRequests(configuration)
+  const parameters = Object.fromEntries(
+    Object.entries({ scope, audience, resource }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value] as const],
+    ),
+  )
   let held: { readonly value: string; readonly until: number } | undefined
   return {
     token: async () => {
       if (held !== undefined && Date.now() < held.until) return held.value
       const { host } = new URL(tokenUrl)
       try {
-        const granted = await clientCredentialsGrant(configuration, scope === undefined ? {} : { scope })
+        const granted = await clientCredentialsGrant(configuration, parameters)
         if (!isHeaderValue(granted.access_token)) throw new Error('the access token can stand in no header')
         const seconds = granted.expires_in ?? 3600
         held = { value: granted.access_token, until: Date.now() + Math.max(0, seconds * 1000 - earlyMs) }
@@ -95,6 +109,22 @@ function throwOwn(error: unknown): void {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
 }
 
+/** A token answer without what servers add to RFC 6749 section 5.1: members that are null, and a list of scopes. */
+function plainToken(text: string): string {
+  let answer: unknown
+  try {
+    answer = JSON.parse(text)
+  } catch {
+    return text
+  }
+  if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) return text
+  const members = Object.entries(answer).flatMap(([name, value]: [string, unknown]) => {
+    const plain = name === 'scope' && Array.isArray(value) ? value.join(' ') : value
+    return plain === null || (name === 'scope' && plain === '') ? [] : [[name, plain] as const]
+  })
+  return JSON.stringify(Object.fromEntries(members))
+}
+
 async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['request']>[0]): Promise<Response> {
   const answer = await askWhilePutOff(http, request)
   if (answer.status === 429 || answer.status >= 500) {
@@ -109,8 +139,9 @@ async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['
     parts.push(part)
   }
   const type = answer.headers['content-type']
-  return new Response(Buffer.concat(parts), {
-    status: answer.status,
+  const isMade = answer.status === 201
+  return new Response(plainToken(Buffer.concat(parts).toString()), {
+    status: isMade ? 200 : answer.status,
     ...(type === undefined ? {} : { headers: { 'content-type': type } }),
   })
 }

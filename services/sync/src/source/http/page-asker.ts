@@ -18,6 +18,10 @@ export const httpAuthSchema = z
       token_url: urlSchema,
       client_id: line(255),
       scope: line(1000).optional(),
+      /** What the token is for, as some servers want to be told. */
+      audience: line(1000).optional(),
+      /** The same in the words of RFC 8707. */
+      resource: line(1000).optional(),
       client_authentication: z.enum(['post', 'basic']).default('post'),
     }),
   ])

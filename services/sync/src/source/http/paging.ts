@@ -16,7 +16,7 @@ export const pagingSchema = z.discriminatedUnion('kind', [
     first: z.int().min(0).max(1).default(1),
     step: z.int().min(1).max(100_000).default(1),
   }),
-  /** A text of the answer that is sent with the next question, or is its URL; the last answer has none. */
+  /** A text of the answer that is sent with the next question, or is its URL, which may be relative to that of the page; the last answer has none. */
   z.strictObject({ kind: z.literal('cursor'), parameter: parameter.default('cursor'), next: pointer }),
   /** The answer's `Link` with `rel="next"`, RFC 8288. */
   z.strictObject({ kind: z.literal('link') }),
@@ -57,7 +57,7 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
         )
       }
       const text = String(next)
-      return /^https?:\/\//i.test(text) ? sameOrigin(text, page.url) : withParameter(page.url, paging.parameter, text)
+      return isReference(text, page.url) ? sameOrigin(text, page.url) : withParameter(page.url, paging.parameter, text)
     }
     case 'link': {
       if (page.link === undefined) return undefined
@@ -67,6 +67,13 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
     default:
       return paging satisfies never
   }
+}
+
+/** Whether a text is a URL, or a reference that is relative to that of its page (RFC 3986 section 4.2), and no token: one may begin with a slash, too. */
+function isReference(text: string, page: URL): boolean {
+  if (/^(?:https?:)?\/\//i.test(text) || /^\.{0,2}\/?[\w.~$/-]*\?[\w.~$%-]+=/.test(text)) return true
+  const [, first] = page.pathname.split('/')
+  return /^\.{1,2}\//.test(text) || (first !== '' && text.startsWith(`/${first}/`))
 }
 
 function nextLink(header: string): string | undefined {
