@@ -68,6 +68,7 @@ export {
 } from './run-service.ts'
 export { answersWithinMs, closeOnSignal, watchServer } from './shutdown.ts'
 export { cutSlowBodies } from './slow-bodies.ts'
+export { detachBody, discardRest } from './discard-rest.ts'
 export { type Stall, watchStall } from './stall.ts'
 export { type Place, type StoredList, storedList } from './stored-list.ts'
 export { StreamedAnswer } from './streamed-answer.ts'

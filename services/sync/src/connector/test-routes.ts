@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { type ConnectorTest, testConnector } from '@postern/contracts'
-import { type App, bodyError, contractRoute, isBrokenOff, problem } from '@postern/service-kit'
+import { type App, bodyError, contractRoute, detachBody, discardRest, isBrokenOff, problem } from '@postern/service-kit'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
@@ -41,7 +41,9 @@ export function connectorTestRoutes(
     const mapper = createMapper(mapping, rules)
     const readItem = createItemReader(mapping, rules)
     const rows: ConnectorTest['rows'] = []
-    const upload = raw.body instanceof Readable ? raw.body : undefined
+    // The source ends its stream when it has read enough, which must not end the request.
+    const body = raw.body instanceof Readable ? raw.body : undefined
+    const upload = body === undefined ? undefined : detachBody(body)
     // Its time is the bound on the read, which says that it was too slow.
     const ended = new AbortController()
     try {
@@ -79,7 +81,7 @@ export function connectorTestRoutes(
       throw problem('bad_gateway', { detail: 'The source cannot be read.', cause: error })
     } finally {
       ended.abort()
-      upload?.resume()
+      await discardRest(body, { maxBytes: limits.maxBytes, maxMs: testMs })
     }
     return { rows }
   })

@@ -20,6 +20,7 @@ import {
   bodyError,
   contractRoute,
   digestMismatch,
+  discardRest,
   problem,
   storedList,
 } from '@postern/service-kit'
@@ -139,11 +140,12 @@ const ofNothing = hash('sha256', '')
 
 /** Reads at most a byte of what nobody wants. */
 async function countAndDrop(body: Readable): Promise<number> {
-  for await (const part of body) {
-    body.resume()
-    return Buffer.byteLength(part)
+  try {
+    for await (const part of body.iterator({ destroyOnReturn: false })) return Buffer.byteLength(part)
+    return 0
+  } finally {
+    void discardRest(body)
   }
-  return 0
 }
 
 function assertRunnable(connector: Connector): void {

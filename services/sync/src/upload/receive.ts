@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, digestMismatch, freeChunk, handled, problem, watchStall } from '@postern/service-kit'
+import {
+  countPassedBytes,
+  digestMismatch,
+  discardRest,
+  freeChunk,
+  handled,
+  problem,
+  watchStall,
+} from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -69,7 +77,7 @@ export async function receiveUpload(
     held = rest
   }
   try {
-    for await (const given of body) {
+    for await (const given of body.iterator({ destroyOnReturn: false })) {
       stall.refresh()
       const chunk = Buffer.isBuffer(given) ? given : Buffer.from(given)
       hash.update(chunk)
@@ -93,6 +101,7 @@ export async function receiveUpload(
     if (chunks.length > 0) await flush()
     await Promise.all([before, storing])
   } catch (error) {
+    void discardRest(body)
     await Promise.allSettled([before, storing])
     // Why it broke off is told, whatever becomes of this.
     await db.write(context, async (tx) => await deleteUpload(tx, id)).catch(() => undefined)
