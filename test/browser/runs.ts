@@ -137,7 +137,8 @@ export function runTests(world: () => World): void {
       const { page } = world()
       const { run, id, ask } = await openConnector(world(), 'undone', { safety: noLimits })
       const made = await run(noted.slice(0, 2))
-      const undo = page.getByRole('button', { name: 'Undo it' })
+      const undo = page.getByRole('button', { name: 'Undo…' })
+      const confirm = page.getByRole('button', { name: 'Undo the run' })
       for (const status of ['failed', 'cancelled'] as const) {
         const asItIs = await tellOtherwise(page, made, { status })
         await openRun(world(), made)
@@ -151,10 +152,12 @@ export function runTests(world: () => World): void {
 
       await openRun(world(), made)
       await undo.click()
+      await confirm.click()
       await page.getByRole('heading', { level: 1, name: 'Rollback of undone' }).waitFor()
       await page.getByText('Done', { exact: true }).waitFor()
       const rollback = page.url()
       await undo.click()
+      await confirm.click()
       await page.waitForURL((url) => url.href !== rollback)
       await expect.poll(async () => await figure(page, 'Reactivated')).toBe('2')
       await page.getByText('Done', { exact: true }).waitFor()

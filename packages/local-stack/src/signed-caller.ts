@@ -64,7 +64,8 @@ export interface RequestSigner {
 }
 
 /** The operator of the platform: no tenant, all scopes come with the kind. */
-export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'local', label: 'Local operator' }
+// Without a credential of their own, operators are named `operator`.
+export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'operator', label: 'operator' }
 
 const answerTimeoutMs = 60_000
 /**

@@ -402,7 +402,7 @@ describe('the revocation log', () => {
 })
 
 test('the service is not ready while PostgreSQL has nothing of its schema, and is when it has', async () => {
-  expect(await isReady()).toEqual([200, { status: 'ok' }])
+  expect(await isReady()).toEqual([200, { status: 'ok', database: expect.stringMatching(/^[0-9a-f]{16}$/) }])
   await rename('keys', 'keys_away')
   try {
     expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'NotMigrated' }])

@@ -55,6 +55,11 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
   if (!replace) scrollTo({ top: 0 })
 }
 
+/** Replaces the query of the page that is open. `query` is empty or begins with `?`. */
+export function keepQuery(query: string): void {
+  if (location.search !== query) history.replaceState(history.state, '', `${location.pathname}${query}`)
+}
+
 interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly to: string
   readonly children: ReactNode

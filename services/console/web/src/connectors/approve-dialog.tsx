@@ -60,8 +60,8 @@ export function ApproveDialog({ run, onClose, onApproved }: Props) {
         />
       )}
       <p>
-        <strong>{changesInWords(run)}.</strong> Exactly the changes that you have seen are applied: when the audit
-        universe has changed meanwhile so that they would be others, nothing is.
+        <strong>{changesInWords(run)}.</strong> All changes of this run are applied, including those beyond the first
+        200 that the page lists. If the audit universe has changed since the run compared it, nothing is applied.
       </p>
       <TextBox
         label="Reason"

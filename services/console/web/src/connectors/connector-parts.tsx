@@ -6,8 +6,15 @@ import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { When, distance } from '../ui/when.tsx'
 import { isPushed, states } from './words.ts'
 
-/** Whether a connector works. */
-export function StateBadge({ state }: Pick<Connector, 'state'>) {
+/** Whether a connector works, or waits for somebody to approve its run. */
+export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'> & { readonly isWaiting?: boolean }) {
+  if (isWaiting) {
+    return (
+      <Badge tone="warning" hasDot>
+        Needs approval
+      </Badge>
+    )
+  }
   return (
     <Badge tone={states[state].tone} hasDot>
       {states[state].label}

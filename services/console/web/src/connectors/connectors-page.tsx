@@ -27,6 +27,11 @@ function Connectors() {
   const now = useNow()
   const found = connectors.resource.state === 'ready' ? connectors.resource.value : undefined
   const known = found?.hasMore === false ? new Set(found.items.map(({ id }) => id)) : undefined
+  const waiting = new Set(
+    runs.resource.state === 'ready'
+      ? runs.resource.value.items.flatMap(({ status, connector_id: id }) => (status === 'needs_approval' ? [id] : []))
+      : [],
+  )
   const setUp = (
     <Button look="primary" icon="plus" onPress={() => navigate('/connectors/new')}>
       New connector
@@ -63,7 +68,7 @@ function Connectors() {
                     <code>{connector.key}</code>
                   </p>
                 </div>
-                <StateBadge state={connector.state} />
+                <StateBadge state={connector.state} isWaiting={waiting.has(connector.id)} />
               </div>
               <div className="connector-rest">
                 <dl className="facts connector-facts">

@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { ApiProblem } from '../api/request.ts'
-import { type Run, cancelRun, rollbackRun } from '../api/sync.ts'
+import { type Run, cancelRun } from '../api/sync.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
@@ -15,7 +15,9 @@ import { ApproveDialog } from './approve-dialog.tsx'
 import { RunChanges, RunFaults } from './run-lists.tsx'
 import { canBeUndone, keyOf } from './run-rules.ts'
 import { useIsRetired } from './use-is-retired.ts'
+import { useIsUndone } from './use-is-undone.ts'
 import { useRun } from './use-run.ts'
+import { UndoDialog } from './undo-dialog.tsx'
 import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
@@ -29,7 +31,9 @@ export function RunPage({ id }: { readonly id: string }) {
 function OneRun({ id }: { readonly id: string }) {
   const { resource, put, again } = useRun(id)
   const isRetired = useIsRetired(resource.state === 'ready' ? resource.value : undefined)
+  const isUndone = useIsUndone(resource.state === 'ready' ? resource.value : undefined)
   const [isApproving, setApproving] = useState(false)
+  const [isUndoing, setUndoing] = useState(false)
   const [failure, setFailure] = useState<unknown>()
 
   if (resource.state === 'loading') return <PageSkeleton />
@@ -73,6 +77,7 @@ function OneRun({ id }: { readonly id: string }) {
             <When at={run.created_at} /> by {run.created_by.label}
           </span>
           {isRetired && key !== undefined ? <span>The connector is retired.</span> : undefined}
+          {isUndone ? <span>This run has been undone.</span> : undefined}
         </span>
       }
       actions={
@@ -87,14 +92,9 @@ function OneRun({ id }: { readonly id: string }) {
               Cancel the run
             </Button>
           ) : undefined}
-          {canBeUndone(run) && !isRetired ? (
-            <Button
-              icon="rotate"
-              onPress={() => {
-                void act(async () => await rollbackRun(run.id))
-              }}
-            >
-              Undo it
+          {canBeUndone(run) && !isRetired && !isUndone ? (
+            <Button icon="rotate" onPress={() => setUndoing(true)}>
+              Undo…
             </Button>
           ) : undefined}
           {run.status === 'needs_approval' ? (
@@ -128,6 +128,13 @@ function OneRun({ id }: { readonly id: string }) {
       {/* What was wrong with a push, its answer has said. */}
       {run.status === 'needs_approval' || run.trigger === 'push' ? undefined : <RunFaults run={run} />}
       {/* Whoever else has decided meanwhile has left nothing to ask. */}
+      {isUndoing ? (
+        <UndoDialog
+          run={run}
+          onClose={() => setUndoing(false)}
+          onStarted={(rollback) => navigate(`/connectors/runs/${rollback.id}`)}
+        />
+      ) : undefined}
       {isApproving && run.status === 'needs_approval' ? (
         <ApproveDialog
           run={run}

@@ -9,3 +9,8 @@ export function canBeUndone({ finished_at: end, counts, connector_id: connector,
 export function keyOf({ connector_key: key }: Run): string | undefined {
   return key === null || /^retired-[\da-f]{8}-/.test(key) ? undefined : key
 }
+
+/** Whether `other` has undone the run with this id, or is doing so. */
+export function isUndoneBy(id: string, other: Pick<Run, 'rollback_of' | 'status'>): boolean {
+  return other.rollback_of === id && !['failed', 'cancelled', 'partial'].includes(other.status)
+}

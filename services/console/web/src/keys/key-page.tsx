@@ -16,7 +16,7 @@ import { AuditTrail } from './audit-trail.tsx'
 import { CallableRoutes } from './callable-routes.tsx'
 import { LastUse, ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
-import { attentionOf, oldDays } from './select-keys.ts'
+import { attentionOf, oldDays, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
 import { useReadAtEnd } from './use-read-at-end.ts'
@@ -79,6 +79,8 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   const { resource } = key
   const shown = useMemo(() => (resource.state === 'ready' ? [resource.value] : undefined), [resource])
   useReadAtEnd(shown, now, key.reload)
+  const { keys } = useKeys()
+  const rotated = useMemo(() => rotatedIds(keys ?? []), [keys])
 
   // Both at once, the first time: what stands below the chart would jump.
   const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current
@@ -102,6 +104,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   }
   const apiKey = key.resource.value
   const rotate = () => onOpen({ kind: 'rotate', apiKey })
+  const isRotated = rotated.has(apiKey.id)
   return (
     <Page
       title={apiKey.label}
@@ -114,7 +117,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
       }
       actions={
         <>
-          {apiKey.state === 'active' ? (
+          {apiKey.state === 'active' && !isRotated ? (
             <Button icon="rotate" onPress={rotate}>
               Rotate
             </Button>
@@ -127,7 +130,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
         </>
       }
     >
-      <Warnings apiKey={apiKey} now={now} onRotate={rotate} />
+      {isRotated ? undefined : <Warnings apiKey={apiKey} now={now} onRotate={rotate} />}
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
       <div className="key-columns">

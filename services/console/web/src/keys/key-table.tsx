@@ -1,4 +1,4 @@
-import { type CSSProperties, useRef } from 'react'
+import { type CSSProperties, useMemo, useRef } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { Link } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
@@ -6,7 +6,8 @@ import { Icon } from '../ui/icon.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { KeyAge, KeyEnd, LastUse, ScopeList, StateBadge } from './key-parts.tsx'
-import { type Column, type Sorting, attentionOf } from './select-keys.ts'
+import { useKeys } from './keys-store.tsx'
+import { type Column, type Sorting, attentionOf, rotatedIds } from './select-keys.ts'
 import { useVirtualRows } from './use-virtual-rows.ts'
 
 export interface KeyActions {
@@ -42,6 +43,8 @@ const rowHeights = { table: 64, cards: 184 } as const
 /** The keys as a table, or as cards where there is no room; only what is near the screen is drawn. */
 export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
   const list = useRef<HTMLDivElement>(null)
+  const { keys: all } = useKeys()
+  const rotated = useMemo(() => rotatedIds(all ?? []), [all])
   const wasWide = useRef(matchMedia('(min-width: 1275px)').matches)
   const rowHeight = rowHeights[wasWide.current ? 'table' : 'cards']
   const rows = useVirtualRows(list, keys.length, rowHeight)
@@ -64,6 +67,7 @@ export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: 
           <KeyRow
             key={key.id}
             apiKey={key}
+            rotated={rotated}
             index={rows.start + index}
             style={{ transform: `translateY(${(rows.start + index) * height}px)`, height }}
             now={now}
@@ -113,13 +117,14 @@ function HeaderCell({ label, column, sorting, onSort }: HeaderProps) {
 
 interface RowProps extends KeyActions {
   readonly apiKey: ApiKey
+  readonly rotated: ReadonlySet<string>
   readonly index: number
   readonly style: CSSProperties
   readonly now: number
 }
 
-function KeyRow({ apiKey, index, style, now, onRotate, onRevoke, onOpen }: RowProps) {
-  const attention = attentionOf(apiKey, now)
+function KeyRow({ apiKey, rotated, index, style, now, onRotate, onRevoke, onOpen }: RowProps) {
+  const attention = attentionOf(apiKey, now, rotated)
   return (
     <div role="row" className={`key-row key-row-${apiKey.state}`} aria-rowindex={index + 2} style={style}>
       <div role="cell" className="key-cell cell-label">
@@ -159,7 +164,7 @@ function KeyRow({ apiKey, index, style, now, onRotate, onRevoke, onOpen }: RowPr
               id: 'rotate',
               label: 'Rotate…',
               icon: 'rotate',
-              isDisabled: apiKey.state !== 'active',
+              isDisabled: apiKey.state !== 'active' || rotated.has(apiKey.id),
               run: () => onRotate(apiKey),
             },
             {

@@ -1,7 +1,7 @@
 import { lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { isForOtherRoles } from '../api/request.ts'
-import { navigate } from '../router.tsx'
+import { keepQuery, navigate } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
@@ -11,6 +11,7 @@ import { timeZone } from '../ui/when.tsx'
 import { AdminsOnly, useAdmin } from './admins-only.tsx'
 import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
 import { useKeys } from './keys-store.tsx'
+import { formatFilter, parseFilter } from './filter-url.ts'
 import { useKeyPolicy } from './use-key-policy.ts'
 import {
   type Filter,
@@ -85,8 +86,11 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
 
 function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const { keys, isLoading, error, reload } = useKeys()
-  const [filter, setFilter] = useState<Filter>(noFilter)
-  const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
+  const [{ filter, sorting }, setView] = useState(() => parseFilter(location.search))
+  const setFilter = (next: Filter) => setView((view) => ({ ...view, filter: next }))
+  const setSorting = (next: Sorting) => setView((view) => ({ ...view, sorting: next }))
+  // In the address, so that Back and a reload bring the same list.
+  useEffect(() => keepQuery(formatFilter(filter, sorting)), [filter, sorting])
   const now = useNow()
   useReadAtEnd(keys, now, reload)
 

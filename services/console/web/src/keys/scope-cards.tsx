@@ -1,3 +1,4 @@
+import type { KeyboardEvent } from 'react'
 import type { GrantableScope } from '@postern/contracts'
 import { Checkbox } from 'react-aria-components/Checkbox'
 import { CheckboxGroup } from 'react-aria-components/CheckboxGroup'
@@ -34,7 +35,8 @@ export function ScopeCards({ value, onChange, error }: Props) {
       <Text slot="description" className="help">
         What the program may do. Give it no more than it needs: scopes do not imply each other.
       </Text>
-      <div className="cards">
+      <FieldError className="field-error">{error}</FieldError>
+      <div className="cards" onKeyDown={toggleByEnter}>
         {namedScopeInfo.map((info) => (
           <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
         ))}
@@ -45,16 +47,22 @@ export function ScopeCards({ value, onChange, error }: Props) {
           Broad access
         </Button>
         <DisclosurePanel>
-          <div className="cards cards-wide">
+          <div className="cards cards-wide" onKeyDown={toggleByEnter}>
             {wildcardInfo.map((info) => (
               <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
             ))}
           </div>
         </DisclosurePanel>
       </Disclosure>
-      <FieldError className="field-error">{error}</FieldError>
     </CheckboxGroup>
   )
+}
+
+/** Enter on a card chooses its scope: by default it would submit the form. */
+function toggleByEnter(event: KeyboardEvent): void {
+  if (event.key !== 'Enter' || !(event.target instanceof HTMLInputElement)) return
+  event.preventDefault()
+  event.target.click()
 }
 
 function ScopeCard({ info, coveredBy }: { info: ScopeInfo; coveredBy: GrantableScope | undefined }) {

@@ -38,6 +38,13 @@ describe('a key is called out', () => {
     expect(attentionOf(aKey({ created_at: inDays(-91), expires_at: inDays(1) }), now)).toEqual(['expiring', 'old'])
   })
 
+  test('not once it has been rotated, and again if its successor is revoked', () => {
+    const old = aKey({ created_at: inDays(-91) })
+    const successor = aKey({ id: crypto.randomUUID(), rotated_from: old.id })
+    expect(countKeys([old, successor], now).attention).toBe(0)
+    expect(countKeys([old, { ...successor, state: 'revoked' }], now).attention).toBe(1)
+  })
+
   test('only as long as it works', () => {
     for (const state of ['expired', 'revoked'] as const) {
       expect(attentionOf(aKey({ state, created_at: inDays(-400), expires_at: inDays(-1) }), now)).toEqual([])

@@ -9,9 +9,16 @@ export const oldDays = 90
 /** Why an active key should be looked at; nothing for keys that are not active. */
 export type Attention = 'expiring' | 'old'
 
-/** What is to be said of a key now, the most urgent first. */
-export function attentionOf(key: ApiKey, now: number): readonly Attention[] {
-  if (key.state !== 'active') return []
+const none: ReadonlySet<string> = new Set()
+
+/** Returns the ids of keys that have a successor which is not revoked: such a key ends with its overlap. */
+export function rotatedIds(keys: readonly ApiKey[]): ReadonlySet<string> {
+  return new Set(keys.flatMap(({ rotated_from: from, state }) => (from === null || state === 'revoked' ? [] : [from])))
+}
+
+/** What is to be said of a key now, the most urgent first. `rotated` holds the ids of keys that have been rotated. */
+export function attentionOf(key: ApiKey, now: number, rotated: ReadonlySet<string> = none): readonly Attention[] {
+  if (key.state !== 'active' || rotated.has(key.id)) return []
   const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs
   const isOld = now - Date.parse(key.created_at) > oldDays * dayMs
   return [...(isExpiring ? (['expiring'] as const) : []), ...(isOld ? (['old'] as const) : [])]
@@ -45,11 +52,12 @@ export function isFiltering(filter: Filter): boolean {
 export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
   const text = filter.text.trim().toLowerCase()
   const scopes = filter.scope === 'all' ? undefined : scopesWith(filter.scope)
+  const rotated = rotatedIds(keys)
   const left = keys.filter(
     (key) =>
       (filter.state === 'all' || key.state === filter.state) &&
       (scopes === undefined || key.scopes.some((scope) => scopes.includes(scope))) &&
-      (!filter.needsAttention || attentionOf(key, now).length > 0) &&
+      (!filter.needsAttention || attentionOf(key, now, rotated).length > 0) &&
       (text === '' ||
         key.label.toLowerCase().includes(text) ||
         key.masked.toLowerCase().includes(text) ||
@@ -86,9 +94,10 @@ function valueOf(key: ApiKey, column: Column): string {
 /** How many keys there are of each state, and how many should be looked at. */
 export function countKeys(keys: readonly ApiKey[], now: number) {
   const counts = { all: keys.length, active: 0, expired: 0, revoked: 0, expiring: 0, old: 0, attention: 0 }
+  const rotated = rotatedIds(keys)
   for (const key of keys) {
     counts[key.state] += 1
-    const attention = attentionOf(key, now)
+    const attention = attentionOf(key, now, rotated)
     if (attention.includes('expiring')) counts.expiring += 1
     if (attention.includes('old')) counts.old += 1
     if (attention.length > 0) counts.attention += 1

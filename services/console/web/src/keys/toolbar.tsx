@@ -55,9 +55,10 @@ export function Toolbar({ filter, onFilter, sorting, onSort, counts }: Props) {
       >
         <Icon name="search" size={16} />
         <Input placeholder="Search keys" autoComplete="off" spellCheck={false} />
-        {filter.text === '' ? undefined : (
+        {/* Always there, so that the first letter moves nothing. */}
+        <span style={{ visibility: filter.text === '' ? 'hidden' : 'visible' }}>
           <Button look="quiet" size="small" icon="close" aria-label="Clear the search" />
-        )}
+        </span>
       </SearchField>
       <div className="segments" role="group" aria-label="State">
         {states.map(({ value, label }) => (
