@@ -10,6 +10,7 @@ import {
   boundUnread,
   cutSlowBodies,
   measureRequests,
+  problem,
   refuseWhenLate,
   requestIdPattern,
 } from '@postern/service-kit'
@@ -70,7 +71,7 @@ export function createConsoleApp(
     unconfiguredRoutes(app, deps.pages)
     return app
   }
-  sendToOrigin(app, config)
+  sendToOrigin(app, config, logger)
   signInRoutes(app, { ...deps, ...signIn }, config)
   sessionRoutes(app, deps, config)
   apiRoutes(app, { ...deps, ...signIn }, config)
@@ -82,15 +83,29 @@ function newRequestId(): string {
   return randomBytes(12).toString('hex')
 }
 
-/** Cookies are set for one host: under another name of ours a sign-in would not find its way back. */
-function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>): void {
+/** Set with a redirect to our own address. If it comes back with a foreign host, a proxy replaces the Host header. */
+const redirectedCookie = 'postern-redirected'
+
+/**
+ * Redirects navigations under another host name to the configured address, where the cookies are. A proxy that does not pass on
+ * the Host header would make that an endless redirect, so the second one in five seconds ends with an explanation.
+ */
+function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>, logger: Logger): void {
   const { host, protocol } = new URL(origin)
   app.addHook('onRequest', async (request, reply) => {
     const path = request.raw.url ?? '/'
     const isNavigation = request.method === 'GET' && !/^\/(?:api|assets)\//.test(path) && path !== '/auth/session'
-    const isElsewhere =
-      isNavigation && hostOf(protocol, request.headers.host) !== host && /^\/(?!\/)[\x21-\x7e]*$/.test(path)
-    if (isElsewhere) await reply.redirect(origin + path, 302)
+    const given = [request.headers['x-forwarded-host'], request.headers.host]
+    const isOurs = given.some((header) => typeof header === 'string' && hostOf(protocol, header) === host)
+    if (!isNavigation || isOurs || !/^\/(?!\/)[\x21-\x7e]*$/.test(path)) return
+    if (request.headers.cookie?.split('; ').includes(`${redirectedCookie}=1`) === true) {
+      logger.warn({ event: 'host_not_passed_on', received: request.headers.host?.slice(0, 255), expected: host })
+      throw problem('bad_request', {
+        detail: `A proxy replaces the Host header of this request. Configure the proxy to send Host or X-Forwarded-Host with ${host}.`,
+      })
+    }
+    reply.header('set-cookie', `${redirectedCookie}=1; Max-Age=5; Path=/; HttpOnly; SameSite=Lax`)
+    await reply.redirect(origin + path, 302)
   })
 }
 

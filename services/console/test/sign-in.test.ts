@@ -165,6 +165,16 @@ describe('signing in', () => {
     const answer = await browser.send(`${system.url}/auth/login?return_to=/x`, { headers: { host: 'localhost:1' } })
     expect([answer.status, answer.headers['location']]).toEqual([302, `${system.url}/auth/login?return_to=/x`])
   })
+
+  test('behind a proxy that replaces the Host header ends with an explanation, not in an endless redirect', async () => {
+    const path = `${system.url}/settings/api-keys`
+    const behindProxy = { headers: { host: 'console.internal:8090' } }
+    expect((await browser.send(path, behindProxy)).status).toBe(302)
+    const again = await browser.send(path, behindProxy)
+    expect([again.status, again.text]).toEqual([400, expect.stringContaining('X-Forwarded-Host')])
+    const forwarded = { headers: { ...behindProxy.headers, 'x-forwarded-host': new URL(system.url).host } }
+    expect((await browser.send(path, forwarded)).status).not.toBe(400)
+  })
 })
 
 describe('what is refused before', () => {
