@@ -203,6 +203,18 @@ describe('what does not answer ends with 5', () => {
   })
 })
 
+/** Who made a key, by its trail; the exit code if none was made. */
+async function creatorOf(environment: Record<string, string>) {
+  const { code, stdout } = await postern(withDefaults(), environment)
+  if (code !== 0) return code
+  const { id } = createdApiKeySchema.parse(JSON.parse(stdout))
+  const events = await postern(['keys', 'events', id, '--json'])
+  return apiKeyEventSchema
+    .array()
+    .parse(JSON.parse(events.stdout))
+    .map(({ actor }) => actor)
+}
+
 describe('keys', () => {
   test('create prints the resource with the key, which works at once', async () => {
     const created = await createKey('--address', '127.0.0.0/8', '2001:db8::/32', '--scope', 'read:universe')
@@ -245,17 +257,6 @@ describe('keys', () => {
     }
     expect((await show(id)).expires_at).toBe('2030-06-29T22:00:00.000Z')
   })
-
-  const creatorOf = async (environment: Record<string, string>) => {
-    const { code, stdout } = await postern(withDefaults(), environment)
-    if (code !== 0) return code
-    const { id } = createdApiKeySchema.parse(JSON.parse(stdout))
-    const events = await postern(['keys', 'events', id, '--json'])
-    return apiKeyEventSchema
-      .array()
-      .parse(JSON.parse(events.stdout))
-      .map(({ actor }) => actor)
-  }
 
   test('the audit trail shows the operator that the credential names, whatever the caller claims', async () => {
     const { code, stdout } = await postern(['operators', 'create', 'ada'])
