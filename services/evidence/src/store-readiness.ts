@@ -50,11 +50,11 @@ export async function watchStore(
   }
 
   async function look(): Promise<void> {
-    const probe = blobs.assertWritable().finally(() => {
+    const attempt = blobs.assertWritable().finally(() => {
       isUnderWay = false
     })
     try {
-      await withinMs(probe, probeTimeoutMs)
+      await withinMs(attempt, probeTimeoutMs)
       wasWritable = true
       report(true)
     } catch (error) {

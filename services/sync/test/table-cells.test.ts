@@ -12,6 +12,10 @@ const entities = datasetRules.auditable_entities
 const readCsv = async (content: string | Uint8Array, config: unknown = {}, pieceBytes = 7): Promise<SourceItem[]> =>
   await readSource('csv', { config, upload: fileOf(content, pieceBytes) })
 
+const zip = (...names: string[]): Buffer => Buffer.from(`PK\u0003\u0004${'\0'.repeat(26)}${names.join('\0')}`, 'latin1')
+const compound = (name: string): Buffer =>
+  Buffer.concat([Buffer.from('d0cf11e0a1b11ae1', 'hex'), Buffer.alloc(504), Buffer.from(`${name}\0`, 'utf16le')])
+
 describe('a cell that cannot be read', () => {
   const rules = [
     { target: 'external_id', source: 'id' },
@@ -58,13 +62,11 @@ test('text that looks like a formula is stored as text', async () => {
 })
 
 describe('U+FFFD', () => {
-  const swap = (bytes: Buffer): Buffer => bytes.swap16()
-
   test.each([
     ['UTF-8', Buffer.from('id,name\n1,Caf\uFFFD\n2,Köln\n')],
     ['UTF-8 in quotes', Buffer.from('id,name\n1,"Caf\uFFFD"\n2,Köln\n')],
     ['UTF-16LE', Buffer.from('\uFEFFid,name\n1,Caf\uFFFD\n2,Köln\n', 'utf16le')],
-    ['UTF-16BE', swap(Buffer.from('\uFEFFid,name\n1,Caf\uFFFD\n2,Köln\n', 'utf16le'))],
+    ['UTF-16BE', Buffer.from('\uFEFFid,name\n1,Caf\uFFFD\n2,Köln\n', 'utf16le').swap16()],
   ])('that stands in a table in %s stays, wherever the parts of the file end', async (_, bytes) => {
     for (const pieceBytes of [1, 2, 3, 4096]) {
       const items = await readCsv(bytes, {}, pieceBytes)
@@ -143,11 +145,6 @@ describe('the date transformation', () => {
 })
 
 describe('a file that is no table is named, with advice that helps', () => {
-  const zip = (...names: string[]): Buffer =>
-    Buffer.from(`PK\u0003\u0004${'\0'.repeat(26)}${names.join('\0')}`, 'latin1')
-  const compound = (name: string): Buffer =>
-    Buffer.concat([Buffer.from('d0cf11e0a1b11ae1', 'hex'), Buffer.alloc(504), Buffer.from(`${name}\0`, 'utf16le')])
-
   test.each([
     ['protected with a password', compound('EncryptedPackage')],
     ['old Excel workbook', compound('Workbook')],

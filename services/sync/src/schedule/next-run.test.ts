@@ -117,7 +117,9 @@ describe('a schedule', () => {
   test.each(['30 * * * *', '30 */1 * * *', '30 0-23 * * *', '30 0-11,12-23 * * *', '30 * 1-31 1-12 0-6'])(
     '%s is due in each hour, also in the one that is shown twice',
     (cron) => {
-      const due = ['23:30', '00:30', '01:30', '02:30'].map((time, at) => `2026-10-2${at === 0 ? 4 : 5}T${time}:00.000Z`)
+      const due = ['23:30', '00:30', '01:30', '02:30'].map(
+        (time, index) => `2026-10-2${index === 0 ? 4 : 5}T${time}:00.000Z`,
+      )
       expect(times(cron, 'Europe/Berlin', '2026-10-24T23:00:00.000Z', 4)).toEqual(due)
     },
   )

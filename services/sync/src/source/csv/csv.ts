@@ -17,7 +17,7 @@ import {
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { findTextFormat } from './other-formats.ts'
-import { type Column, excerpt, readHeader } from './header.ts'
+import { type Column, readHeader } from './header.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
