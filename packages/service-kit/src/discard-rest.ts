@@ -36,6 +36,6 @@ export function detachBody(body: Readable): Readable {
 }
 
 // An error thrown into the iterator itself would destroy the body all the same.
-async function* partsOf(body: Readable): AsyncGenerator<unknown> {
+async function* partsOf(body: Readable): AsyncGenerator {
   for await (const part of body.iterator({ destroyOnReturn: false })) yield part
 }

@@ -73,16 +73,18 @@ describe('a form with parts in base64, as Ansible sends it', () => {
   })
 })
 
-describe('Upload-Metadata', () => {
-  const begin = async (given?: string) =>
-    await service.caller.call(uploader(randomUUID()), 'POST', '/api/v1/evidence/uploads', {
-      headers: {
-        'tus-resumable': '1.0.0',
-        'upload-length': '5',
-        ...(given === undefined ? {} : { 'upload-metadata': given }),
-      },
-    })
+const begin = async (given?: string) =>
+  await service.caller.call(uploader(randomUUID()), 'POST', '/api/v1/evidence/uploads', {
+    headers: {
+      'tus-resumable': '1.0.0',
+      'upload-length': '5',
+      ...(given === undefined ? {} : { 'upload-metadata': given }),
+    },
+  })
 
+const detailOf = async (given?: string) => problemSchema.parse((await begin(given)).json).errors?.[0]?.detail
+
+describe('Upload-Metadata', () => {
   test.each([
     ['the example of tus 1.0', 'filename d29ybGRfZG9taW5hdGlvbl9wbGFuLnBkZg==,is_confidential'],
     ['an unknown key', 'filename YS5jc3Y=,project YQ=='],
@@ -93,7 +95,6 @@ describe('Upload-Metadata', () => {
   })
 
   test('that is missing, and one without a file name, are told apart', async () => {
-    const detailOf = async (given?: string) => problemSchema.parse((await begin(given)).json).errors?.[0]?.detail
     expect(await detailOf()).toContain('is missing')
     expect(await detailOf('file_name YS5jc3Y=')).toBe(
       'has no key filename: send the name of the file in base64 (it has file_name)',
