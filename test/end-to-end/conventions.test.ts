@@ -203,7 +203,7 @@ describe('an identity provider', () => {
     const people = z.array(z.unknown()).parse((await send(other, '/api/v1/people', { key })).json)
     expect(people).toMatchObject([{ external_id: userName, email: userName, active: true }])
     const elsewhere = await send(gateway, '/api/v1/people', { headers: { authorization: `Bearer ${key}` } })
-    expect([elsewhere.status, elsewhere.code]).toEqual([401, 'invalid_token'])
+    expect([elsewhere.status, elsewhere.code]).toEqual([401, 'invalid_key'])
     for (const path of ['/scim/v20/Users', '/api/v1/connectors']) {
       expect((await send(gateway, path, { headers: { authorization: `Bearer ${key}` } })).status).toBe(401)
     }

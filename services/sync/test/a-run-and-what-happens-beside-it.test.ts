@@ -551,13 +551,13 @@ describe('rows that a source has no longer', () => {
     const tenant = admin()
     const connector = await create(tenant, { missing_policy: 'deactivate' })
     await runCsv(tenant, connector, csvOf(3))
-    const formula = await runCsv(tenant, connector, csvOf(3).replace('Entity 1', '=HYPERLINK(E9)'))
+    const formula = await runCsv(tenant, connector, csvOf(3).replace('Entity 1', '#REF!'))
     expect(formula).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 0, deactivated: 0 } })
     const cut = await runCsv(tenant, connector, csvOf(3).replace('E1,Entity 1', 'E1'))
     expect(cut).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 1, deactivated: 0 } })
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
     expect(await errorsOf(tenant, formula)).toMatchObject([
-      { row: 3, source_key: 'E1', field: 'name', code: 'formula' },
+      { row: 3, source_key: 'E1', field: 'name', code: 'formula_failed' },
     ])
     expect(await errorsOf(tenant, cut)).toMatchObject([{ row: 3, code: 'cell_count' }, { code: 'missing_undecided' }])
     const lost = await runCsv(tenant, connector, csvOf(3).replace('E1,Entity 1', 'E\uFFFD,Köln Süd'))

@@ -282,7 +282,7 @@ function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid
   const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in a form that is not read'
   outcomes.unreadable(exchange, code, {
     detail: `The request has an API key ${where}. Send it as Authorization: ${scheme}, one space and the key, without quotes or encoding.`,
-    headers: ['www-authenticate', challengeOf(exchange)],
+    headers: ['www-authenticate', `${challengeOf(exchange)}${code === 'invalid_key' ? ', error="invalid_key"' : ''}`],
   })
 }
 
