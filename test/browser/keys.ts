@@ -333,7 +333,11 @@ export function keyTests(world: () => World): void {
       // The form opens with the focus in its first field.
       await page.getByRole('textbox', { name: 'Label', exact: true }).and(page.locator(':focus')).waitFor()
       await page.keyboard.type('By keyboard')
-      await press('Tab', 'ArrowLeft', 'Tab', 'Space', 'Enter')
+      // Enter on a scope chooses it and does not send the form.
+      await press('Tab', 'ArrowLeft', 'Tab', 'Enter')
+      expect(await page.getByRole('button', { name: 'Copy key' }).count()).toBe(0)
+      await page.getByRole('button', { name: 'Generate', exact: true }).focus()
+      await press('Enter')
       await page.getByRole('button', { name: 'Copy key' }).waitFor()
       // Held by the dialog, wherever Tab leads.
       const copy = page.getByRole('button', { name: 'Copy key' }).and(page.locator(':focus'))
