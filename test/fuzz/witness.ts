@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 
 /** Sees whether anything of what tenants own has changed in the database. */
@@ -15,6 +16,9 @@ export interface Witness {
  */
 const beside =
   /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
+
+/** Far more than the sealer takes on a busy machine. */
+const sealedWithinMs = 60_000
 
 /** What is said and done about keys; that they are used is written down all the time, and no change. */
 const ofKeys = [
@@ -45,9 +49,19 @@ export async function openWitness(connectionString: string): Promise<Witness> {
     const { rows } = await client.query<{ name: string; state: string }>(look)
     return new Map(rows.map(({ name, state }) => [name, state]))
   }
+  /** Entries of the log get their position shortly after the commit, which is a change that nobody asks for. */
+  const untilSealed = async (): Promise<void> => {
+    for (const from = performance.now(); performance.now() - from < sealedWithinMs;) {
+      const { rows } = await client.query(`select from findings.tracker_log where "position" < 0 limit 1`)
+      if (rows.length === 0) return
+      await wait(20)
+    }
+    throw new Error('an entry of the log has waited too long for its position')
+  }
   let last = await states()
   return {
     accept: async () => {
+      await untilSealed()
       last = await states()
     },
     changed: async () => {
