@@ -86,7 +86,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
   }
 }
 
-const lineBreaks = /\s*[\t\n\v\f\r\u0085\u2028\u2029]\s*/g
+const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
 /** Where a text of several lines stands in a field of one line. Keys stay: folded, two of them may become one. */
 function foldedFields(
@@ -98,14 +98,23 @@ function foldedFields(
   return issues.flatMap(({ code, path }) => {
     const names = path.map(String)
     const value = memberAt(draft, names.join('.'))
-    const isFolded = code === 'invalid_format' && typeof value === 'string' && value.search(lineBreaks) !== -1
+    const isFolded = code === 'invalid_format' && typeof value === 'string' && lineBreak.test(value)
     return isFolded && !keys.has(path[0]) ? [names] : []
   })
 }
 
+/** The lines of a text, without the blanks around them, with one blank between. */
+function onOneLine(text: string): string {
+  return text
+    .split(lineBreak)
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join(' ')
+}
+
 function foldLines(value: unknown, paths: readonly (readonly string[])[]): unknown {
   if (paths.some((path) => path.length === 0)) {
-    return typeof value === 'string' ? value.trim().replaceAll(lineBreaks, ' ') : value
+    return typeof value === 'string' ? onOneLine(value) : value
   }
   if (!isObject(value) || paths.length === 0) return value
   const fold = (name: string, member: unknown): unknown =>
