@@ -560,12 +560,6 @@ describe('rows that a source has no longer', () => {
       { row: 3, source_key: 'E1', field: 'name', code: 'formula_failed' },
     ])
     expect(await errorsOf(tenant, cut)).toMatchObject([{ row: 3, code: 'cell_count' }, { code: 'missing_undecided' }])
-    const lost = await runCsv(tenant, connector, csvOf(3).replace('E1,Entity 1', 'E\uFFFD,Köln Süd'))
-    expect(lost).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 1, deactivated: 0 } })
-    expect(await errorsOf(tenant, lost)).toMatchObject([
-      { row: 3, source_key: null, field: 'external_id', code: 'encoding_broken' },
-      { code: 'missing_undecided' },
-    ])
     expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ counts: { missing: 1, deactivated: 1 } })
   })
 })
