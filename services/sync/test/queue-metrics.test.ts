@@ -69,7 +69,9 @@ test('a service whose queue has not started is not ready, and refuses a run in p
     expect([refused.status, refused.headers['retry-after']]).toEqual([503, '5'])
     expect(refused.text).toContain('service_unavailable')
     await world.rows(`alter schema queue_away rename to ${queueSchema}`)
-    await expect.poll(isReady, { timeout: 60_000, interval: 100 }).toEqual([200, { status: 'ok' }])
+    await expect
+      .poll(isReady, { timeout: 60_000, interval: 100 })
+      .toEqual([200, { status: 'ok', database: expect.any(String) }])
     expect((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).status).toBe(202)
   } finally {
     await waiting.close()
