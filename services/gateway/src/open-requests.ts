@@ -71,6 +71,11 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
 
   function end(request: OpenRequest, code: ProblemCode, answer: ProblemAnswer): void {
     if (!open.delete(request)) return
+    if (mayHaveHappened(request.exchange)) {
+      request.end('bad_gateway', outcomeUnknown)
+      onEnded(request.exchange, 'bad_gateway')
+      return
+    }
     request.end(code, answer)
     onEnded(request.exchange, code)
   }
@@ -167,10 +172,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       }
       const age = now - request.checkedAt
       if (age > maxUnconfirmedMs) {
-        end(request, 'bad_gateway', {
-          detail:
-            'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
-        })
+        end(request, 'bad_gateway', outcomeUnknown)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
         if (exchange.key !== undefined) append(byKey, exchange.key.record.hash, request)
         else if (exchange.tenant !== undefined) append(byTenant, exchange.tenant.tenantId, request)
@@ -200,6 +202,16 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       checkSoon()
     },
   }
+}
+
+const outcomeUnknown: ProblemAnswer = {
+  detail:
+    'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
+}
+
+/** Whether a service has a whole change that it may be committing: only evidence looks at the key once more before it commits. */
+function mayHaveHappened({ request, route, method }: Exchange): boolean {
+  return request.complete && method !== 'GET' && method !== 'HEAD' && route?.upstream !== 'evidence'
 }
 
 function append(lists: Map<string, OpenRequest[]>, name: string, request: OpenRequest): void {
