@@ -209,9 +209,9 @@ const outcomeUnknown: ProblemAnswer = {
     'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
 }
 
-/** Whether a service has a whole change that it may be committing: only evidence looks at the key once more before it commits. */
-function mayHaveHappened({ request, route, method }: Exchange): boolean {
-  return request.complete && method !== 'GET' && method !== 'HEAD' && route?.upstream !== 'evidence'
+/** Whether a service has a whole change that it may be committing. */
+function mayHaveHappened({ request, method }: Exchange): boolean {
+  return request.complete && method !== 'GET' && method !== 'HEAD'
 }
 
 function append(lists: Map<string, OpenRequest[]>, name: string, request: OpenRequest): void {
