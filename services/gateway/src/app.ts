@@ -42,6 +42,8 @@ export function requestIdOf(given: string | undefined): string {
   return `${idPrefix}-${idCount.toString(36)}`
 }
 
+const readAheadBytes = 16 * 1024
+
 /**
  * The public server. fastify starts it and shuts it down; requests go to `handle` and not through fastify, which would
  * read the path a second time with a router of its own, copy the headers into an object, and answer at 1.1 to 1.2 times
@@ -69,6 +71,8 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   const server = createServer(
     {
       maxHeaderSize: maxHeaderBytes,
+      // How much of a body Node reads ahead while its request waits for a decision.
+      highWaterMark: readAheadBytes,
       headersTimeout: clientTimeoutMs,
       keepAliveTimeout: keepAliveMs,
       // Uploads may take long; slow bodies are cut by their rate, slow heads by the headers timeout.
