@@ -45,6 +45,7 @@ const lookUpAfterMs = 500
 /**
  * A caller whose access could not be confirmed for this long loses its open requests. With `checkOpenRequestsEveryMs` it
  * stays below two seconds: a revoke may have been answered since, because this gateway's lease had ended.
+ * A change that a service had received whole may end by itself until then: its outcome is better known than open.
  */
 const maxUnconfirmedMs = 1500
 
@@ -70,8 +71,11 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   let round = 0
 
   function end(request: OpenRequest, code: ProblemCode, answer: ProblemAnswer): void {
-    if (!open.delete(request)) return
-    if (mayHaveHappened(request.exchange)) {
+    if (!open.has(request)) return
+    const mayHappen = isWholeChange(request.exchange)
+    if (mayHappen && clocks.monotonic() - request.checkedAt <= maxUnconfirmedMs) return
+    open.delete(request)
+    if (mayHappen) {
       request.end('bad_gateway', outcomeUnknown)
       onEnded(request.exchange, 'bad_gateway')
       return
@@ -210,7 +214,7 @@ const outcomeUnknown: ProblemAnswer = {
 }
 
 /** Whether a service has a whole change that it may be committing. */
-function mayHaveHappened({ request, method }: Exchange): boolean {
+function isWholeChange({ request, method }: Exchange): boolean {
   return request.complete && method !== 'GET' && method !== 'HEAD'
 }
 
