@@ -121,7 +121,7 @@ describe.skipIf(process.platform !== 'linux')(
       attack()
       for (let look = 0; look < looks; look += 1) {
         const answer = await send(origin(), '/api/v1/findings', { key: other })
-        expect([answer.status, answer.text]).toEqual([200, '[]'])
+        expect(`${answer.status} ${answer.text}`, `answer ${look}`).toBe('200 []')
         for (const name of [...upstreams, 'gateway'] as const) {
           most.set(name, Math.max(most.get(name) ?? 0, residentBytes(name)))
         }

@@ -187,24 +187,25 @@ describe.each(Object.entries(reasons))('when %s', (reason, act) => {
 
 const revoke = reasons['its key is revoked']
 
-describe('a change that had arrived whole when its key was revoked', () => {
-  async function sendWhole(): Promise<{ client: Client; answer: () => void }> {
-    const { promise: answered, resolve: answer } = Promise.withResolvers<void>()
-    const world = await start((request, response) => {
-      request.resume()
-      void answered.then(() => response.writeHead(201, { 'content-length': 2 }).end('[]'))
-    })
-    const { gateway, service } = world
-    const client = await open(gateway.port, post(world.victim, 'Content-Length: 2\r\n') + '{}')
-    await expect.poll(() => service.whole).toEqual(['victim'])
-    revoke(world)
-    const next = await open(gateway.port, get(world.victim))
-    // The revocation has arrived when the next request is refused.
-    await expect.poll(() => next.received()).toContain('/problems/key-revoked')
-    next.socket.destroy()
-    return { client, answer }
-  }
+/** Sends a change, and revokes its key when the service holds it whole. */
+async function sendWhole(): Promise<{ client: Client; answer: () => void }> {
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>()
+  const world = await start((request, response) => {
+    request.resume()
+    void answered.then(() => response.writeHead(201, { 'content-length': 2 }).end('[]'))
+  })
+  const { gateway, service } = world
+  const client = await open(gateway.port, post(world.victim, 'Content-Length: 2\r\n') + '{}')
+  await expect.poll(() => service.whole).toEqual(['victim'])
+  revoke(world)
+  const next = await open(gateway.port, get(world.victim))
+  // The revocation has arrived when the next request is refused.
+  await expect.poll(() => next.received()).toContain('/problems/key-revoked')
+  next.socket.destroy()
+  return { client, answer }
+}
 
+describe('a change that had arrived whole when its key was revoked', () => {
   test('gets the answer that the service gives soon', async () => {
     const { client, answer } = await sendWhole()
     answer()

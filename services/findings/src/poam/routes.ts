@@ -10,7 +10,7 @@ import {
   wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { type FindingFilter, findingList, listFindings } from '../finding/list/store.ts'
+import { type FindingFilter, findingStamps, listFindingStamps } from '../finding/list/store.ts'
 import { filterOf } from '../finding/routes.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
 import { type PoamDocument, textOf } from './document.ts'
@@ -91,8 +91,8 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
     context,
     undefined,
     chosenAtOnce,
-    async (after: Parameters<typeof listFindings>[2]['after'], limit) => {
-      const rows = await db.read(context, async (tx) => listFindings(tx, filter, { sort: 'created_at', after, limit }))
+    async (after: Parameters<typeof listFindingStamps>[2]['after'], limit) => {
+      const rows = await db.read(context, async (tx) => listFindingStamps(tx, filter, { after, limit }))
       if (rows.length === 0) return rows
       const of = rows.map(({ id }) => id)
       const [owners, changed, counted] = await db.read(context, async (tx) =>
@@ -103,7 +103,7 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
       if (changed !== undefined && changed > last) last = changed
       return rows
     },
-    (row) => findingList.keyOf(row, 'created_at'),
+    (row) => findingStamps.keyOf(row, 'created_at'),
   )
   for await (const { id, updated_at } of pages) {
     if (ids.length === maxPoamFindings) {

@@ -11,7 +11,7 @@ import {
   when,
   written,
 } from '../../keyset.ts'
-import { type FindingRow, columns, jsonText, toFinding } from '../row.ts'
+import { jsonText } from '../row.ts'
 import type { StoredFinding } from '../rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
@@ -43,18 +43,26 @@ export interface FindingFilter {
   readonly externalId?: readonly string[] | undefined
 }
 
-/** Lists findings in the order of the sort, ties by id. */
-export async function listFindings(
+/** What a list of findings is chosen by before its texts are read. */
+export type FindingStamp = Pick<StoredFinding, 'id' | 'created_at' | 'updated_at'>
+
+/** Lists which findings there are, in the order of creation, ties by id. */
+export async function listFindingStamps(
   tx: Tx,
   filter: FindingFilter,
-  bounds: PageBounds<FindingSort>,
-): Promise<StoredFinding[]> {
-  const rows = await tx.query<FindingRow>(findingList.page(bounds, conditionsOf(filter)))
-  return rows.map(toFinding)
+  bounds: Omit<PageBounds<'created_at'>, 'sort'>,
+): Promise<FindingStamp[]> {
+  const statement = findingStamps.page({ ...bounds, sort: 'created_at' }, conditionsOf(filter))
+  const rows = await tx.query<{ id: string; created_at: Date; updated_at: Date }>(statement)
+  return rows.map(({ id, created_at, updated_at }) => ({
+    id,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }))
 }
 
 /**
- * The same findings as they are read on a day, each as a text of JSON. PostgreSQL writes it in less time than it takes to
+ * Lists findings in the order of the sort, ties by id, as they are read on a day, each as a text of JSON. PostgreSQL writes it in less time than it takes to
  * read the columns here, make a finding of them and write that.
  */
 export async function listFindingTexts(
@@ -63,7 +71,7 @@ export async function listFindingTexts(
   bounds: PageBounds<FindingSort>,
   today: string,
 ): Promise<string[]> {
-  const rows = await tx.query<{ json: string }>(findingTexts.page(bounds, conditionsOf(filter), [today]))
+  const rows = await tx.query<{ json: string }>(findingList.page(bounds, conditionsOf(filter), [today]))
   return rows.map(({ json }) => json)
 }
 
@@ -138,7 +146,7 @@ type Sorted = Pick<StoredFinding, 'id' | 'created_at' | 'updated_at' | 'target_d
 
 const byCreation = {
   columns: [{ column: 'created_at', type: 'timestamptz' }],
-  valuesOf: (f: Sorted) => [f.created_at],
+  valuesOf: (f: Pick<Sorted, 'created_at'>) => [f.created_at],
 } as const
 const byChange = {
   columns: [{ column: 'updated_at', type: 'timestamptz' }],
@@ -173,18 +181,21 @@ const orders = {
   'severity,-target_date': { ...bySeverityAndTarget, direction: 'desc' },
 } as const
 
-/** Lists of findings: finding_by_created_at, _by_updated_at, _by_target_on, _by_severity, _by_severity_and_target. */
+/**
+ * Lists of findings as texts of JSON; `$1` is the day of the reading. They hold what `asRead` makes of a finding. Indexes:
+ * finding_by_created_at, _by_updated_at, _by_target_on, _by_severity, _by_severity_and_target.
+ */
 export const findingList = keysetList<FindingSort, Sorted>({
   name: 'findings_list',
-  select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
+  select: `select ${jsonText} as json from findings.finding t`,
   orders,
 })
 
-/** The same lists as texts of JSON; `$1` is the day of the reading. They hold what `asRead` makes of a finding. */
-const findingTexts = keysetList<FindingSort, Sorted>({
-  name: 'findings_texts',
-  select: `select ${jsonText} as json from findings.finding t`,
-  orders,
+/** Which findings there are, in the order of creation. */
+export const findingStamps = keysetList<'created_at', FindingStamp>({
+  name: 'findings_stamps',
+  select: `select t.id, t.created_at, t.updated_at from findings.finding t`,
+  orders: { created_at: { ...byCreation, direction: 'asc' } },
 })
 
 const ageOf = '(coalesce(t.closed_on, $1::date) - t.identified_on)'
