@@ -1,0 +1,139 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import type { ProblemCode } from '@postern/contracts'
+import { expect, test } from 'vitest'
+import { databaseStart, fakeClocks, keyRecord, settle } from '../test/builders.ts'
+import { createDatabaseClock } from './authenticate/clocks.ts'
+import { createFloors } from './authenticate/floors.ts'
+import { keyPrincipal } from './authenticate/principal.ts'
+import type { Exchange } from './exchange.ts'
+import { type OpenRequest, createOpenRequests } from './open-requests.ts'
+import { readHeaders } from './sign/read-headers.ts'
+
+/** Requests of one key, whose revocation has arrived when `revoke` has returned. */
+function setUp() {
+  const clocks = fakeClocks()
+  const databaseClock = createDatabaseClock(clocks)
+  databaseClock.observe(databaseStart, clocks.monotonic())
+  const floors = createFloors(clocks, databaseClock)
+  const record = keyRecord()
+  const key = { record, principal: keyPrincipal(record), validAt: -1 }
+  const ended: (readonly [string, ProblemCode])[] = []
+  const requests = createOpenRequests({
+    lease: { isHeld: () => true },
+    floors,
+    clocks,
+    databaseClock,
+    keys: { obtain: async () => await Promise.resolve({ kind: 'found', entry: key }) },
+    tenants: { obtain: async () => await Promise.resolve({ kind: 'unavailable' }) },
+    onEnded: ({ requestId }, code) => void ended.push([requestId, code]),
+    onFailure: (error) => {
+      throw error
+    },
+  })
+
+  function open(method: string, hasArrivedWhole: boolean): OpenRequest {
+    const request = new IncomingMessage(new Socket())
+    request.complete = hasArrivedWhole
+    const exchange: Exchange = {
+      request,
+      response: new ServerResponse(request),
+      method,
+      target: '/api/v1/findings',
+      requestId: `${method} ${hasArrivedWhole ? 'whole' : 'in part'}`,
+      startedAt: clocks.monotonic(),
+      headers: readHeaders([]),
+      address: '192.0.2.1',
+      match: { kind: 'none' },
+      route: undefined,
+      principal: key.principal,
+      key,
+      tenant: undefined,
+      limits: undefined,
+      hasTokens: true,
+      hasContent: undefined,
+      span: undefined,
+    }
+    const opened = { exchange, checkedAt: 0, checkedRound: 0, end: () => undefined, abandon: () => undefined }
+    requests.add(opened)
+    return opened
+  }
+
+  return {
+    clocks,
+    requests,
+    ended,
+    open,
+    revoke: (): void => {
+      floors.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
+      requests.check()
+    },
+  }
+}
+
+test.each(['POST', 'PUT', 'PATCH', 'DELETE'])(
+  'a %s that had arrived whole when its key was revoked ends by itself for 1.5 s, and as open in its outcome then',
+  (method) => {
+    const { clocks, requests, ended, open, revoke } = setUp()
+    open(method, true)
+    revoke()
+    clocks.pass(1500)
+    requests.check()
+    expect(ended).toEqual([])
+    clocks.pass(1)
+    requests.check()
+    expect(ended).toEqual([[`${method} whole`, 'bad_gateway']])
+  },
+)
+
+test('the 1.5 s begin when the caller was last known to be allowed', () => {
+  const { clocks, requests, ended, open, revoke } = setUp()
+  open('POST', true)
+  clocks.pass(5000)
+  requests.check()
+  clocks.pass(1000)
+  revoke()
+  clocks.pass(500)
+  requests.check()
+  expect(ended).toEqual([])
+  clocks.pass(1)
+  requests.check()
+  expect(ended).toEqual([['POST whole', 'bad_gateway']])
+})
+
+test('a change that was answered after its key was revoked is not ended any more', () => {
+  const { clocks, requests, ended, open, revoke } = setUp()
+  const answered = open('POST', true)
+  revoke()
+  requests.remove(answered)
+  clocks.pass(10_000)
+  requests.check()
+  expect(ended).toEqual([])
+})
+
+test.each([
+  ['GET', true],
+  ['HEAD', true],
+  ['POST', false],
+  ['PATCH', false],
+] as const)(
+  'a %s is refused at once when its key is revoked, if it cannot have changed anything',
+  (method, isWhole) => {
+    const { ended, open, revoke } = setUp()
+    open(method, isWhole)
+    revoke()
+    expect(ended.map(([, code]) => code)).toEqual(['key_revoked'])
+  },
+)
+
+test('requests of a key that is still good are not ended, however long they take', async () => {
+  const { clocks, requests, ended, open } = setUp()
+  open('GET', true)
+  open('POST', true)
+  for (let minute = 0; minute < 10; minute += 1) {
+    clocks.pass(60_000)
+    requests.check()
+    await settle()
+  }
+  expect(ended).toEqual([])
+})
