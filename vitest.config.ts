@@ -5,8 +5,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 // Not `module`: what packages offer under it is for bundlers, and Node cannot always read it.
 const conditions = ['@postern/source', 'node', 'development|production']
 
-/** What takes long runs by a command of its own. */
-const long = process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []
+/** Tests that run only by a command of their own: they take long, or need more than Node.js. */
+const separate = [
+  ...(process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []),
+  ...(process.env['POSTERN_OSCAL'] === undefined ? ['services/findings/test/oscal/**'] : []),
+]
 
 /** Tests that start and stop programs: short to read, and long to run. */
 const startsPrograms = /\/(?:packages\/local-stack|test\/upgrade)\//
@@ -36,7 +39,7 @@ export default defineConfig({
       'services/console/web/src/**/*.test.ts',
       'test/**/*.test.ts',
     ],
-    exclude: ['**/node_modules/**', '**/dist/**', 'test/containers/**', ...long],
+    exclude: ['**/node_modules/**', '**/dist/**', 'test/containers/**', ...separate],
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // No test changes what its process shares with the others. To load every module anew for each file took a third of the time.
     isolate: false,

@@ -271,6 +271,14 @@ async function testRecovery({ env, ...context }, args) {
   })
 }
 
+/** Exports against NIST's schema and the rules of liboscal, with Maven and Java. */
+async function testOscal({ env, ...context }, args) {
+  return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
+    ...context,
+    env: { ...env, POSTERN_OSCAL: 'on' },
+  })
+}
+
 function fromSource(path) {
   return async ({ node, ...context }, args, options = {}) =>
     await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
@@ -312,6 +320,7 @@ const commands = {
   'test:faults': testFaults,
   'test:fuzz': testFuzz,
   'test:upload': testUpload,
+  'test:oscal': testOscal,
   'test:mutation': testMutation,
   'test:soak': testSoak,
   check: (context) => runCheck({ ...context, boundaries: true }),

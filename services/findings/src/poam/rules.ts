@@ -29,7 +29,6 @@ import {
   properties,
   startOf,
   writableTime,
-  xmlText,
 } from './oscal.ts'
 
 /** What the document says of a recommendation. */
@@ -290,12 +289,17 @@ function isDone(status: ActionPlan['status']): boolean {
   return status === 'implemented' || status === 'verified'
 }
 
+/** NIST's schema takes only e-mail addresses in ASCII. Others become a remark. */
 function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
   const shown = name === undefined ? undefined : oneLine(name)
   return {
     uuid,
     type: 'person',
     ...(shown === undefined ? {} : { name: shown }),
-    ...(email === undefined ? {} : { 'email-addresses': [xmlText(email)] }),
+    ...(email === undefined ? {} : addressOf(email)),
   }
+}
+
+function addressOf(email: string): Pick<PoamParty, 'email-addresses' | 'remarks'> {
+  return /^[!-~]+$/.test(email) ? { 'email-addresses': [email] } : { remarks: markup(`E-mail: ${email}`) }
 }
