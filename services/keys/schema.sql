@@ -25,6 +25,7 @@ create table keys.api_key (
   rotated_from uuid,
   version integer not null default 1,
   limit_id uuid,
+  last_refused_at timestamp with time zone,
   constraint api_key_pk PRIMARY KEY (tenant_id, id),
   constraint api_key_hash_unique UNIQUE (hash),
   constraint api_key_addresses_few CHECK (((cardinality(allowed_addresses) <= 100) AND (array_position(allowed_addresses, NULL::cidr) IS NULL))),
@@ -69,10 +70,12 @@ grant update (revoked_by_id) on table keys.api_key to postern_keys;
 grant update (revoked_by_label) on table keys.api_key to postern_keys;
 grant update (revoke_reason) on table keys.api_key to postern_keys;
 grant update (last_used_at) on table keys.api_key to postern_keys_definer;
+grant update (last_refused_at) on table keys.api_key to postern_keys_definer;
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
 comment on column keys.api_key.made_for is 'From creation to the expiry it was made with: how long a key that replaces it lives.';
-comment on column keys.api_key.version is 'Grows with every change but that of last_used_at; counted by the guard trigger, never by the writer.';
+comment on column keys.api_key.version is 'Grows with every change but that of last_used_at and last_refused_at; counted by the guard trigger, never by the writer.';
 comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in keys from before.';
+comment on column keys.api_key.last_refused_at is 'When a request with the key was last refused, for whatever reason.';
 
 create table keys.api_key_address (
   tenant_id uuid not null,
@@ -637,7 +640,7 @@ declare
   max_days integer;
 begin
   if tg_op = 'INSERT' then
-    if new.revoked_at is not null or new.last_used_at is not null or new.version <> 1 then
+    if new.revoked_at is not null or new.last_used_at is not null or new.last_refused_at is not null or new.version <> 1 then
       raise exception using errcode = '23514', constraint = 'api_key_begins_active', message = 'a key begins active and unused';
     end if;
     if new.created_at > moment then
@@ -664,6 +667,9 @@ begin
   end if;
   if new.last_used_at is null and old.last_used_at is not null or new.last_used_at < old.last_used_at then
     raise exception using errcode = '23514', constraint = 'api_key_last_use_grows', message = 'the last use of a key never goes back';
+  end if;
+  if new.last_refused_at is null and old.last_refused_at is not null or new.last_refused_at < old.last_refused_at then
+    raise exception using errcode = '23514', constraint = 'api_key_last_refusal_grows', message = 'the last refusal of a key never goes back';
   end if;
 
   new.version := old.version;
@@ -1172,6 +1178,36 @@ $function$;
 alter routine keys.record_people(jsonb) owner to postern_keys_definer;
 grant execute on routine keys.record_people(jsonb) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.record_refusals(refusals jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  -- In one order, so that two reports about the same keys do not lock each other out.
+  perform
+    from keys.api_key as k
+   where (k.tenant_id, k.id) in (
+           select r."tenantId", r."keyId" from pg_catalog.jsonb_to_recordset(refusals) as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))
+   order by k.tenant_id, k.id
+     for no key update;
+
+  update keys.api_key as k
+     set last_refused_at = seen.at
+    from (select r."tenantId" as tenant_id, r."keyId" as key_id,
+                 least(pg_catalog.max(pg_catalog.to_timestamp(r.at / 1000.0)),
+                       pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at
+            from pg_catalog.jsonb_to_recordset(refusals) as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, at pg_catalog.int8)
+           group by r."tenantId", r."keyId") as seen
+   where k.tenant_id = seen.tenant_id
+     and k.id = seen.key_id
+     and (k.last_refused_at is null or k.last_refused_at < seen.at);
+end
+$function$;
+alter routine keys.record_refusals(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.record_refusals(jsonb) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.record_uses(uses jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -1192,7 +1228,10 @@ begin
     from (select u."tenantId" as tenant_id, u."keyId" as key_id,
                  least(pg_catalog.max(pg_catalog.to_timestamp(u."lastUsedAt" / 1000.0)),
                        pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at
-            from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8)
+            from pg_catalog.jsonb_to_recordset(uses)
+                 as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
+           -- Without a route, every request of the line was refused for what it asked. Gateways of older releases name no routes at all.
+           where u.routes is distinct from '{}'::pg_catalog.jsonb
            group by u."tenantId", u."keyId") as seen
    where k.tenant_id = seen.tenant_id
      and k.id = seen.key_id

@@ -42,6 +42,7 @@ const allowances = {
     'keys.forget_leases(uuid[],uuid[])': 'leases belong to gateways',
     'keys.record_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.record_denials(jsonb)': 'as uses: refusals of any key whose ids are known can be made up',
+    'keys.record_refusals(jsonb)': 'as uses: the last refusal of any key whose ids are known can be made up',
     'keys.record_people(jsonb)':
       'a gateway reports for all tenants at once; the tenant must be there, and nobody is let in by it',
     'keys.note_pending_denials(integer)': 'housekeeping: gives a number',

@@ -65,6 +65,7 @@ const beginnings: Readonly<Record<string, Row>> = {
   '"keys"."api_key"': {
     revoked_at: null,
     last_used_at: null,
+    last_refused_at: null,
     version: '1',
     created_at: '2020-01-01',
     expires_at: '2020-01-02',

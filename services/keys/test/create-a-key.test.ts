@@ -120,6 +120,7 @@ describe('a new key', () => {
       created_by: { type: 'user', id: 'ada', label: 'Ada Lund' },
       revoked_at: null,
       last_used_at: null,
+      last_refused_at: null,
       rotated_from: null,
       version: 1,
     })

@@ -89,11 +89,38 @@ describe('a reported use', () => {
     expect(Date.parse((await shown()) ?? '')).toBeLessThanOrEqual(Date.now())
   })
 
+  test('tells the last accepted request and the last refused one apart', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const at = Date.now() - 60_000
+    const shown = async () => {
+      const { last_used_at: used, last_refused_at: refused } = await getKey(service, admin, id)
+      return [used, refused].map((moment) => (moment === null ? null : Date.parse(moment) - at))
+    }
+    expect(await shown()).toEqual([null, null])
+    // Refused for what it asked, such as a scope that it lacks: a use of no route.
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at, count: 3, routes: {} })] })
+    expect(await shown()).toEqual([null, 0])
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at + 1000, count: 2, routes: { 'findings.list': 2 } })] })
+    expect(await shown()).toEqual([1000, 0])
+    // Both since the last report.
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at + 2000, count: 3, routes: { 'findings.list': 2 } })] })
+    expect(await shown()).toEqual([2000, 2000])
+    // Refused for who asked, such as from another address.
+    await report({ denials: [denialOf(admin, id, { at: at + 3000 })] })
+    expect(await shown()).toEqual([2000, 3000])
+    await report({ denials: [denialOf(admin, id, { at: at + 2500 })] })
+    expect(await shown()).toEqual([2000, 3000])
+    // A gateway of the release before tells no routes.
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at + 4000, count: 1, routes: undefined })] })
+    expect(await shown()).toEqual([4000, 3000])
+  })
+
   test('of a key under another tenant’s name changes nothing', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, owner)
     await report({ uses: [useOf(other, id)], denials: [denialOf(other, id)] })
-    expect((await getKey(service, owner, id)).last_used_at).toBeNull()
+    expect(await getKey(service, owner, id)).toMatchObject({ last_used_at: null, last_refused_at: null })
     expect(await eventTypes(service, owner, id)).toEqual(['created'])
     await report({ uses: [useOf(owner, id)] })
     expect((await getKey(service, owner, id)).last_used_at).not.toBeNull()

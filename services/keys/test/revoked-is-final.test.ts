@@ -92,7 +92,7 @@ describe('PostgreSQL refuses every way out of revoked', () => {
     expect(await rowOf(stranger.keyId)).toBeUndefined()
   })
 
-  test('the functions with rights over all tenants: none of them can change a key but in its last use', async () => {
+  test('the functions with rights over all tenants: none of them can change a key but in its last use and its last refusal', async () => {
     const rows = await service.asSuperuser.system(
       async (tx) =>
         await tx.query(
@@ -108,7 +108,7 @@ describe('PostgreSQL refuses every way out of revoked', () => {
                and x.privilege_type <> 'SELECT'`),
         ),
     )
-    expect(rows).toEqual([{ column: 'last_used_at' }])
+    expect(rows).toEqual([{ column: 'last_used_at' }, { column: 'last_refused_at' }])
   })
 })
 
@@ -123,13 +123,17 @@ describe('PostgreSQL refuses to widen an active key, whoever writes', () => {
     ['another address', `allowed_addresses = allowed_addresses || '198.51.100.0/24'::cidr`],
     ['a wider range', `allowed_addresses = '{203.0.0.0/16}'`],
     ['a last use that goes back', 'last_used_at = null'],
+    ['a last refusal that goes back', 'last_refused_at = null'],
     ['half a revocation', 'revoked_at = now()'],
     ['another successor', 'rotated_from = id'],
   ])('%s', async (_what, assignment) => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })
     await service.asSuperuser.system(
-      async (tx) => await tx.execute(sql('update keys.api_key set last_used_at = now() where id = $1', id)),
+      async (tx) =>
+        await tx.execute(
+          sql('update keys.api_key set last_used_at = now(), last_refused_at = now() where id = $1', id),
+        ),
     )
     const before = await rowOf(id)
     for (const db of [asTenant(admin.tenantId), service.asSuperuser]) {
@@ -173,6 +177,7 @@ describe('PostgreSQL refuses to widen an active key, whoever writes', () => {
       { revoked_at: 'now()', revoked_by_type: `'user'`, revoked_by_id: `'x'`, revoked_by_label: `''` },
     ],
     ['already used', { last_used_at: 'now()' }],
+    ['already refused', { last_refused_at: 'now()' }],
     ['of a later version', { version: '7' }],
     ['from the future', { created_at: `now() + interval '1 hour'` }],
     ['that lives longer than the tenant allows', { expires_at: `now() + interval '6 years'` }],

@@ -384,6 +384,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.record_uses(jsonb)',
           'keys.count_uses(jsonb)',
           'keys.record_denials(jsonb)',
+          'keys.record_refusals(jsonb)',
           'keys.record_people(jsonb)',
           'keys.note_pending_denials(integer)',
           'keys.prune(bigint,integer)',

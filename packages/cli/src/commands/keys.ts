@@ -242,6 +242,7 @@ function sheetOf(key: ApiKey): string {
     ['created', `${moment(key.created_at)} by ${key.created_by.label}`],
     ['expires', moment(key.expires_at)],
     ['last used', moment(key.last_used_at)],
+    ['last refused', moment(key.last_refused_at)],
   ]
   if (key.rotated_from !== null) entries.push(['rotated from', key.rotated_from])
   if (key.revoked_at !== null) {

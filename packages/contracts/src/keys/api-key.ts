@@ -42,9 +42,12 @@ export const apiKeySchema = z
     revoked_at: timestampSchema.nullable(),
     revoked_by: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
     revoke_reason: z.string().nullable(),
-    last_used_at: timestampSchema.nullable().meta({
-      description: 'Right within 60 seconds; also by a request that was refused for what it asked (403, 404, 405, 429)',
-    }),
+    last_used_at: timestampSchema
+      .nullable()
+      .meta({ description: 'When a request was last accepted, within 60 seconds. Refused requests do not count.' }),
+    last_refused_at: timestampSchema
+      .nullable()
+      .meta({ description: 'When a request was last refused for whatever reason, within 60 seconds' }),
     rotated_from: uuidSchema.nullable(),
     version: z.int(),
   })

@@ -4,12 +4,12 @@ import { dateSchema, timestampSchema } from '../common.ts'
 /** Days that the usage of a key is told for, today among them. */
 export const usageDays = 30
 
-/** How often a key was used, by day and by route, and from where. Right within a minute. */
+/** How many requests of a key were accepted, by day and by route, and from where it was used or tried. Right within a minute. */
 export const apiKeyUsageSchema = z
   .object({
     days: z
       .array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) }))
-      .meta({ description: `The last ${usageDays} days, oldest first, also those without a request` }),
+      .meta({ description: `Accepted requests of the last ${usageDays} days, oldest first, also days without any` }),
     routes: z
       .array(
         z.object({

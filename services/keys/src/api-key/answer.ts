@@ -19,6 +19,7 @@ export function toApiKey(key: StoredKey): ApiKey {
     revoked_by: key.revoked?.by ?? null,
     revoke_reason: key.revoked?.reason ?? null,
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
+    last_refused_at: key.lastRefusedAt?.toISOString() ?? null,
     rotated_from: key.rotatedFrom,
     version: key.version,
   }

@@ -18,6 +18,7 @@ export interface StoredKey {
   readonly madeForMs: number
   readonly revoked: { readonly at: Date; readonly by: Actor; readonly reason: string | null } | null
   readonly lastUsedAt: Date | null
+  readonly lastRefusedAt: Date | null
   readonly rotatedFrom: string | null
   readonly version: number
   /** Database clock when it was read. */
@@ -55,6 +56,7 @@ interface KeyRow {
   readonly revoked_by_label: string | null
   readonly revoke_reason: string | null
   readonly last_used_at: Date | null
+  readonly last_refused_at: Date | null
   readonly rotated_from: string | null
   readonly version: number
   readonly read_at: Date
@@ -65,7 +67,7 @@ const columns = `
   k.created_by_type, k.created_by_id, k.created_by_label, k.created_at, k.expires_at,
   (extract(epoch from k.made_for) * 1000)::float8 as made_for_ms,
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
-  k.last_used_at, k.rotated_from, k.version, clock_timestamp() as read_at`
+  k.last_used_at, k.last_refused_at, k.rotated_from, k.version, clock_timestamp() as read_at`
 
 /** Stores a new key and its event in one statement, so that neither can be without the other. */
 export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Actor): Promise<StoredKey> {
@@ -301,6 +303,7 @@ function toKey(row: KeyRow): StoredKey {
             reason: row.revoke_reason,
           },
     lastUsedAt: row.last_used_at,
+    lastRefusedAt: row.last_refused_at,
     rotatedFrom: row.rotated_from,
     version: row.version,
     readAt: row.read_at,

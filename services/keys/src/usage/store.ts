@@ -2,12 +2,17 @@ import { type ApiKeyUsage, usageDays } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import { type Tx, sqlError } from '@postern/tenant-db'
 
-/** Notes when keys were last used, from where and how often. Update only: keys that do not exist, or not in the tenant, are passed over. */
+/** Notes when requests of keys were last accepted and last refused, from where and how many. Update only: keys that do not exist, or not in the tenant, are passed over. */
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
+  // A count beyond those of its routes is of requests that were refused for what they asked.
+  const refusals = uses.flatMap(({ tenantId, keyId, lastUsedAt: at, count, routes }) => {
+    const accepted = routes === undefined ? count : Object.values(routes).reduce((sum, each) => sum + each, 0)
+    return accepted < count ? [{ tenantId, keyId, at }] : []
+  })
   await tx.execute({
     name: 'keys_record_uses',
-    text: 'select keys.record_uses($1), keys.count_uses($1)',
-    values: [JSON.stringify(uses)],
+    text: 'select keys.record_uses($1), keys.count_uses($1), keys.record_refusals($2)',
+    values: [JSON.stringify(uses), JSON.stringify(refusals)],
   })
 }
 
@@ -15,7 +20,7 @@ export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<voi
 export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Promise<void> {
   await tx.execute({
     name: 'keys_record_denials',
-    text: 'select keys.record_denials($1)',
+    text: 'select keys.record_denials($1), keys.record_refusals($1)',
     values: [JSON.stringify(denials)],
   })
 }

@@ -14,7 +14,7 @@ import { When, distance } from '../ui/when.tsx'
 import { AdminsOnly, useAdmin } from './admins-only.tsx'
 import { AuditTrail } from './audit-trail.tsx'
 import { CallableRoutes } from './callable-routes.tsx'
-import { LastUse, ScopeList, StateBadge } from './key-parts.tsx'
+import { ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, oldDays, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
@@ -30,7 +30,13 @@ export function KeyPage({ id }: { readonly id: string }) {
   return wasAdmin ? <Key id={id} isAdmin={isAdmin} /> : <AdminsOnly title="API key" />
 }
 
-const wayBack = <WayBack to="/settings/api-keys" label="API keys" />
+/** To the list with the search and the filters that it had. */
+function WayToKeys() {
+  const { listQuery } = useKeys()
+  return <WayBack to={`/settings/api-keys${listQuery.current}`} label="API keys" />
+}
+
+const wayBack = <WayToKeys />
 
 /** What a dialog is about stays as it was when it was opened: a key that it has made is on no other screen. */
 interface Open {
@@ -230,12 +236,13 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
       <div>
         <dt>Last used</dt>
         <dd>
-          <LastUse apiKey={apiKey} now={now} />
-          {apiKey.last_used_at === null ? undefined : (
-            <span className="second-line">
-              <When at={apiKey.last_used_at} />
-            </span>
-          )}
+          <Moment at={apiKey.last_used_at} now={now} />
+        </dd>
+      </div>
+      <div>
+        <dt>Last refused</dt>
+        <dd>
+          <Moment at={apiKey.last_refused_at} now={now} />
         </dd>
       </div>
       {from === null ? undefined : (
@@ -249,5 +256,19 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
         </div>
       )}
     </dl>
+  )
+}
+
+/** How long ago something was, and when; or that it never was. */
+function Moment({ at, now }: { readonly at: string | null; readonly now: number }) {
+  // A keys service of the release before does not tell every moment.
+  if (typeof at !== 'string') return <span className="faint">Never</span>
+  return (
+    <>
+      <When at={at} as="distance" now={now} />
+      <span className="second-line">
+        <When at={at} />
+      </span>
+    </>
   )
 }

@@ -75,8 +75,24 @@ export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-/** When a key was last used. */
+/** When a request of a key was last accepted; below it, when one was refused since. */
 export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
-  if (apiKey.last_used_at === null) return <span className="faint">Never</span>
-  return <When at={apiKey.last_used_at} as="distance" now={now} />
+  const { last_used_at: used, last_refused_at: refused } = apiKey
+  const use = used === null ? <span className="faint">Never</span> : <When at={used} as="distance" now={now} />
+  if (!isRefusedSince(apiKey) || refused === null) return use
+  return (
+    <span className="two-lines">
+      {use}
+      <span className="second-line warn">
+        refused <When at={refused} as="distance" now={now} />
+      </span>
+    </span>
+  )
+}
+
+/** Whether the last request of a key was refused. */
+function isRefusedSince({ last_used_at: used, last_refused_at: refused }: ApiKey): boolean {
+  // A keys service of the release before does not tell it.
+  if (typeof refused !== 'string') return false
+  return used === null || Date.parse(refused) > Date.parse(used)
 }

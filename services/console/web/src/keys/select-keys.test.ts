@@ -20,6 +20,7 @@ function aKey(given: Partial<ApiKey> = {}): ApiKey {
     revoked_by: null,
     revoke_reason: null,
     last_used_at: null,
+    last_refused_at: null,
     rotated_from: null,
     version: 1,
     ...given,

@@ -14,7 +14,7 @@ export function UsageChart({ usage, onRetry }: { usage: Resource<ApiKeyUsage>; o
   return (
     <section className="card" aria-labelledby="usage-title">
       <header className="chart-head">
-        <h2 id="usage-title">Requests in the last 30 days</h2>
+        <h2 id="usage-title">Accepted requests in the last 30 days</h2>
         {usage.state === 'ready' ? <Total days={usage.value.days} /> : undefined}
       </header>
       {usage.state === 'failed' ? (
@@ -36,12 +36,16 @@ function Total({ days }: Pick<ApiKeyUsage, 'days'>) {
 
 function Bars({ days }: Pick<ApiKeyUsage, 'days'>) {
   const most = Math.max(...days.map(({ requests }) => requests))
-  if (most === 0) return <p className="chart-space chart-none">Not used in these days.</p>
+  if (most === 0) return <p className="chart-space chart-none">No request was accepted in these days.</p>
   return (
     <div className="chart">
       <div className="chart-bars" aria-hidden="true">
         {days.map(({ day, requests }) => (
-          <div key={day} className="chart-day" title={`${nameOf(day)} (UTC): ${requests.toLocaleString()} requests`}>
+          <div
+            key={day}
+            className="chart-day"
+            title={`${nameOf(day)} (UTC): ${requests.toLocaleString()} accepted requests`}
+          >
             {requests === 0 ? undefined : (
               <div className="chart-bar" style={{ height: `${Math.max((100 * requests) / most, 2)}%` }} />
             )}
@@ -54,7 +58,7 @@ function Bars({ days }: Pick<ApiKeyUsage, 'days'>) {
         <span>{nameOf(days.at(-1)?.day ?? '')}</span>
       </div>
       <table className="for-listeners">
-        <caption>Requests a day, in UTC</caption>
+        <caption>Accepted requests a day, in UTC</caption>
         <thead>
           <tr>
             <th scope="col">Day</th>

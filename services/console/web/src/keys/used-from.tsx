@@ -11,11 +11,11 @@ interface Props {
 
 const shownAtOnce = 8
 
-/** From where a key was used: an address that nobody knows is how a leak is noticed. */
+/** From where a key was used or tried: an address that nobody knows is how a leak is noticed. */
 export function UsedFrom({ usage, allowed }: Props) {
   return (
     <section className="card" aria-labelledby="from-title">
-      <h2 id="from-title">Used from</h2>
+      <h2 id="from-title">Called from</h2>
       {usage.state === 'loading' ? (
         <div className="skeleton-lines" aria-busy="true">
           <Skeleton width="45%" />
