@@ -1,8 +1,9 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { request } from 'undici'
 import { type TestBrowser, findFreePort } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startConsole } from '../src/service.ts'
-import { type ConsoleSystem, codeOf, ownPage, startConsoleSystem } from './support.ts'
+import { type ConsoleSystem, type RecordingGateway, codeOf, ownPage, startConsoleSystem } from './support.ts'
 
 let system: ConsoleSystem
 let browser: TestBrowser
@@ -139,6 +140,49 @@ describe('reading', () => {
     const answer = await person.send(`${alone.url}/api/v1/findings`)
     expect([answer.status, codeOf(answer.text)]).toEqual([502, 'bad_gateway'])
     await alone.stop().catch(() => undefined)
+  })
+})
+
+/** What a browser receives where the gateway answers so. */
+const received = async (method: 'GET' | 'POST', answer: RecordingGateway['answer'], encoding = 'gzip, br') => {
+  system.gateway.answer = answer
+  try {
+    const cookie = [...browser.cookies].map(([name, value]) => `${name.split(' ')[1]}=${value}`).join('; ')
+    const headers = { ...own, cookie, 'accept-encoding': encoding }
+    const { headers: given, body } = await request(url('findings'), {
+      method,
+      headers,
+      ...(method === 'POST' ? { body: '{}' } : {}),
+    })
+    return { headers: given, bytes: Buffer.from(await body.arrayBuffer()) }
+  } finally {
+    system.gateway.answer = {}
+  }
+}
+
+describe('an answer of the API', () => {
+  const long = JSON.stringify({ rows: Array.from({ length: 200 }, (_, row) => `row ${row}`) })
+  test.each([
+    ['gzip', gunzipSync],
+    ['br', brotliDecompressSync],
+  ] as const)('is compressed with %s for a browser that accepts it', async (encoding, unpack) => {
+    const { headers, bytes } = await received('GET', { body: long }, encoding)
+    expect([headers['content-encoding'], headers['vary']]).toEqual([encoding, 'accept-encoding'])
+    expect(bytes.length).toBeLessThan(long.length / 2)
+    expect(unpack(bytes).toString()).toBe(long)
+  })
+
+  test.each([
+    ['to a change, which may hold a new key', 'POST', { body: long }, undefined],
+    ['to a browser that accepts no compression', 'GET', { body: long }, 'identity'],
+    ['that is short', 'GET', { body: '{"a":1}', headers: { 'content-length': '7' } }, undefined],
+    ['that is a stream of events', 'GET', { body: long, headers: { 'content-type': 'text/event-stream' } }, undefined],
+    ['that is a file', 'GET', { body: long, headers: { 'content-disposition': 'attachment' } }, undefined],
+    ['whose bytes have a digest', 'GET', { body: long, headers: { 'content-digest': 'sha-256=:AAAA:' } }, undefined],
+  ] as const)('%s is sent as it is', async (_what, method, answer, encoding) => {
+    const { headers, bytes } = await received(method, answer, encoding)
+    expect(headers['content-encoding']).toBeUndefined()
+    expect(bytes.toString()).toBe(answer.body)
   })
 })
 

@@ -33,6 +33,8 @@ export interface RecordingGateway {
   readonly requests: RecordedRequest[]
   /** What `/api/v1/whoami` answers instead of what the token says. */
   whoami: { readonly status: number; readonly body: unknown } | undefined
+  /** What every other path answers, in place of an echo. */
+  answer: { readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   stop(): Promise<void>
 }
 
@@ -52,12 +54,13 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       response
         .writeHead(method === 'POST' ? 201 : 200, {
           'content-type': 'application/json',
+          ...gateway.answer.headers,
           etag: '"7"',
           link: '</api/v1/things?cursor=x>; rel="next"',
           'set-cookie': 'planted=1',
           'cache-control': 'public, max-age=60',
         })
-        .end(JSON.stringify({ echo: body }))
+        .end(gateway.answer.body ?? JSON.stringify({ echo: body }))
     })()
   })
   const port = await findFreePort()
@@ -68,6 +71,7 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
     url: `http://127.0.0.1:${port}`,
     requests,
     whoami: undefined,
+    answer: {},
     stop: async () => {
       const closed = Promise.withResolvers<void>()
       server.close(() => closed.resolve())

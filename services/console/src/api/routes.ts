@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import compress from '@fastify/compress'
 import { publicAnswerHeaders, receiptKeys } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { canonicalTarget } from '@postern/signed-context'
@@ -45,6 +46,12 @@ const bodyLimit = Number.MAX_SAFE_INTEGER
 /** `/api/v1/*`, and the keys that verify receipts: to the gateway with the person's access token, and its answer back as it is. */
 export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, { origin }: Pick<Config, 'origin'>): void {
   void parent.register(async (app) => {
+    await app.register(compress, {
+      globalCompression: false,
+      globalDecompression: false,
+      encodings: ['br', 'gzip'],
+      customTypes: compressibleTypes,
+    })
     // Bodies are not read here, they flow through.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', { bodyLimit }, (_request, payload, done) => done(null, payload))
@@ -97,7 +104,27 @@ async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps)
     // Ours hold on every answer: what is read with a session stays in no cache.
     if (value !== undefined && name !== 'cache-control' && publicAnswerHeaders.has(name)) reply.header(name, value)
   }
-  return await reply.code(answer.status).send(answer.body)
+  reply.code(answer.status)
+  if (!isCompressible(request, answer)) return await reply.send(answer.body)
+  reply.compress(answer.body)
+  return await reply
+}
+
+/** Not event streams: they would wait in the compressor. */
+const compressibleTypes = /^application\/(?:[a-z.-]+\+)?(?:json|x-ndjson)(?:;|$)/
+/** Below, the headers cost more than compression saves. */
+const minCompressedBytes = 1024
+
+/**
+ * Whether an answer may be compressed. Answers to changes may not: they hold new keys, and a compressed length tells about a secret that stands
+ * beside text which an attacker has chosen (BREACH). Files may not either: their digests and ranges describe the bytes as they are.
+ */
+function isCompressible({ method }: FastifyRequest, { status, headers }: GatewayAnswer): boolean {
+  const isFile = ['content-digest', 'content-disposition', 'content-encoding', 'accept-ranges'].some(
+    (name) => headers[name] !== undefined,
+  )
+  const length = headers['content-length']
+  return method === 'GET' && status === 200 && !isFile && (length === undefined || Number(length) >= minCompressedBytes)
 }
 
 /** What a page that is left open reads again and again is nobody's use of the session, which could never end unused. A change is always somebody's. */

@@ -6,6 +6,7 @@ import { SessionGate } from './shell/session-gate.tsx'
 import { Shell } from './shell/shell.tsx'
 import { NotFoundPage } from './shell/not-found-page.tsx'
 import { PageBoundary } from './ui/boundary.tsx'
+import { focusTitle } from './ui/focus-return.ts'
 import { PageSkeleton } from './ui/skeleton.tsx'
 
 const KeyPage = lazy(async () => ({ default: (await import('./keys/key-page.tsx')).KeyPage }))
@@ -75,6 +76,6 @@ function useTitleFocus(path: string): void {
   useEffect(() => {
     if (opened.current === path) return
     opened.current = path
-    document.getElementById('page-title')?.focus({ preventScroll: true })
+    focusTitle()
   }, [path])
 }

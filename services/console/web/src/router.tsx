@@ -8,11 +8,11 @@ function subscribe(listener: () => void): () => void {
 }
 
 /** Who wants to be asked before the page is left, and the page. */
-let stay: { readonly path: string; readonly onLeave: () => void } | undefined
+let stay: { readonly path: string; readonly query: string; readonly onLeave: () => void } | undefined
 
 addEventListener('popstate', () => {
   if (stay !== undefined && location.pathname !== stay.path) {
-    history.pushState(undefined, '', stay.path)
+    history.pushState(undefined, '', `${stay.path}${stay.query}`)
     stay.onLeave()
     return
   }
@@ -23,7 +23,7 @@ const warn = (event: BeforeUnloadEvent): void => event.preventDefault()
 
 /** Keeps the page that is open from being left, by the buttons of the browser too; `onLeave` is told of each attempt. Gives what ends it. */
 export function stayHere(onLeave: () => void): () => void {
-  const held = { path: location.pathname, onLeave }
+  const held = { path: location.pathname, query: location.search, onLeave }
   stay = held
   addEventListener('beforeunload', warn)
   return () => {

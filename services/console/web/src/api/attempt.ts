@@ -2,23 +2,31 @@ import { ApiProblem } from './request.ts'
 
 /** What a person decides once, and may have to send more than once. */
 export interface Attempt {
-  /** What names the request to the API (Idempotency-Key): the same for the same request, so that it is carried out once, and another for another. */
-  idOf(request: unknown): string
-  /** To be told what became of it: only what was refused for certain may be sent as something new. */
-  failed(error: unknown): void
+  /**
+   * Sends a request under the id that names it to the API (Idempotency-Key). A request whose outcome is not known keeps its id, so that it is
+   * carried out once. Every other request gets a new id.
+   */
+  carryOut<T>(request: unknown, send: (id: string) => Promise<T>): Promise<T>
+  /** Whether a request was sent whose outcome is not known. */
+  isOpen(): boolean
 }
 
 export function createAttempt(): Attempt {
   let last: { readonly request: string; readonly id: string } | undefined
   return {
-    idOf: (request) => {
+    carryOut: async (request, send) => {
       const text = JSON.stringify(request)
       if (last?.request !== text) last = { request: text, id: crypto.randomUUID() }
-      return last.id
+      try {
+        const answer = await send(last.id)
+        last = undefined
+        return answer
+      } catch (error) {
+        if (isRefusal(error)) last = undefined
+        throw error
+      }
     },
-    failed: (error) => {
-      if (isRefusal(error)) last = undefined
-    },
+    isOpen: () => last !== undefined,
   }
 }
 

@@ -55,8 +55,9 @@ export async function listEvents(
 }
 
 /** Makes a key. `attempt` names the person's one decision: repeated after a broken connection it makes no second key. */
-export async function createKey(body: NewKey, attempt: string): Promise<CreatedApiKey> {
-  return (await request<CreatedApiKey>(base, { method: 'POST', body, headers: { 'idempotency-key': attempt } })).body
+export async function createKey(body: NewKey, attempt: string, signal: AbortSignal): Promise<CreatedApiKey> {
+  const headers = { 'idempotency-key': attempt }
+  return (await request<CreatedApiKey>(base, { method: 'POST', body, headers, signal })).body
 }
 
 export interface Rotation {
@@ -65,19 +66,25 @@ export interface Rotation {
 }
 
 /** Makes the successor of a key; the old one ends after the overlap. */
-export async function rotateKey(id: string, body: Rotation, attempt: string): Promise<CreatedApiKey> {
+export async function rotateKey(
+  id: string,
+  body: Rotation,
+  attempt: string,
+  signal: AbortSignal,
+): Promise<CreatedApiKey> {
   const path = `${base}/${encodeURIComponent(id)}/rotate`
-  return (await request<CreatedApiKey>(path, { method: 'POST', body, headers: { 'idempotency-key': attempt } })).body
+  const headers = { 'idempotency-key': attempt }
+  return (await request<CreatedApiKey>(path, { method: 'POST', body, headers, signal })).body
 }
 
 export type RevokedKey = ApiKey & { readonly enforcement: Enforcement | null }
 
 /** Revokes a key; answers when no gateway accepts it any more. Safe to repeat. */
-export async function revokeKey(id: string, reason: string): Promise<RevokedKey> {
+export async function revokeKey(id: string, reason: string, signal: AbortSignal): Promise<RevokedKey> {
   const path = `${base}/${encodeURIComponent(id)}/revoke`
   const body = reason === '' ? {} : { reason }
   // No Idempotency-Key: a repetition shall wait for the enforcement anew, not read an old answer.
-  return (await request<RevokedKey>(path, { method: 'POST', body })).body
+  return (await request<RevokedKey>(path, { method: 'POST', body, signal })).body
 }
 
 /** How often a key was used, a day at a time, and which routes it called. */

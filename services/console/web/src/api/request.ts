@@ -72,7 +72,11 @@ const sendWithinMs = 270_000
 /** Asks the console's own server, which knows who is signed in. Throws `ApiProblem` or `NoAnswer`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await ask(path, options)
-  return { body: await parse<T>(response), headers: response.headers }
+  const body = await parse<T>(response).catch((error: unknown) => {
+    if (options.signal?.aborted) throw error
+    throw new NoAnswer('The answer of the server broke off. Try again.', { cause: error })
+  })
+  return { body, headers: response.headers }
 }
 
 /** Asks for something whose answer holds nothing. */
@@ -102,7 +106,12 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error
-    throw new NoAnswer('The server cannot be reached. Check the connection and try again.', { cause: error })
+    throw new NoAnswer(
+      limit.aborted
+        ? `The server did not answer within ${limitMs / 1000} seconds. Try again in a moment.`
+        : 'The server cannot be reached. Check the connection and try again.',
+      { cause: error },
+    )
   })
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()

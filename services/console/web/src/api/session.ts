@@ -20,7 +20,7 @@ export async function readSession(signal?: AbortSignal): Promise<Session> {
   return body
 }
 
-/** Ends the session, here and at the identity provider; gives the page to go to. */
+/** Ends the session. Gives the page at which the identity provider signs the person out too, or the console's own where it has none. */
 export async function signOut(): Promise<string> {
   const { body } = await request<{ redirect: string }>('/auth/logout', { method: 'POST' })
   return body.redirect

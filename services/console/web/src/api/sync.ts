@@ -53,29 +53,35 @@ export async function getConnector(id: string, reading: Reading = {}): Promise<T
 }
 
 /** Sets up a connector. `attempt` names the person's one decision: repeated after a broken connection it makes no second one. */
-export async function createConnector(body: NewConnector, attempt: string): Promise<Connector> {
+export async function createConnector(body: NewConnector, attempt: string, signal: AbortSignal): Promise<Connector> {
   const headers = { 'idempotency-key': attempt }
-  return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers })).body
+  return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers, signal })).body
 }
 
 /** Changes a connector, if nobody else has since it was read. */
-export async function changeConnector(id: string, change: ConnectorChange, etag: string): Promise<TaggedConnector> {
+export async function changeConnector(
+  id: string,
+  change: ConnectorChange,
+  etag: string,
+  signal: AbortSignal,
+): Promise<TaggedConnector> {
   const { body, headers } = await request<Connector>(connectorPath(id), {
     method: 'PATCH',
     body: change,
     headers: { 'if-match': etag },
+    signal,
   })
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
 /** Ends a connector: its secrets are erased, and what it has brought stays. */
-export async function retireConnector(id: string): Promise<void> {
-  await send(connectorPath(id), { method: 'DELETE' })
+export async function retireConnector(id: string, signal: AbortSignal): Promise<void> {
+  await send(connectorPath(id), { method: 'DELETE', signal })
 }
 
 /** Reads the first rows of the source and tells what they become; nothing is stored. */
-export async function testConnector(id: string, file: File | undefined): Promise<ConnectorTest> {
-  const options = { method: 'POST' as const, ...(file === undefined ? {} : { file }) }
+export async function testConnector(id: string, file: File | undefined, signal: AbortSignal): Promise<ConnectorTest> {
+  const options = { method: 'POST' as const, signal, ...(file === undefined ? {} : { file }) }
   return (await request<ConnectorTest>(`${connectorPath(id)}/test`, options)).body
 }
 
@@ -90,8 +96,11 @@ export function eventsOf(id: string): string {
   return `${pathOf(id)}/events`
 }
 
+/** How many changes of a run its page lists. */
+export const listedChanges = 200
+
 export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
-  return await readSome(`${pathOf(id)}/changes?limit=200`, { signal })
+  return await readSome(`${pathOf(id)}/changes?limit=${listedChanges}`, { signal })
 }
 
 export async function listRunErrors(id: string, reading: Reading): Promise<Some<RunError>> {
@@ -103,23 +112,24 @@ export async function startRun(
   connector: string,
   { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },
   attempt: string,
+  signal: AbortSignal,
 ): Promise<Run> {
   const path = `/api/v1/connectors/${encodeURIComponent(connector)}/runs?mode=${mode}`
   const headers = { 'idempotency-key': attempt }
-  return (await request<Run>(path, { method: 'POST', headers, ...(file === undefined ? {} : { file }) })).body
+  return (await request<Run>(path, { method: 'POST', headers, signal, ...(file === undefined ? {} : { file }) })).body
 }
 
 /** Applies exactly the changes that were looked at. */
-export async function approveRun({ id, diff_hash: hash }: Run, reason: string): Promise<Run> {
+export async function approveRun({ id, diff_hash: hash }: Run, reason: string, signal: AbortSignal): Promise<Run> {
   const body = { diff_hash: hash, ...(reason === '' ? {} : { reason }) }
-  return (await request<Run>(`${pathOf(id)}/approve`, { method: 'POST', body })).body
+  return (await request<Run>(`${pathOf(id)}/approve`, { method: 'POST', body, signal })).body
 }
 
-export async function cancelRun(id: string): Promise<Run> {
-  return (await request<Run>(`${pathOf(id)}/cancel`, { method: 'POST' })).body
+export async function cancelRun(id: string, signal: AbortSignal): Promise<Run> {
+  return (await request<Run>(`${pathOf(id)}/cancel`, { method: 'POST', signal })).body
 }
 
 /** Undoes what a run has applied, by a run of its own. */
-export async function rollbackRun(id: string): Promise<Run> {
-  return (await request<Run>(`${pathOf(id)}/rollback`, { method: 'POST', body: {} })).body
+export async function rollbackRun(id: string, signal: AbortSignal): Promise<Run> {
+  return (await request<Run>(`${pathOf(id)}/rollback`, { method: 'POST', body: {}, signal })).body
 }

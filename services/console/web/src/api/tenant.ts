@@ -21,11 +21,12 @@ export async function readKeyPolicy(signal: AbortSignal): Promise<TaggedPolicy> 
 export type PolicyChange = Partial<Pick<KeyPolicy, 'max_key_days' | 'required_addresses'>>
 
 /** Changes the policy, if nobody else has since it was read. */
-export async function changeKeyPolicy(change: PolicyChange, etag: string): Promise<TaggedPolicy> {
+export async function changeKeyPolicy(change: PolicyChange, etag: string, signal: AbortSignal): Promise<TaggedPolicy> {
   const { body, headers } = await request<KeyPolicy>(policyPath, {
     method: 'PATCH',
     body: change,
     headers: { 'if-match': etag },
+    signal,
   })
   return { policy: body, etag: headers.get('etag') ?? '' }
 }

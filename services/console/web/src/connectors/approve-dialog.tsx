@@ -1,10 +1,12 @@
 import { useState } from 'react'
-import { type Run, approveRun } from '../api/sync.ts'
+import { type Run, approveRun, listedChanges } from '../api/sync.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure } from '../ui/notice.tsx'
-import { changesInWords } from './words.ts'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
+import { changeCount, changesInWords } from './words.ts'
 
 interface Props {
   readonly run: Run
@@ -15,18 +17,13 @@ interface Props {
 /** Approves the changes of a run as they were shown, and no others. */
 export function ApproveDialog({ run, onClose, onApproved }: Props) {
   const [reason, setReason] = useState('')
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
+
+  const all = changeCount(run)
 
   const approve = async () => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      onApproved(await approveRun(run, reason.trim()))
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-    }
+    await change.run(async (signal) => onApproved(await approveRun(run, reason.trim(), signal)))
   }
 
   return (
@@ -59,9 +56,13 @@ export function ApproveDialog({ run, onClose, onApproved }: Props) {
           unsure="It is not known whether the changes were approved"
         />
       )}
+      <Overdue change={change} mayBe="The changes may already have been approved." />
       <p>
-        <strong>{changesInWords(run)}.</strong> All changes of this run are applied, including those beyond the first
-        200 that the page lists. If the audit universe has changed since the run compared it, nothing is applied.
+        <strong>{changesInWords(run)}.</strong>{' '}
+        {all > listedChanges
+          ? `The page lists ${listedChanges} of ${all.toLocaleString()} changes, and approving applies all of them.`
+          : `The page lists all of them.`}{' '}
+        If the audit universe has changed since the run compared it, nothing is applied.
       </p>
       <TextBox
         label="Reason"

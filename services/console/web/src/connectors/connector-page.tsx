@@ -15,7 +15,9 @@ import { Button } from '../ui/button.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Page, WayBack } from '../ui/page.tsx'
+import { Overdue } from '../ui/overdue.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useNow } from '../ui/use-now.ts'
 import { When } from '../ui/when.tsx'
@@ -47,8 +49,10 @@ export function ConnectorPage({ id }: { readonly id: string }) {
 function One({ id }: { readonly id: string }) {
   const load = useCallback(async (reading: Reading) => await getConnector(id, reading), [id])
   const { resource, reload, set } = useFollowed<TaggedConnector>(load, connectorsEveryMs)
+  const runs = useRunsOf(resource.state === 'ready' ? resource.value.connector.key : undefined)
   const [open, setOpen] = useState<'run' | 'retire'>()
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { failure } = change
   const now = useNow()
 
   if (resource.state === 'loading') return <PageSkeleton />
@@ -57,16 +61,19 @@ function One({ id }: { readonly id: string }) {
   }
   const { connector, etag } = resource.value
   const isOurs = !isPushed(connector)
+  const isWaiting =
+    runs.resource.state === 'ready' && runs.resource.value.items.some(({ status }) => status === 'needs_approval')
   const isPaused = connector.state === 'paused'
   const turn = async () => {
-    setFailure(undefined)
-    try {
-      const value = await changeConnector(id, { state: isPaused ? 'active' : 'paused' }, etag)
-      set({ state: 'ready', value })
-    } catch (error) {
-      setFailure(error)
-      reload()
-    }
+    await change.run(async (signal) => {
+      try {
+        const value = await changeConnector(id, { state: isPaused ? 'active' : 'paused' }, etag, signal)
+        set({ state: 'ready', value })
+      } catch (error) {
+        reload()
+        throw error
+      }
+    })
   }
   return (
     <Page
@@ -75,7 +82,7 @@ function One({ id }: { readonly id: string }) {
       lead={
         <span className="key-lead">
           <code className="masked">{connector.key}</code>
-          <StateBadge state={connector.state} />
+          <StateBadge state={connector.state} isWaiting={isWaiting} />
         </span>
       }
       actions={
@@ -112,6 +119,7 @@ function One({ id }: { readonly id: string }) {
       {failure === undefined ? undefined : (
         <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
       )}
+      <Overdue change={change} mayBe="The connector may already be paused or resumed." />
       {connector.state === 'error' ? (
         <Notice tone="danger" title={`Its last ${connector.consecutive_failures} runs failed`}>
           See what the last of them says, and change what is wrong.
@@ -120,7 +128,7 @@ function One({ id }: { readonly id: string }) {
       <Facts connector={connector} now={now} />
       {isOurs ? <Setup connector={connector} /> : undefined}
       {isOurs ? <TestCard connector={connector} /> : undefined}
-      <RunsOf connectorKey={connector.key} now={now} />
+      <RunsOf runs={runs} now={now} />
       {open === 'run' ? <RunDialog connector={connector} onClose={() => setOpen(undefined)} /> : undefined}
       {open === 'retire' ? <RetireDialog connector={connector} onClose={() => setOpen(undefined)} /> : undefined}
     </Page>
@@ -235,9 +243,18 @@ function Setup({ connector }: { readonly connector: Connector }) {
   )
 }
 
-function RunsOf({ connectorKey, now }: { readonly connectorKey: string; readonly now: number }) {
-  const load = useCallback(async (reading: Reading) => await listRuns(reading, connectorKey), [connectorKey])
-  const { resource, reload } = useFollowed<Some<Run>>(load, runsEveryMs)
+/** The newest runs of the connector with this key; none until the key is known. */
+function useRunsOf(key: string | undefined) {
+  const load = useCallback(
+    async (reading: Reading): Promise<Some<Run>> =>
+      key === undefined ? { items: [], hasMore: false } : await listRuns(reading, key),
+    [key],
+  )
+  return useFollowed(load, runsEveryMs)
+}
+
+function RunsOf({ runs, now }: { readonly runs: ReturnType<typeof useRunsOf>; readonly now: number }) {
+  const { resource, reload } = runs
   if (resource.state === 'failed') {
     return <Failure error={resource.error} title="The runs cannot be shown" onRetry={reload} />
   }

@@ -3,18 +3,16 @@ import { type Connector, type ConnectorTest, testConnector } from '../api/sync.t
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { FileField } from './file-field.tsx'
 import { rememberColumns } from './seen-columns.ts'
 import { needsFile } from './words.ts'
 
-type State =
-  | { readonly kind: 'idle' | 'busy' }
-  | { readonly kind: 'done'; readonly test: ConnectorTest }
-  | { readonly kind: 'failed'; readonly error: unknown }
-
 /** Tries a connector: reads some rows and shows what they become. Nothing is stored. */
 export function TestCard({ connector }: { readonly connector: Connector }) {
-  const [state, setState] = useState<State>({ kind: 'idle' })
+  const trying = useChange()
+  const [outcome, setOutcome] = useState<ConnectorTest>()
   const [file, setFile] = useState<File>()
   const [isMissing, setMissing] = useState(false)
   const isUploaded = needsFile(connector)
@@ -22,14 +20,12 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
   const test = async () => {
     setMissing(isUploaded && file === undefined)
     if (isUploaded && file === undefined) return
-    setState({ kind: 'busy' })
-    try {
-      const answer = await testConnector(connector.id, file)
+    setOutcome(undefined)
+    await trying.run(async (signal) => {
+      const answer = await testConnector(connector.id, file, signal)
       rememberColumns(connector.id, [...new Set(answer.rows.flatMap(({ values }) => Object.keys(values)))])
-      setState({ kind: 'done', test: answer })
-    } catch (error) {
-      setState({ kind: 'failed', error })
-    }
+      setOutcome(answer)
+    })
   }
 
   return (
@@ -49,7 +45,7 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
       <div>
         <Button
           icon="eye"
-          isBusy={state.kind === 'busy'}
+          isBusy={trying.isBusy}
           onPress={() => {
             void test()
           }}
@@ -57,8 +53,15 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
           Test
         </Button>
       </div>
-      {state.kind === 'failed' ? <Failure error={state.error} title="The source could not be read" /> : undefined}
-      {state.kind === 'done' ? <Outcome test={state.test} /> : undefined}
+      <Overdue
+        change={trying}
+        mayBe="A source that is slow or does not answer takes up to half a minute. Nothing is stored."
+        advice="If it fails, check the address and the credentials of the source."
+      />
+      {trying.failure === undefined ? undefined : (
+        <Failure error={trying.failure} title="The source could not be read" />
+      )}
+      {outcome === undefined ? undefined : <Outcome test={outcome} />}
     </section>
   )
 }

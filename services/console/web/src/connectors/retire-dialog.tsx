@@ -1,25 +1,21 @@
-import { useState } from 'react'
 import { type Connector, retireConnector } from '../api/sync.ts'
 import { navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 
 /** Asks once more, and retires a connector. */
 export function RetireDialog({ connector, onClose }: { readonly connector: Connector; readonly onClose: () => void }) {
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
 
   const retire = async () => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      await retireConnector(connector.id)
+    await change.run(async (signal) => {
+      await retireConnector(connector.id, signal)
       navigate('/connectors')
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-    }
+    })
   }
 
   return (
@@ -54,6 +50,7 @@ export function RetireDialog({ connector, onClose }: { readonly connector: Conne
           unsure="It is not known whether the connector was retired"
         />
       )}
+      <Overdue change={change} mayBe="The connector may already have been retired." />
       <p>
         It runs no more and its secrets are erased. What it has brought stays as it is, and so do its runs.{' '}
         <strong>This cannot be undone.</strong>

@@ -7,6 +7,8 @@ import { navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { FileField } from './file-field.tsx'
 import { needsFile } from './words.ts'
 
@@ -25,28 +27,19 @@ export function RunDialog({ connector, onClose }: Props) {
   const [mode, setMode] = useState<(typeof modes)[number]['value']>('dry_run')
   const [file, setFile] = useState<File>()
   const [isMissing, setMissing] = useState(false)
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
   const [attempt] = useState(createAttempt)
   const isUploaded = needsFile(connector)
 
   const start = async () => {
     setMissing(isUploaded && file === undefined)
     if (isUploaded && file === undefined) return
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      const run = await startRun(
-        connector.id,
-        { mode, file },
-        attempt.idOf([mode, file?.name, file?.size, file?.lastModified]),
-      )
+    await change.run(async (signal) => {
+      const wanted = [mode, file?.name, file?.size, file?.lastModified]
+      const run = await attempt.carryOut(wanted, async (id) => await startRun(connector.id, { mode, file }, id, signal))
       navigate(`/connectors/runs/${run.id}`)
-    } catch (error) {
-      attempt.failed(error)
-      setFailure(error)
-      setBusy(false)
-    }
+    })
   }
 
   return (
@@ -72,6 +65,10 @@ export function RunDialog({ connector, onClose }: Props) {
       {failure === undefined ? undefined : (
         <Failure error={failure} title="The run was not started" unsure="It is not known whether the run was started" />
       )}
+      <Overdue
+        change={change}
+        mayBe={file === undefined ? 'The run may already have started.' : 'A large file takes a while to send.'}
+      />
       <RadioGroup
         className="field"
         value={mode}

@@ -9,7 +9,9 @@ import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Empty, Page, WayBack } from '../ui/page.tsx'
+import { Overdue } from '../ui/overdue.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { When } from '../ui/when.tsx'
 import { ApproveDialog } from './approve-dialog.tsx'
 import { RunChanges, RunFaults } from './run-lists.tsx'
@@ -34,7 +36,8 @@ function OneRun({ id }: { readonly id: string }) {
   const isUndone = useIsUndone(resource.state === 'ready' ? resource.value : undefined)
   const [isApproving, setApproving] = useState(false)
   const [isUndoing, setUndoing] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { failure, isBusy } = change
 
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
@@ -51,16 +54,15 @@ function OneRun({ id }: { readonly id: string }) {
     )
   }
   const run = resource.value
-  const act = async (action: () => Promise<Run>) => {
-    setFailure(undefined)
-    try {
-      const next = await action()
-      if (next.id === run.id) put(next)
-      else navigate(`/connectors/runs/${next.id}`)
-    } catch (error) {
-      setFailure(error)
-      again()
-    }
+  const cancel = async () => {
+    await change.run(async (signal) => {
+      try {
+        put(await cancelRun(run.id, signal))
+      } catch (error) {
+        again()
+        throw error
+      }
+    })
   }
   const key = keyOf(run)
   const title = `${modeNames[run.mode]} of ${key ?? 'a retired connector'}`
@@ -85,8 +87,9 @@ function OneRun({ id }: { readonly id: string }) {
           {isRunning(run) || run.status === 'needs_approval' ? (
             <Button
               icon="close"
+              isBusy={isBusy}
               onPress={() => {
-                void act(async () => await cancelRun(run.id))
+                void cancel()
               }}
             >
               Cancel the run
@@ -108,6 +111,7 @@ function OneRun({ id }: { readonly id: string }) {
       {failure === undefined ? undefined : (
         <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
       )}
+      <Overdue change={change} mayBe="The run may already be cancelled." />
       {run.failure === null ? undefined : (
         <Notice tone="danger" title="The run failed">
           {asSentence(run.failure.message)}

@@ -1,8 +1,9 @@
-import { useState } from 'react'
 import { type Run, rollbackRun } from '../api/sync.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 
 interface Props {
   readonly run: Run
@@ -12,19 +13,12 @@ interface Props {
 
 /** Asks before a rollback starts, and says how many changes it reverts. */
 export function UndoDialog({ run, onClose, onStarted }: Props) {
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
   const { applied } = run.counts
 
   const start = async () => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      onStarted(await rollbackRun(run.id))
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-    }
+    await change.run(async (signal) => onStarted(await rollbackRun(run.id, signal)))
   }
 
   return (
@@ -59,6 +53,7 @@ export function UndoDialog({ run, onClose, onStarted }: Props) {
           unsure="It is not known whether a rollback was started"
         />
       )}
+      <Overdue change={change} mayBe="A rollback may already have started." />
       <p>
         A rollback reverts{' '}
         <strong>

@@ -2,13 +2,15 @@ import type { CalendarDate } from '@internationalized/date'
 import { type FormEvent, useEffect, useId, useState } from 'react'
 import { Button as AriaButton } from 'react-aria-components/Button'
 import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
-import { createAttempt } from '../api/attempt.ts'
+import type { Attempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, type Expiry, type GrantableScope, createKey } from '../api/keys.ts'
 import { stayHere } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { When } from '../ui/when.tsx'
 import { addressesIn, faultIn } from './addresses.ts'
 import { ExpiryField } from './expiry-field.tsx'
@@ -22,6 +24,8 @@ import type { KeyRules } from './use-key-policy.ts'
 interface Props {
   /** What the tenant demands of the key. */
   readonly policy: KeyRules
+  /** Outlives the dialog: a request without an answer is the same request when the dialog is opened again. */
+  readonly attempt: Attempt
   readonly onClose: () => void
   readonly onMade: (key: ApiKey) => void
 }
@@ -34,7 +38,7 @@ interface Faults {
 }
 
 /** Makes a key: asks what it is for, how long it lives and what it may do; then shows it, once. */
-export function GenerateDialog({ policy, onClose, onMade }: Props) {
+export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const form = useId()
   const [label, setLabel] = useState('')
   const [expiry, setExpiry] = useState<Expiry>(() => usualExpiry(policy.maxDays))
@@ -43,10 +47,9 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const [addresses, setAddresses] = useState('')
   const [isAdvanced, setAdvanced] = useState(false)
   const [faults, setFaults] = useState<Faults>({})
-  const [failure, setFailure] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
+  const change = useChange()
+  const { isBusy, failure } = change
   const [made, setMade] = useState<CreatedApiKey>()
-  const [attempt] = useState(createAttempt)
   // Once: the end of a day may depend on it, and what is sent again is to be the same request.
   const [now] = useState(() => Date.now())
 
@@ -73,7 +76,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
       ...(addressFault === undefined ? {} : { addresses: addressFault }),
     }
     setFaults(found)
-    setFailure(undefined)
+    change.setFailure(undefined)
     if (Object.keys(found).length > 0) {
       // After the fields have been marked, whoever types is led to the first of them.
       requestAnimationFrame(() => {
@@ -84,8 +87,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
       })
       return
     }
-    setBusy(true)
-    try {
+    await change.run(async (signal) => {
       const wanted = {
         label: label.trim(),
         expires_in: expiry,
@@ -93,16 +95,11 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
         scopes,
         allowed_addresses: ranges,
       }
-      const created = await createKey(wanted, attempt.idOf(wanted))
+      const created = await attempt.carryOut(wanted, async (id) => await createKey(wanted, id, signal))
       const { key: _value, ...apiKey } = created
       onMade(apiKey)
       setMade(created)
-    } catch (error) {
-      attempt.failed(error)
-      setFailure(error)
-    } finally {
-      setBusy(false)
-    }
+    })
   }
 
   if (made !== undefined) {
@@ -161,6 +158,11 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
             onLeave={onClose}
           />
         )}
+        <Overdue
+          change={change}
+          mayBe="A key may already have been made."
+          advice="You can try again: no second key is made. If you close this window instead, look for the key in the list before you generate another one."
+        />
         <TextBox
           label="Label"
           value={label}

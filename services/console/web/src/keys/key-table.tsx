@@ -4,6 +4,7 @@ import { Link } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
+import { OverdueReading } from '../ui/overdue.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { KeyAge, KeyEnd, LastUse, ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
@@ -189,6 +190,7 @@ export function KeyTableSkeleton() {
   return (
     <>
       <div className="toolbar-space" aria-hidden="true" />
+      <OverdueReading />
       <div className="key-table key-table-skeleton" aria-busy="true">
         <span className="for-listeners" role="status">
           Loading keys

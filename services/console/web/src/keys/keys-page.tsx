@@ -1,5 +1,6 @@
 import { lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
+import { createAttempt } from '../api/attempt.ts'
 import { isForOtherRoles } from '../api/request.ts'
 import { keepQuery, navigate } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
@@ -46,6 +47,7 @@ export function KeysPage() {
 function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   const { error, reload, put } = useKeys()
   const [open, setOpen] = useState<Open>()
+  const [attempt] = useState(createAttempt)
   // Read with the page, not with the dialog: a form that grows while it is filled in would jump.
   const policy = useKeyPolicy()
 
@@ -67,7 +69,18 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
         {isAdmin && !isRefused ? <KeysList onOpen={setOpen} /> : <AdminsOnly title="API keys" />}
       </PageBoundary>
       <DialogBoundary open={open} onClose={close}>
-        {open?.kind === 'generate' ? <GenerateDialog policy={policy} onClose={close} onMade={put} /> : undefined}
+        {open?.kind === 'generate' ? (
+          <GenerateDialog
+            policy={policy}
+            attempt={attempt}
+            onClose={() => {
+              close()
+              // A request without an answer may have made a key all the same.
+              if (attempt.isOpen()) reload()
+            }}
+            onMade={put}
+          />
+        ) : undefined}
         {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
         {open?.kind === 'rotate' ? (
           <RotateDialog
@@ -85,12 +98,15 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
 }
 
 function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
-  const { keys, isLoading, error, reload } = useKeys()
+  const { keys, isLoading, error, reload, listQuery } = useKeys()
   const [{ filter, sorting }, setView] = useState(() => parseFilter(location.search))
   const setFilter = (next: Filter) => setView((view) => ({ ...view, filter: next }))
   const setSorting = (next: Sorting) => setView((view) => ({ ...view, sorting: next }))
   // In the address, so that Back and a reload bring the same list.
-  useEffect(() => keepQuery(formatFilter(filter, sorting)), [filter, sorting])
+  useEffect(() => {
+    listQuery.current = formatFilter(filter, sorting)
+    keepQuery(listQuery.current)
+  }, [filter, sorting, listQuery])
   const now = useNow()
   useReadAtEnd(keys, now, reload)
 

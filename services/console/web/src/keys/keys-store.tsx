@@ -1,4 +1,14 @@
-import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import {
+  type ReactNode,
+  type RefObject,
+  createContext,
+  use,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react'
 import { type ApiKey, listKeys } from '../api/keys.ts'
 
 /** The keys of the tenant, as far as they are known. */
@@ -13,6 +23,8 @@ interface KeysStore extends KeysState {
   readonly reload: () => void
   /** Takes over what an answer has told of a key. */
   readonly put: (key: ApiKey) => void
+  /** The query of the list as it was shown last, with its search and filters. */
+  readonly listQuery: RefObject<string>
 }
 
 const KeysContext = createContext<KeysStore | undefined>(undefined)
@@ -29,6 +41,7 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<KeysState>({ keys: undefined, isLoading: false, error: undefined })
   const running = useRef<AbortController>(undefined)
   const isWhole = useRef(false)
+  const listQuery = useRef('')
   // What answers have told since the list was asked for, which may have been written down before.
   const told = useRef(new Map<string, ApiKey>())
 
@@ -60,7 +73,7 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   }, [])
 
   useEffect(() => () => running.current?.abort(), [])
-  const value = useMemo(() => ({ ...state, reload, put }), [state, reload, put])
+  const value = useMemo(() => ({ ...state, reload, put, listQuery }), [state, reload, put])
   return <KeysContext value={value}>{children}</KeysContext>
 }
 

@@ -5,6 +5,8 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { useNow } from '../ui/use-now.ts'
 import { ScopeList } from './key-parts.tsx'
 import { LastUse } from './key-parts.tsx'
@@ -18,8 +20,8 @@ interface Props {
 /** Asks once more, revokes, and tells when no gateway accepts the key any more. */
 export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [reason, setReason] = useState('')
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
   const [revoked, setRevoked] = useState<RevokedKey>()
   const now = useNow()
   const [latest, setLatest] = useState(apiKey)
@@ -32,18 +34,12 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   }, [apiKey.id])
 
   const revoke = async () => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
-      const answer = await revokeKey(apiKey.id, reason.trim())
+    await change.run(async (signal) => {
+      const answer = await revokeKey(apiKey.id, reason.trim(), signal)
       const { enforcement: _enforcement, ...key } = answer
       onRevoked(key)
       setRevoked(answer)
-    } catch (error) {
-      setFailure(error)
-    } finally {
-      setBusy(false)
-    }
+    })
   }
 
   if (revoked !== undefined) {
@@ -95,6 +91,11 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
           unsure={isUnconfirmed ? 'Not yet confirmed by all gateways' : 'It is not known whether the key is revoked'}
         />
       )}
+      <Overdue
+        change={change}
+        mayBe="The key may already be revoked, but not every gateway has confirmed it."
+        advice="You can try again: that asks the gateways once more."
+      />
       <div className="key-summary">
         <div className="key-summary-head">
           <strong>{apiKey.label}</strong>

@@ -4,7 +4,9 @@ import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
 import { stayHere } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { Overdue } from '../ui/overdue.tsx'
 import { Select } from '../ui/select.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { When } from '../ui/when.tsx'
 import { isAllowed } from './expiry.ts'
 import { KeyReveal } from './key-reveal.tsx'
@@ -36,8 +38,8 @@ const lives = [
 export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
   const [made, setMade] = useState<{ readonly created: CreatedApiKey; readonly oldEnd: string }>()
   const { maxDays } = useKeyPolicy()
   const [attempt] = useState(createAttempt)
@@ -46,22 +48,15 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
 
   const rotate = async () => {
-    setBusy(true)
-    setFailure(undefined)
-    try {
+    await change.run(async (signal) => {
       const body = { overlap, ...(life === 'same' ? {} : { expires_in: life }) }
-      const created = await rotateKey(apiKey.id, body, attempt.idOf(body))
+      const created = await attempt.carryOut(body, async (id) => await rotateKey(apiKey.id, body, id, signal))
       const overlapMs = overlaps.find(({ value }) => value === overlap)?.ms ?? 0
       const end = Math.min(Date.parse(apiKey.expires_at), Date.parse(created.created_at) + overlapMs)
       const { key: _value, ...successor } = created
       onRotated(successor)
       setMade({ created, oldEnd: new Date(end).toISOString() })
-    } catch (error) {
-      attempt.failed(error)
-      setFailure(error)
-    } finally {
-      setBusy(false)
-    }
+    })
   }
 
   if (made !== undefined) {
@@ -122,6 +117,11 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
           onLeave={onClose}
         />
       )}
+      <Overdue
+        change={change}
+        mayBe="The new key may already have been made."
+        advice="You can try again: no second key is made. If you close this window instead, look for the new key in the list."
+      />
       <p>
         You get a new key with the same label, scopes and addresses. During the overlap both work, so that the program
         can change over without an interruption.

@@ -7,6 +7,8 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
+import { Overdue } from '../ui/overdue.tsx'
+import { useChange } from '../ui/use-change.ts'
 import { Select } from '../ui/select.tsx'
 import { daysInWords } from './words.ts'
 
@@ -25,8 +27,8 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const { policy, etag } = current
   const [days, setDays] = useState(String(policy.max_key_days))
   const [networks, setNetworks] = useState(policy.required_addresses.join('\n'))
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
+  const change = useChange()
+  const { isBusy, failure } = change
   const choices = [...new Set([...lives, policy.max_key_days])]
     .toSorted((one, other) => one - other)
     .map((life) => ({ value: String(life), label: daysInWords(life) }))
@@ -37,16 +39,12 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const save = async () => {
     const found = faultIn(required)
     setFault(found)
-    setFailure(undefined)
+    change.setFailure(undefined)
     if (found !== undefined) return
-    setBusy(true)
-    try {
-      onChanged(await changeKeyPolicy({ max_key_days: Number(days), required_addresses: required }, etag))
+    await change.run(async (signal) => {
+      onChanged(await changeKeyPolicy({ max_key_days: Number(days), required_addresses: required }, etag, signal))
       onClose()
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-    }
+    })
   }
 
   return (
@@ -86,6 +84,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
           unsure="It is not known whether the policy was changed"
         />
       )}
+      <Overdue change={change} mayBe="The policy may already have been changed." />
       <Select label="Longest life of a key" choices={choices} value={days} onChange={setDays} />
       <TextBox
         label="Required networks"

@@ -3,7 +3,6 @@ import { Button } from 'react-aria-components/Button'
 import { Header } from 'react-aria-components/Header'
 import { Menu, MenuItem, MenuSection, MenuTrigger } from 'react-aria-components/Menu'
 import { Popover } from 'react-aria-components/Popover'
-import { signOut } from '../api/session.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useSession } from './session-gate.tsx'
 import { type Theme, useTheme } from './theme.ts'
@@ -16,15 +15,15 @@ const themes = [
 
 /** Who is signed in; light or dark; the way out. */
 export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolean }) {
-  const { session } = useSession()
+  const { session, leave } = useSession()
   const [theme, setTheme] = useTheme()
   const [isLeaving, setLeaving] = useState(false)
   const { name, email } = session.person
 
-  const leave = async () => {
+  const signOut = async () => {
     setLeaving(true)
     try {
-      location.assign(await signOut())
+      await leave()
     } catch {
       // Signed out already, or no connection: the page that loads anew tells which.
       location.assign('/')
@@ -80,7 +79,7 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
             className="menu-item menu-item-apart"
             textValue="Sign out"
             onAction={() => {
-              void leave()
+              void signOut()
             }}
           >
             <Icon name="out" size={16} />

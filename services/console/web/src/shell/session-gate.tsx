@@ -1,12 +1,12 @@
 import { createPortal } from 'react-dom'
 import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { ApiProblem, request, setCsrfToken, setReadSession, whenSignedOut } from '../api/request.ts'
-import { type Session, readSession } from '../api/session.ts'
+import { type Session, readSession, signOut } from '../api/session.ts'
 import { isKeptHere } from '../router.tsx'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
-import { SignInPage } from './sign-in-page.tsx'
+import { SignInPage, SignedOutPage } from './sign-in-page.tsx'
 
 interface OpenSession {
   readonly session: Session
@@ -17,6 +17,8 @@ interface OpenSession {
   readonly holdKey: () => () => void
   /** Asks the server what the session is now. */
   readonly renew: () => void
+  /** Ends the session. Rejects if the server could not end it. */
+  readonly leave: () => Promise<void>
 }
 
 const SessionContext = createContext<OpenSession | undefined>(undefined)
@@ -32,6 +34,7 @@ type State =
   | { readonly kind: 'loading' }
   | { readonly kind: 'signed-in'; readonly session: Session }
   | { readonly kind: 'signed-out'; readonly hadSession: boolean; readonly lostKey: boolean }
+  | { readonly kind: 'left'; readonly providerUrl: string | undefined }
   | { readonly kind: 'failed'; readonly error: unknown }
 
 /** Warns this long before the session ends for want of use, which one press prevents. */
@@ -93,6 +96,12 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
     }
   }, [])
   const renew = useCallback(() => void load(), [load])
+  const leave = useCallback(async () => {
+    const url = new URL(await signOut())
+    setCsrfToken('')
+    owner.current = undefined
+    setState({ kind: 'left', providerUrl: url.origin === location.origin ? undefined : url.href })
+  }, [])
 
   useEffect(() => {
     const end = () => {
@@ -101,7 +110,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       owner.current = undefined
       const lostKey = held.current > 0
       setState((old) => {
-        if (old.kind === 'signed-out') return old
+        if (old.kind === 'signed-out' || old.kind === 'left') return old
         return { kind: 'signed-out', hadSession: old.kind === 'signed-in', lostKey }
       })
     }
@@ -141,9 +150,10 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       </main>
     )
   }
+  if (state.kind === 'left') return <SignedOutPage providerUrl={state.providerUrl} />
   if (state.kind === 'signed-out') return <SignInPage hadSession={state.hadSession} lostKey={state.lostKey} />
   return (
-    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={renew}>
+    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={renew} leave={leave}>
       {children}
     </Signed>
   )
@@ -151,8 +161,8 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
 
 type SignedProps = OpenSession & { readonly hasKey: boolean; readonly children: ReactNode }
 
-function Signed({ session, holdKey, hasKey, renew, children }: SignedProps) {
-  const value = useMemo(() => ({ session, holdKey, renew }), [session, holdKey, renew])
+function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProps) {
+  const value = useMemo(() => ({ session, holdKey, renew, leave }), [session, holdKey, renew, leave])
   const [isEnding, setEnding] = useState(false)
   const idleEnd = Date.parse(session.idle_expires_at)
   const absoluteEnd = Date.parse(session.expires_at)

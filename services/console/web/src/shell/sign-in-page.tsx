@@ -39,3 +39,34 @@ export function SignInPage({ hadSession, lostKey }: Props) {
     </main>
   )
 }
+
+/** What somebody sees who has just signed out. To sign out at the provider too is offered and not asked. */
+export function SignedOutPage({ providerUrl }: { readonly providerUrl: string | undefined }) {
+  useEffect(() => {
+    document.title = 'Signed out · Postern'
+    document.getElementById('page-title')?.focus()
+  }, [])
+  return (
+    <main className="whole-page">
+      <div className="sign-in">
+        <Brand size={44} />
+        <h1 id="page-title" tabIndex={-1}>
+          You are signed out
+        </h1>
+        <p>Your session has ended. Nothing that you saw is kept on this device.</p>
+        <a className="button button-primary button-usual sign-in-button" href={signInUrl()}>
+          <span>Sign in again</span>
+        </a>
+        {providerUrl === undefined ? undefined : (
+          <p className="fine-print">
+            Your organization’s sign-in page may still know you.{' '}
+            <a className="text-link" href={providerUrl}>
+              Sign out there too
+            </a>{' '}
+            if other people use this device.
+          </p>
+        )}
+      </div>
+    </main>
+  )
+}

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import { Dialog as AriaDialog, Heading } from 'react-aria-components/Dialog'
 import { Modal, ModalOverlay } from 'react-aria-components/Modal'
 import { Button } from './button.tsx'
+import { useFocusReturn } from './focus-return.ts'
 
 interface Props {
   readonly title: ReactNode
@@ -27,6 +28,7 @@ export function Dialog({ title, isOpen, onClose, children, size = 'small', isQue
       }}
     >
       <Modal className={`modal modal-${size}`}>
+        <FocusReturn />
         <AriaDialog className="dialog" role={isQuestion ? 'alertdialog' : 'dialog'}>
           <header className="dialog-header">
             <Heading slot="title" level={2}>
@@ -40,4 +42,10 @@ export function Dialog({ title, isOpen, onClose, children, size = 'small', isQue
       </Modal>
     </ModalOverlay>
   )
+}
+
+/** Within the overlay, so that it goes when the dialog closes. */
+function FocusReturn() {
+  useFocusReturn()
+  return undefined
 }

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect } from 'react'
 import { Link } from '../router.tsx'
+import { takeTitleFocus } from './focus-return.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 interface Props {
@@ -17,6 +18,7 @@ export function Page({ title, above, lead, actions, children, heading }: Props) 
   useEffect(() => {
     document.title = `${title} · Postern`
   }, [title])
+  useEffect(takeTitleFocus, [])
   return (
     <div className="page">
       {above}

@@ -1,3 +1,5 @@
+import { OverdueReading } from './overdue.tsx'
+
 /** Grey bars where text will be, of the size that it will have. */
 export function Skeleton({ width = '100%' }: { readonly width?: string }) {
   return <span className="skeleton" style={{ width }} aria-hidden="true" />
@@ -16,6 +18,7 @@ export function PageSkeleton() {
           <Skeleton width="22rem" />
         </div>
       </header>
+      <OverdueReading />
       <div className="card skeleton-card">
         <Skeleton width="60%" />
         <Skeleton width="85%" />

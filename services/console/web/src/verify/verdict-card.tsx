@@ -14,7 +14,7 @@ const names = {
   log: 'Export of the remediation log',
 } as const
 
-const icons = { true: 'check', false: 'close', open: 'info' } as const
+const icons = { true: 'check', false: 'close', open: 'info', beside: 'info' } as const
 
 /** What was found about one document: the answer first, then why, then what it says. */
 export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; readonly name: string }) {
@@ -22,16 +22,28 @@ export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; read
   const { sha256 } = content
   const [fileCheck, setFileCheck] = useState<Check>()
   const isOpen = verdict.checks.some(({ outcome }) => outcome === 'open')
-  const title = !isTrue ? 'Do not rely on this' : isOpen ? 'Nothing speaks against it so far' : 'Genuine and unchanged'
+  const isOtherFile = fileCheck?.outcome === 'false'
+  const isRefused = !isTrue || isOtherFile
+  const title = !isTrue
+    ? 'Do not rely on this'
+    : isOtherFile
+      ? 'This receipt is for another file'
+      : isOpen
+        ? 'Nothing speaks against it so far'
+        : 'Genuine and unchanged'
+  // What is wrong comes first. A check that was passed proves nothing then, so it gets no green tick.
+  const checks = [...verdict.checks, ...(fileCheck === undefined ? [] : [fileCheck])]
+    .map((check) => ({ ...check, look: isRefused && check.outcome === 'true' ? ('beside' as const) : check.outcome }))
+    .toSorted((one, other) => Number(other.look === 'false') - Number(one.look === 'false'))
   return (
     <section className="card verdict" aria-label={name}>
-      <Notice tone={isTrue ? (isOpen ? 'info' : 'success') : 'danger'} title={title}>
+      <Notice tone={isRefused ? 'danger' : isOpen ? 'info' : 'success'} title={title}>
         {names[kind]} · {name}
       </Notice>
       <ul className="checks">
-        {[...verdict.checks, ...(fileCheck === undefined ? [] : [fileCheck])].map((check) => (
-          <li key={check.words} className={`check check-${check.outcome}`}>
-            <Icon name={icons[check.outcome]} />
+        {checks.map((check) => (
+          <li key={check.words} className={`check check-${check.look}`}>
+            <Icon name={icons[check.look]} />
             <span>{check.words}</span>
           </li>
         ))}

@@ -4,7 +4,9 @@ import { ApiProblem } from '../../api/request.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextBox } from '../../ui/fields.tsx'
 import { Failure, Notice } from '../../ui/notice.tsx'
+import { Overdue } from '../../ui/overdue.tsx'
 import { Select } from '../../ui/select.tsx'
+import { useChange } from '../../ui/use-change.ts'
 import { datasetNames } from '../words.ts'
 import { type Draft, type Faults, type Rebased, faultsOf, isWithoutSchedule, rebase } from './draft.ts'
 import { LimitsSection } from './limits-section.tsx'
@@ -18,7 +20,7 @@ interface Props {
   readonly before: Connector | undefined
   /** Columns that the source has shown, where it was tried. */
   readonly columns: readonly string[]
-  readonly onSave: (draft: Draft) => Promise<void>
+  readonly onSave: (draft: Draft, signal: AbortSignal) => Promise<void>
   /** Reads the connector anew, where it was changed since the form was opened; gives what the form would begin with now. */
   readonly onReload?: () => Promise<Draft | undefined>
   readonly onCancel: () => void
@@ -47,8 +49,10 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
   const [rebased, setRebased] = useState<Rebased>()
   const [unread, setUnread] = useState<unknown>()
   const [faults, setFaults] = useState<Faults>({})
-  const [failure, setFailure] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
+  const saving = useChange()
+  const { failure, setFailure } = saving
+  const [isReading, setReading] = useState(false)
+  const isBusy = saving.isBusy || isReading
   const wasKeyTyped = useRef(before !== undefined)
 
   const change = (part: Partial<Draft>) => setDraft((old) => ({ ...old, ...part }))
@@ -70,18 +74,18 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
     }
     setFaults({})
     setRebased(undefined)
-    setBusy(true)
-    try {
-      await onSave(draft)
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-      if (error instanceof ApiProblem) fail(refusedFields(error))
-    }
+    await saving.run(async (signal) => {
+      try {
+        await onSave(draft, signal)
+      } catch (error) {
+        if (error instanceof ApiProblem) fail(refusedFields(error))
+        throw error
+      }
+    })
   }
 
   const loadAnew = async () => {
-    setBusy(true)
+    setReading(true)
     setUnread(undefined)
     try {
       const now = await onReload?.()
@@ -94,7 +98,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
     } catch (error) {
       setUnread(error)
     } finally {
-      setBusy(false)
+      setReading(false)
     }
   }
   const isOvertaken =
@@ -227,6 +231,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
           unsure="It is not known whether the connector was saved"
         />
       )}
+      <Overdue change={saving} mayBe="The connector may already have been saved." />
       {rebased === undefined ? undefined : <LoadedAnew rebased={rebased} />}
       {Object.keys(faults).length > 0 && failure === undefined ? (
         <p className="field-error" role="alert">

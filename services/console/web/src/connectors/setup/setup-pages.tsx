@@ -29,15 +29,10 @@ export function NewConnectorPage() {
         before={undefined}
         columns={[]}
         onCancel={() => navigate('/connectors')}
-        onSave={async (draft) => {
+        onSave={async (draft, signal) => {
           const wanted = creationOf(draft)
-          try {
-            const { id } = await createConnector(wanted, attempt.idOf(wanted))
-            navigate(`/connectors/${id}`)
-          } catch (error) {
-            attempt.failed(error)
-            throw error
-          }
+          const { id } = await attempt.carryOut(wanted, async (name) => await createConnector(wanted, name, signal))
+          navigate(`/connectors/${id}`)
         }}
       />
     </Page>
@@ -78,8 +73,8 @@ function Edit({ id }: { readonly id: string }) {
             set({ state: 'ready', value })
             return draftOf(value.connector, timeZone)
           }}
-          onSave={async (draft) => {
-            await changeConnector(id, changeOf(draft, connector), etag)
+          onSave={async (draft, signal) => {
+            await changeConnector(id, changeOf(draft, connector), etag, signal)
             navigate(`/connectors/${id}`)
           }}
         />

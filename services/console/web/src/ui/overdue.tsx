@@ -1,0 +1,50 @@
+import { useEffect, useRef } from 'react'
+import { Button } from './button.tsx'
+import { Notice } from './notice.tsx'
+import { type Change, useIsOverdue } from './use-change.ts'
+
+interface Props {
+  readonly change: Pick<Change, 'isBusy' | 'stop'>
+  /** What the server may have done although it has not answered. */
+  readonly mayBe: string
+  /** What to do, where it is more than to wait or to try again. */
+  readonly advice?: string
+}
+
+/** Says that the answer to a change is overdue, what may have happened, and what to do. */
+export function Overdue({ change, mayBe, advice = 'You can try again: nothing is done twice.' }: Props) {
+  const isOverdue = useIsOverdue(change.isBusy)
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (isOverdue) place.current?.scrollIntoView({ block: 'nearest' })
+  }, [isOverdue])
+  if (!isOverdue) return undefined
+  return (
+    <div ref={place} className="failure">
+      <Notice
+        tone="warning"
+        title="Postern has not answered yet"
+        isNews
+        action={
+          <Button size="small" onPress={change.stop}>
+            Stop waiting
+          </Button>
+        }
+      >
+        <p>{mayBe} Keep waiting, or stop waiting.</p>
+        <p>{advice}</p>
+      </Notice>
+    </div>
+  )
+}
+
+/** Says that what a page reads is overdue. */
+export function OverdueReading() {
+  const isOverdue = useIsOverdue(true)
+  if (!isOverdue) return undefined
+  return (
+    <Notice tone="info" title="Postern has not answered yet" isNews>
+      The page appears when the answer arrives. If it does not within 20 seconds, you can try again.
+    </Notice>
+  )
+}
