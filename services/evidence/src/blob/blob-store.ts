@@ -129,7 +129,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     read: async (blob) => {
       const path = blobPath(blob)
       await access(path, constants.R_OK)
-      return createReadStream(path, { highWaterMark: 1024 * 1024 })
+      return createReadStream(path)
     },
     listSettling: async (tenantId, olderThan) => {
       const directoryPath = join(settling, checked(tenantId, tenantPattern))

@@ -106,7 +106,7 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
     read: async function* read(tenantId, id, pieces) {
       for (const { turn, length } of pieces) {
         if (length === 0) continue
-        const options = { end: length - 1, highWaterMark: 1024 * 1024 }
+        const options = { end: length - 1 }
         for await (const chunk of createReadStream(pathOf(tenantId, id, turn), options)) {
           if (!Buffer.isBuffer(chunk)) throw new TypeError('a file must be read as bytes')
           yield chunk
