@@ -2,7 +2,15 @@ import { X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type RotationStep, ringNames, rotateRing, rotateSecret, rotationSteps } from '@postern/installation'
+import {
+  type RotationStep,
+  redisLogins,
+  ringNames,
+  rotateRing,
+  rotateSecret,
+  rotationSteps,
+} from '@postern/installation'
+import { parseLoginPasswords } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
 import { type Churn, prepareChurn } from '../support/churn.ts'
@@ -184,9 +192,8 @@ async function migrate(...args: readonly string[]): Promise<void> {
 }
 
 /** The passwords that services show to PostgreSQL, by way of PgBouncer, to Redis, and to the store, which reads them anew by itself. */
-const passwords = ['keys', 'findings', 'universe', 'evidence', 'sync', 'redis', 'store'].map(
-  (name) => `password-${name}`,
-)
+const loginNames = ['keys', 'findings', 'universe', 'evidence', 'sync', 'store'] as const
+const passwords = [...loginNames, ...redisLogins.map((name) => `redis-${name}`)].map((name) => `password-${name}`)
 
 /** What receipts and checkpoints are signed with. */
 const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
@@ -194,7 +201,7 @@ const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
 /** Takes a step with everything that has steps, and restarts what reads it. */
 async function rotateAll(step: RotationStep): Promise<void> {
   const { secrets } = system.installation
-  const before = await acceptedByRedis()
+  const password = await readRedisPassword()
   for (const ring of ringNames) await rotateRing(secrets, ring, step)
   for (const name of [...signingKeys, ...passwords]) await rotateSecret(secrets, name, step)
   await system.handOutSecrets()
@@ -203,32 +210,38 @@ async function rotateAll(step: RotationStep): Promise<void> {
   const [pgbouncer = ''] = await system.containers('pgbouncer')
   // Not by docker kill: for the engine of some versions the container is then one that somebody has stopped, and is not started again.
   await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
-  await tellRedis(before)
+  await tellRedis(password)
   await replaceAll()
 }
 
-/** The passwords in the configuration that Redis was given last. */
-async function acceptedByRedis(): Promise<string[]> {
-  const text = await readFile(join(system.installation.secrets, 'redis', 'redis.conf'), 'utf8')
-  return [...text.matchAll(/ >([\w-]+)/g)].map(([, password = '']) => password)
+/** The password of the operator's login at Redis that is in use. */
+async function readRedisPassword(): Promise<string> {
+  const text = await readFile(join(system.installation.secrets, 'password-redis-admin'), 'utf8')
+  return parseLoginPasswords(text.trim())[0].password
 }
 
-/** What runbook.md says of the password of Redis, which knows two at a time and keeps what it holds. */
-async function tellRedis(before: readonly string[]): Promise<void> {
-  const after = await acceptedByRedis()
-  const [password = ''] = before
-  const changes = [
-    ...after.filter((each) => !before.includes(each)).map((each) => `>${each}`),
-    ...before.filter((each) => !after.includes(each)).map((each) => `<${each}`),
-  ]
-  if (changes.length === 0) return
-  const accepted = after.includes(password) ? password : (after[0] ?? '')
-  await tellRedisBy(accepted, 'ACL', 'SETUSER', 'default', ...changes)
+/** What runbook.md says of the passwords at Redis: each user is told those that the file has, and Redis keeps what it holds. */
+async function tellRedis(password: string): Promise<void> {
+  const text = await readFile(join(system.installation.secrets, 'redis', 'users.acl'), 'utf8')
+  for (const line of text.trim().split('\n')) {
+    const [, user = '', ...rules] = line.split(' ')
+    await tellRedisBy(password, 'ACL', 'SETUSER', user, ...rules)
+  }
 }
 
 async function tellRedisBy(password: string, ...command: readonly string[]): Promise<void> {
   const [redis = ''] = await system.containers('redis')
-  const client = ['exec', '--env', 'REDISCLI_AUTH', redis, 'redis-cli', '--tls', '--insecure']
+  const client = [
+    'exec',
+    '--env',
+    'REDISCLI_AUTH',
+    redis,
+    'redis-cli',
+    '--tls',
+    '--insecure',
+    '--user',
+    'postern-admin',
+  ]
   expect(await system.docker([...client, ...command], { env: { REDISCLI_AUTH: password } })).toBe('OK')
 }
 
@@ -247,7 +260,7 @@ async function renewCertificates(): Promise<void> {
   expect(await queryAsSuperuser(system, 'select pg_reload_conf() as reloads')).toEqual([{ reloads: true }])
   const [pgbouncer = ''] = await system.containers('pgbouncer')
   await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
-  const [password = ''] = await acceptedByRedis()
+  const password = await readRedisPassword()
   const folder = '/etc/postern/tls'
   const files = ['tls-cert-file', `${folder}/server.crt`, 'tls-key-file', `${folder}/server.key`]
   await tellRedisBy(password, 'CONFIG', 'SET', ...files)

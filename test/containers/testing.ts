@@ -10,8 +10,9 @@ import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { createdApiKeySchema, type CreatedApiKey } from '@postern/contracts'
 import { type Tenant, tenantSchema } from '@postern/contracts/internal'
+import { type RedisLogin, formatRedisUsers, randomPassword, redisUserName } from '@postern/installation'
 import type { CreateKeyInput, SignedCaller, TestRedis } from '../../packages/local-stack/src/testing/index.ts'
-import { findFreePort, randomRing } from '../../packages/local-stack/src/testing/index.ts'
+import { findFreePort } from '../../packages/local-stack/src/testing/index.ts'
 import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
 import { Agent, setGlobalDispatcher } from 'undici'
 import type { Installation } from './compose.ts'
@@ -84,11 +85,18 @@ function reachProvider({ issuer, trust }: Installation): void {
 export async function startTestRedis(): Promise<TestRedis> {
   const { images } = findInstallation().installation
   const port = await findFreePort()
-  const password = randomRing().split(':')[1] ?? ''
+  const passwords = {
+    keys: randomPassword(),
+    gateway: randomPassword(),
+    console: randomPassword(),
+    admin: randomPassword(),
+  }
+  const users = formatRedisUsers(passwords).flatMap((line) => ['--user', line.slice('user '.length)])
+  const urlOf = (login: RedisLogin): string => `redis://${redisUserName(login)}:${passwords[login]}@127.0.0.1:${port}`
   const launch = async (): Promise<StartedTestContainer> =>
     await new GenericContainer(images.redis)
       .withExposedPorts({ container: 6379, host: port })
-      .withCommand(['redis-server', '--requirepass', password, '--save', '', '--appendonly', 'no'])
+      .withCommand(['redis-server', ...users, '--save', '', '--appendonly', 'no'])
       .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
       .start()
   let server: StartedTestContainer | undefined = await launch()
@@ -99,7 +107,8 @@ export async function startTestRedis(): Promise<TestRedis> {
     await running?.stop({ timeout: 0 }).catch(() => undefined)
   }
   return {
-    url: `redis://:${password}@127.0.0.1:${port}`,
+    url: urlOf('admin'),
+    urls: { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') },
     port,
     kill: (signal) => {
       // As a signal to a process is: in force when this returns.

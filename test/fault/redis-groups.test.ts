@@ -45,10 +45,10 @@ function newRecord(): KeyRecord {
 }
 
 /** What a gateway, the keys service and a console have of a group. */
-function open(url: string) {
-  const cache = openRedisCache({ url, ring, logger: quiet, onRefused: () => undefined })
-  const keys = openKeyCache({ url, mac: ring }, { logger: quiet, metrics: createMetrics('keys') })
-  const console = openRedis(url, quiet)
+function open({ urls }: TestRedisGroup) {
+  const cache = openRedisCache({ url: urls.gateway, ring, logger: quiet, onRefused: () => undefined })
+  const keys = openKeyCache({ url: urls.keys, mac: ring }, { logger: quiet, metrics: createMetrics('keys') })
+  const console = openRedis(urls.console, quiet)
   const heard: Revocation[] = []
   cache.onRevocation((revocation) => heard.push(revocation))
   return {
@@ -177,7 +177,7 @@ describe.each([
 
   beforeAll(async () => {
     group = await startGroup()
-    opened = open(group.url)
+    opened = open(group)
   })
   afterAll(async () => {
     await opened.close()
@@ -204,9 +204,15 @@ describe.each([
   })
 })
 
-async function ask(port: number, password: string, ...args: readonly string[]): Promise<unknown> {
+interface Login {
+  readonly user?: string
+  readonly password: string
+}
+
+async function ask(port: number, { user, password }: Login, ...args: readonly string[]): Promise<unknown> {
   const [command = '', ...rest] = args
-  const redis = new Redis({ host: '127.0.0.1', port, password, lazyConnect: true, retryStrategy: () => null })
+  const login = { password, ...(user === undefined ? {} : { username: user }) }
+  const redis = new Redis({ host: '127.0.0.1', port, ...login, lazyConnect: true, retryStrategy: () => null })
   redis.on('error', () => undefined)
   try {
     await redis.connect()
@@ -221,7 +227,7 @@ async function startSentinels(): Promise<TestRedisGroup> {
   const { port, password } = group.sentinel
   // Who knows no second server could make none the first.
   await inTheEnd(async () => {
-    const text = JSON.stringify(await ask(port, password, 'SENTINEL', 'REPLICAS', 'main'))
+    const text = JSON.stringify(await ask(port, { password }, 'SENTINEL', 'REPLICAS', 'main'))
     return text.includes('"master-link-status","ok"') ? true : undefined
   })
   return group
@@ -229,30 +235,29 @@ async function startSentinels(): Promise<TestRedisGroup> {
 
 async function startCluster(): Promise<TestRedisGroup> {
   const group = await startTestRedisCluster()
-  const { ports, busPorts, password } = group
+  const { ports, busPorts, admin } = group
   const [first = 0, second = 0, third = 0, follower = 0] = ports
-  for (const port of ports) await inTheEnd(async () => await ask(port, password, 'PING'))
+  for (const port of ports) await inTheEnd(async () => await ask(port, admin, 'PING'))
   const shares = [
     [first, '0', '5460'],
     [second, '5461', '10922'],
     [third, '10923', '16383'],
   ] as const
-  for (const [port, from, to] of shares) await ask(port, password, 'CLUSTER', 'ADDSLOTSRANGE', from, to)
+  for (const [port, from, to] of shares) await ask(port, admin, 'CLUSTER', 'ADDSLOTSRANGE', from, to)
   for (const [index, port] of ports.entries()) {
-    await ask(port, password, 'CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1))
-    if (port !== first)
-      await ask(first, password, 'CLUSTER', 'MEET', '127.0.0.1', String(port), String(busPorts[index]))
+    await ask(port, admin, 'CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1))
+    if (port !== first) await ask(first, admin, 'CLUSTER', 'MEET', '127.0.0.1', String(port), String(busPorts[index]))
   }
-  const id = await ask(first, password, 'CLUSTER', 'MYID')
-  await inTheEnd(async () => await ask(follower, password, 'CLUSTER', 'REPLICATE', String(id)))
+  const id = await ask(first, admin, 'CLUSTER', 'MYID')
+  await inTheEnd(async () => await ask(follower, admin, 'CLUSTER', 'REPLICATE', String(id)))
   for (const port of ports) {
     await inTheEnd(async () => {
-      const text = String(await ask(port, password, 'CLUSTER', 'INFO'))
+      const text = String(await ask(port, admin, 'CLUSTER', 'INFO'))
       return text.includes('cluster_state:ok') && text.includes('cluster_known_nodes:4') ? true : undefined
     })
   }
   await inTheEnd(async () => {
-    const text = String(await ask(follower, password, 'INFO', 'replication'))
+    const text = String(await ask(follower, admin, 'INFO', 'replication'))
     return text.includes('master_link_status:up') ? true : undefined
   })
   return group

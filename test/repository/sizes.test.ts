@@ -272,7 +272,7 @@ test('every image that is not ours has an exact version', () => {
   )
   const others = images.filter((image) => !/^postern(?:-pgbouncer|-store)?:local$/.test(image))
   expect(others.map((image) => image.split(':')[0]).toSorted()).toEqual(
-    ['debian', 'debian', 'node', 'postgres', 'postgres', 'redis', 'redis'].toSorted(),
+    ['debian', 'debian', 'node', 'postgres', 'postgres', 'valkey/valkey', 'valkey/valkey'].toSorted(),
   )
   expect(others.filter((image) => !/:(?:\d+\.\d+(?:\.\d+)?|[a-z]+-\d{8})(?:-[a-z]+)*$/.test(image))).toEqual([])
   expect(read('deploy/pgbouncer/Dockerfile')).toMatch(/^ARG PGBOUNCER_VERSION=\d+\.\d+\.\d+$/m)

@@ -59,8 +59,9 @@ const programFloors: readonly (readonly [string, string, RegExp, string])[] = [
   // 28 CVEs (August 2026).
   ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.6'],
   ['PostgreSQL', 'deploy/kubernetes/overlays/development/postgres.yaml', /image: postgres:(\S+?)-/, '18.6'],
-  // Lua (CVE-2025-49844), and those of 2026.
-  ['Redis', 'deploy/compose.yaml', /:-redis:(\S+?)-/, '7.4.9'],
+  // PUBLISH in a cluster (GHSA-f4q9-j22m-xqq9), CLIENT KILL over TLS (CVE-2026-56684).
+  ['Valkey', 'deploy/compose.yaml', /:-valkey\/valkey:(\S+?)-/, '8.1.11'],
+  ['Valkey', 'deploy/kubernetes/overlays/development/redis.yaml', /image: valkey\/valkey:(\S+?)-/, '8.1.11'],
   // The first of Debian 13 with its fixes.
   ['Swift', 'deploy/store/Dockerfile', /^ARG SWIFT_VERSION=(\S+)$/m, '2.35.1'],
   // Prepared statements in transaction mode.

@@ -190,7 +190,10 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     'secrets rotate ./secrets POSTERN_SIGNING_FINDINGS --step promote',
   )
     .argument('<folder>', 'that of secrets init')
-    .argument('<secret>', 'its name: a ring such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys')
+    .argument(
+      '<secret>',
+      'its name: a ring such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys, password-redis-keys',
+    )
     .requiredOption(
       '--step <step>',
       'add (accepted everywhere), promote (in use), retire (the oldest is gone); for password-migrator replace',

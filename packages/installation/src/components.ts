@@ -78,7 +78,7 @@ const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   operator: [],
   postgres: ['POSTGRES_PASSWORD'],
   pgbouncer: ['userlist.txt'],
-  redis: ['redis.conf'],
+  redis: ['redis.conf', 'users.acl'],
   store: ['store-users'],
 }
 

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type LoginPassword, loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type ComponentName, componentNames, filesOf, ringsOf } from './components.ts'
+import { type RedisLogin, type RedisPasswords, formatRedisUsers } from './redis-users.ts'
 import { type Secrets, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
@@ -57,21 +58,25 @@ async function valuesOf(
   const { rings, passwords } = secrets
   const values: Record<string, string> = {}
   const [shown, ...accepted] = accessKeys(passwords.store)
+  const redis = redisPasswords(secrets)
   for (const ring of ringsOf(component)) values[ring] = rings[ring]
   switch (component) {
     case 'gateway':
-      return { ...values, POSTERN_REDIS_URL: urls.redis(component, passwords.redis) }
+      return {
+        ...values,
+        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
+      }
     case 'console':
       return {
         ...values,
-        POSTERN_REDIS_URL: urls.redis(component, passwords.redis),
+        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
         POSTERN_OIDC_CLIENT_SECRET: await readText(secrets.oidcClientSecretFile),
       }
     case 'keys':
       return {
         ...values,
         POSTERN_DATABASE_URL: urls.pooled('keys', passwords.keys),
-        POSTERN_REDIS_URL: urls.redis(component, passwords.redis),
+        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
       }
     case 'findings':
       return {
@@ -108,7 +113,10 @@ async function valuesOf(
     case 'pgbouncer':
       return { 'userlist.txt': userList(secrets) }
     case 'redis':
-      return { 'redis.conf': redisConfiguration(passwords.redis) }
+      return {
+        'redis.conf': redisConfiguration,
+        'users.acl': formatRedisUsers(redis, secrets.sharedRedisPasswords).join('\n'),
+      }
     case 'store':
       return { 'store-users': [shown, ...accepted].map(({ id, secret }) => `${id} ${secret}`).join('\n') }
     default:
@@ -127,16 +135,23 @@ function userList({ passwords }: Secrets): string {
     .join('\n')
 }
 
-/** A cache that loses everything with its process, which is what Postern expects of it. Every password that is there is accepted. */
-function redisConfiguration(passwords: string): string {
-  const accepted = parseLoginPasswords(passwords).map(({ password }) => `>${password}`)
-  return [
-    `user default on ~* &* +@all ${accepted.join(' ')}`,
-    'save ""',
-    'appendonly no',
-    'maxmemory 256mb',
-    'maxmemory-policy volatile-lru',
-  ].join('\n')
+/** A cache that loses everything with its process, which is what Postern expects of it. Its users are where compose and manifests mount them. */
+const redisConfiguration = [
+  'aclfile /etc/postern/secrets/users.acl',
+  'save ""',
+  'appendonly no',
+  'maxmemory 256mb',
+  'maxmemory-policy volatile-lru',
+].join('\n')
+
+/** Passwords of all logins at Redis. */
+export function redisPasswords({ passwords }: Pick<Secrets, 'passwords'>): RedisPasswords {
+  return {
+    keys: passwords['redis-keys'],
+    gateway: passwords['redis-gateway'],
+    console: passwords['redis-console'],
+    admin: passwords['redis-admin'],
+  } satisfies Record<RedisLogin, string>
 }
 
 interface AccessKey {

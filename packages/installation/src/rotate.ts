@@ -11,13 +11,15 @@ import {
   readIfThere,
   replaceFile,
   ringNames,
+  sharedRedisPasswordFile,
   signingKeyFiles,
 } from './secrets.ts'
 
 /** Those of services at PostgreSQL, and those of Redis and of the store: two are accepted while one is replaced. */
-const passwords = passwordNames
-  .filter((name) => name !== 'superuser' && name !== 'migrator')
-  .map((name) => `password-${name}`)
+const passwords = [
+  ...passwordNames.filter((name) => name !== 'superuser' && name !== 'migrator').map((name) => `password-${name}`),
+  sharedRedisPasswordFile,
+]
 
 /** Shown by the migrations alone, which set it first: nobody else is refused meanwhile. That of the superuser is PostgreSQL's own affair. */
 const replaced: readonly string[] = ['password-migrator']
@@ -93,6 +95,10 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
 }
 
 async function rotatePassword(folder: string, name: string, step: RotationStep): Promise<void> {
+  const isShared = name === sharedRedisPasswordFile
+  if (isShared && (await readIfThere(join(folder, name))) === undefined) {
+    throw new Error(`${join(folder, name)} is not there: rotate password-redis-keys, -gateway, -console or -admin`)
+  }
   await takeStep(folder, name, step, {
     file: name,
     read: (text) => parseLoginPasswords(text).map((each) => formatLoginPasswords([each])),

@@ -34,10 +34,16 @@ export const passwordNames = [
   'universe',
   'evidence',
   'sync',
-  'redis',
+  'redis-keys',
+  'redis-gateway',
+  'redis-console',
+  'redis-admin',
   'store',
 ] as const
 export type PasswordName = (typeof passwordNames)[number]
+
+/** The file of older installations whose components all log in to Redis with one password, as the user `default`. */
+export const sharedRedisPasswordFile = 'password-redis'
 
 /** Files with the Ed25519 keys (PKCS #8 PEM) whose signatures others check, by the variable that they are handed out as. */
 export const signingKeyFiles = {
@@ -51,6 +57,8 @@ export interface Secrets {
   readonly rings: Readonly<Record<RingName, string>>
   /** As `parseLoginPasswords` of tenant-db reads them: one, or two while one is replaced. */
   readonly passwords: Readonly<Record<PasswordName, string>>
+  /** Of `sharedRedisPasswordFile`, in the same form. Undefined if each component has its own login at Redis. */
+  readonly sharedRedisPasswords: string | undefined
   /** File with the keys of receipts of evidence: the first signs, the others are published only. */
   readonly receiptKeyFile: string
   /** File with the keys of checkpoints of the tracker log, in the same form. */
@@ -96,6 +104,9 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   for (const name of passwordNames) {
     passwords.set(name, await readOrMake(join(folder, `password-${name}`), randomPassword, isPassword))
   }
+  const shared = join(folder, sharedRedisPasswordFile)
+  const sharedRedisPasswords = await readIfThere(shared)
+  if (sharedRedisPasswords !== undefined && !isPassword(sharedRedisPasswords)) throw unreadable(shared)
   const receiptKeyFile = join(folder, signingKeyFiles.POSTERN_RECEIPT_KEY)
   await readOrMake(receiptKeyFile, makeSigningKey, isEd25519)
   const checkpointKeyFile = join(folder, signingKeyFiles.POSTERN_CHECKPOINT_KEY)
@@ -106,6 +117,7 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
     folder,
     rings: complete(ringNames, rings),
     passwords: complete(passwordNames, passwords),
+    sharedRedisPasswords,
     receiptKeyFile,
     checkpointKeyFile,
     oidcClientSecretFile,
@@ -163,8 +175,12 @@ async function readOrMake(path: string, make: () => string, isValid: (text: stri
     return await readOrMake(path, make, isValid)
   }
   // Never replaced by a new one: what was encrypted, signed or stored under it would be lost without a word.
-  if (!isValid(found)) throw new Error(`${path} does not hold what it should: restore it, or remove it for a new one`)
+  if (!isValid(found)) throw unreadable(path)
   return found
+}
+
+function unreadable(path: string): Error {
+  return new Error(`${path} does not hold what it should: restore it, or remove it for a new one`)
 }
 
 /** What a file holds, without the blanks around it; undefined where there is no such file. */

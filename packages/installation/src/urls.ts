@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
+import { type RedisClientName, redisClients, redisUserName } from './redis-users.ts'
 import { readIfThere } from './secrets.ts'
 
 /**
@@ -19,7 +20,8 @@ export interface InstallationAddresses {
 
 /** The connection strings of an installation, as they become with the passwords of today (as `Secrets` holds them). */
 export interface Urls {
-  redis(component: 'gateway' | 'console' | 'keys', passwords: string): string
+  /** `shared`: passwords of the user `default`, where the components of an older installation still log in as that. */
+  redis(component: RedisClientName, passwords: { readonly own: string; readonly shared: string | undefined }): string
   pooled(role: Upstream, passwords: string): string
   superuser(password: string): string
   migrator(password: string): string
@@ -28,7 +30,7 @@ export interface Urls {
 const defaults = { pooler: 'pgbouncer:6432', postgres: 'postgres:5432', redis: 'redis:6379', database: 'postern' }
 
 const files = {
-  redis: ['gateway', 'console', 'keys'].map((name) => join(name, 'POSTERN_REDIS_URL')),
+  redis: redisClients.map((name) => join(name, 'POSTERN_REDIS_URL')),
   pooled: ['keys', 'findings', 'universe', 'evidence', 'sync'].map((name) => join(name, 'POSTERN_DATABASE_URL')),
   superuser: [join('migrate', 'POSTERN_SUPERUSER_URL')],
   migrator: [join('migrate', 'POSTERN_MIGRATOR_URL')],
@@ -74,14 +76,17 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
   const database = named ?? neighbour([...files.migrator, ...files.pooled])?.path ?? defaults.database
 
   return {
-    redis: (component, passwords) => {
-      const [{ password }] = parseLoginPasswords(passwords)
+    redis: (component, { own, shared }) => {
       const known = there.get(join(component, 'POSTERN_REDIS_URL')) ?? neighbour(files.redis)
-      const plain = { scheme: 'redis', user: '', password, address: defaults.redis, path: '', query: '' }
-      if (given.redis === undefined) return formatUrl({ ...plain, ...known, password })
-      if (given.redis.includes('://')) return formatUrl({ ...plain, ...parseUrl(given.redis), password })
+      const written = given.redis?.includes('://') === true ? parseUrl(given.redis) : undefined
+      const login = redisLogin(component, (written ?? known)?.user, shared !== undefined)
+      const [{ password }] = parseLoginPasswords(login.isOwn ? own : (shared ?? own))
+      const plain = { scheme: 'redis', address: defaults.redis, path: '', query: '' }
+      const secret = { user: login.user, password }
+      if (given.redis === undefined) return formatUrl({ ...plain, ...known, ...secret })
+      if (written !== undefined) return formatUrl({ ...plain, ...written, ...secret })
       const scheme = known?.scheme.startsWith('rediss') === true ? 'rediss' : 'redis'
-      return formatUrl({ ...plain, scheme, user: known?.user ?? '', address: given.redis })
+      return formatUrl({ ...plain, ...secret, scheme, address: given.redis })
     },
     pooled: (role, passwords) => {
       const [{ login, password }] = parseLoginPasswords(passwords)
@@ -103,6 +108,18 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
         password,
       }),
   }
+}
+
+/** A user that somebody has named stays. Else each component has its own, unless all still share the user `default`. */
+function redisLogin(
+  component: RedisClientName,
+  named: string | undefined,
+  isShared: boolean,
+): { readonly user: string; readonly isOwn: boolean } {
+  const own = redisUserName(component)
+  const isOurs = redisClients.some((name) => named === redisUserName(name))
+  if (isOurs || ((named ?? '') === '' && !isShared)) return { user: own, isOwn: true }
+  return { user: named ?? '', isOwn: false }
 }
 
 /** A connection string in its parts, each as it is written; an address may name several servers. */

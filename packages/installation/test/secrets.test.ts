@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +7,7 @@ import {
   componentNames,
   filesOf,
   initSecrets,
+  randomPassword,
   ringNames,
   rotatableNames,
   rotateRing,
@@ -116,7 +118,7 @@ describe('the addresses of an installation', () => {
       migrator: 'postgres://postern_migrator:SECRET@postgres:5432/postern',
       keys: 'postgres://postern_keys:SECRET@pgbouncer:6432/postern',
       sync: 'postgres://postern_sync:SECRET@pgbouncer:6432/postern',
-      redis: 'redis://:SECRET@redis:6379',
+      redis: 'redis://postern-gateway:SECRET@redis:6379',
     })
   })
 
@@ -132,13 +134,13 @@ describe('the addresses of an installation', () => {
       migrator: 'postgres://postern_migrator:SECRET@db.internal:5432/audit?sslmode=verify-full',
       keys: 'postgres://postern_keys:SECRET@pool.internal:6432/audit',
       sync: 'postgres://postern_sync:SECRET@pool.internal:6432/audit',
-      redis: 'rediss+sentinel://:SECRET@a:26379,b:26379/main',
+      redis: 'rediss+sentinel://postern-gateway:SECRET@a:26379,b:26379/main',
     }
     expect(await urls()).toEqual(given)
     const old = await readFile(join(own, at.keys), 'utf8')
     for (const step of rotationSteps) {
       await rotateSecret(own, 'password-keys', step)
-      await rotateSecret(own, 'password-redis', step)
+      await rotateSecret(own, 'password-redis-gateway', step)
       await initSecrets(own)
     }
     // The other login of the role, and nothing else.
@@ -167,7 +169,7 @@ describe('the addresses of an installation', () => {
     await initSecrets(own, { redis: 'd:6379' })
     expect(await urls()).toMatchObject({
       superuser: 'postgres://admin:SECRET@other:5432/postgres',
-      redis: 'rediss://:SECRET@d:6379',
+      redis: 'rediss://postern-gateway:SECRET@d:6379',
     })
   })
 
@@ -177,7 +179,7 @@ describe('the addresses of an installation', () => {
     expect(await urls()).toMatchObject({
       superuser: 'postgres://postgres:SECRET@other:5432/postgres',
       keys: 'postgres://postern_keys_b:SECRET@pool.internal:6432/audit',
-      redis: 'rediss://:SECRET@d:6379',
+      redis: 'rediss://postern-gateway:SECRET@d:6379',
     })
   })
 
@@ -191,6 +193,33 @@ describe('the addresses of an installation', () => {
     const before = await urls()
     await expect(initSecrets(own, wrong)).rejects.toThrow(message)
     expect(await urls()).toEqual(before)
+  })
+
+  test('keep the one login at Redis of an older installation for as long as its password is there', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'secrets-'))
+    const password = randomPassword()
+    await writeFile(join(home, 'password-redis'), `${password}\n`)
+    const shown = async (name: string) => (await readFile(join(home, name, 'POSTERN_REDIS_URL'), 'utf8')).trim()
+    const users = async () => await readFile(join(home, 'redis', 'users.acl'), 'utf8')
+    await initSecrets(home, { redis: 'rediss+sentinel://a:26379/main' })
+    const shared = `rediss+sentinel://:${password}@a:26379/main`
+    expect(await Promise.all(['keys', 'gateway', 'console'].map(shown))).toEqual([shared, shared, shared])
+    // Who logs in as before and who has a login of his own are accepted side by side.
+    expect(await users()).toMatch(
+      new RegExp(`^user default reset on #${hash('sha256', password)} .*\nuser postern-keys reset on `),
+    )
+    for (const step of rotationSteps) await rotateSecret(home, 'password-redis', step)
+    await initSecrets(home)
+    expect(await shown('keys')).not.toBe(shared)
+    await rm(join(home, 'password-redis'))
+    await initSecrets(home)
+    for (const name of ['keys', 'gateway', 'console']) {
+      const its = (await readFile(join(home, `password-redis-${name}`), 'utf8')).trim()
+      expect(await shown(name)).toBe(`rediss+sentinel://postern-${name}:${its}@a:26379/main`)
+    }
+    expect(await users()).toMatch(/^user default reset off\n/)
+    await expect(rotateSecret(home, 'password-redis', 'add')).rejects.toThrow('rotate password-redis-keys')
+    await rm(home, { recursive: true })
   })
 
   test('that cannot be read are not replaced', async () => {
@@ -312,7 +341,7 @@ describe('the rotation of a ring', () => {
 
   test.each([
     ['password-keys', /^postgres:\/\/postern_keys(_b)?:([\w-]{43})@/, 'POSTERN_DATABASE_URL', 'userlist.txt'],
-    ['password-redis', /^redis:\/\/(:)?([\w-]{43})@/, 'POSTERN_REDIS_URL', 'redis.conf'],
+    ['password-redis-keys', /^redis:\/\/postern-keys(_)?:([\w-]{43})@/, 'POSTERN_REDIS_URL', 'users.acl'],
   ])(
     'of %s: the new one is accepted before it is shown, by another login, and the old one after that',
     async (name, form, url, checker) => {
@@ -321,8 +350,10 @@ describe('the rotation of a ring', () => {
         await rotateSecret(folder, name, step)
         await initSecrets(folder, addresses)
         const accepted = await readFile(join(folder, name === 'password-keys' ? 'pgbouncer' : 'redis', checker), 'utf8')
-        return { shown: await shown(), accepted }
+        return { shown: await shown(), accepts: (password: string) => accepted.includes(formOf(password)) }
       }
+      // Redis is given hashes.
+      const formOf = (password: string) => (name === 'password-keys' ? password : `#${hash('sha256', password)}`)
       await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('is replaced in three steps')
       await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
       const [oldLogin, old = ''] = await shown()
@@ -334,11 +365,10 @@ describe('the rotation of a ring', () => {
       expect(next).not.toBe(old)
       // At PostgreSQL a login has one password, so that the new one is of the other login.
       if (name === 'password-keys') expect([oldLogin, nextLogin]).toEqual([undefined, '_b'])
-      for (const { accepted } of [added, promoted])
-        expect([accepted.includes(old), accepted.includes(next)]).toEqual([true, true])
+      for (const { accepts } of [added, promoted]) expect([accepts(old), accepts(next)]).toEqual([true, true])
       const retired = await takeStep('retire')
       expect(retired.shown).toEqual([nextLogin, next])
-      expect([retired.accepted.includes(old), retired.accepted.includes(next)]).toEqual([false, true])
+      expect([retired.accepts(old), retired.accepts(next)]).toEqual([false, true])
       expect(Object.values(await readAll()).join('\n')).not.toContain(old)
     },
   )

@@ -26,12 +26,15 @@ export interface RedisProgram {
 
 const execute = promisify(execFile)
 
-const serverNames = ['redis-server', 'valkey-server'] as const
-const containerImage = 'redis:7'
+/** In the order in which they are preferred. */
+export const serverNames = ['valkey-server', 'redis-server'] as const
+export type ServerName = (typeof serverNames)[number]
+
+const containerImage = 'valkey/valkey:8.1.11-trixie'
 const containerPort = 6379
 
 /**
- * The Redis of this machine: one on the PATH; else the distribution's package (Debian and Ubuntu), unpacked into
+ * The Valkey or Redis of this machine: one on the PATH; else the distribution's package (Debian and Ubuntu), unpacked into
  * `installFolder` without root; else a container. Fails with one line that says what to install.
  */
 export async function findRedisProgram(
@@ -47,7 +50,7 @@ export async function findRedisProgram(
   if (unpacked !== undefined) return directly(unpacked, port, libraryPath(installFolder))
   const reasons: string[] = []
   if (await hasPackages()) {
-    log("no Redis on the PATH: unpacking the distribution's package (a few seconds, once)")
+    log("no Valkey or Redis on the PATH: unpacking the distribution's package (a few seconds, once)")
     try {
       return directly(await unpackPackage(installFolder), port, libraryPath(installFolder))
     } catch (error) {
@@ -57,8 +60,8 @@ export async function findRedisProgram(
   const docker = await findDocker()
   if (docker !== undefined) return inContainer(docker, port)
   throw new Error(
-    'postern needs Redis 7 or Valkey: install redis-server (Debian, Ubuntu: apt-get install redis-server; ' +
-      `macOS: brew install redis) or Docker, and start again${reasons.map((reason) => ` (${reason})`).join('')}`,
+    'postern needs Valkey or Redis 7: install valkey-server (Debian, Ubuntu: apt-get install valkey-server or redis-server; ' +
+      `macOS: brew install valkey) or Docker, and start again${reasons.map((reason) => ` (${reason})`).join('')}`,
   )
 }
 
@@ -76,7 +79,7 @@ function inContainer(docker: string, port: number): RedisProgram {
       '--interactive',
       `--publish=${loopback}:${port}:${containerPort}`,
       containerImage,
-      'redis-server',
+      'valkey-server',
       '-',
     ],
     // The client finds its daemon and settings through these.
@@ -89,6 +92,17 @@ function inContainer(docker: string, port: number): RedisProgram {
     bind: '0.0.0.0',
     port: containerPort,
   }
+}
+
+/** The server of this name on the PATH or in `installFolder`, to be given arguments. Undefined if this machine has none. */
+export async function findServer(
+  name: ServerName,
+  installFolder: string,
+): Promise<Pick<RedisProgram, 'command' | 'env'> | undefined> {
+  const installed = await findOnPath(name)
+  if (installed !== undefined) return directly(installed, 0)
+  const unpacked = join(installFolder, 'usr', 'bin', name)
+  return (await isProgram(unpacked)) ? directly(unpacked, 0, libraryPath(installFolder)) : undefined
 }
 
 async function findDocker(): Promise<string | undefined> {

@@ -1,5 +1,13 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import {
+  type RedisClientName,
+  type RedisLogin,
+  type RedisPasswords,
+  formatRedisUsers,
+  redisUserName,
+} from '@postern/installation'
+import { parseLoginPasswords } from '@postern/tenant-db'
 import { loopback } from './ports.ts'
 import type { ManagedProcess } from './processes.ts'
 import { launch, waitUntilReady } from './processes.ts'
@@ -8,15 +16,16 @@ import { findRedisProgram } from './redis-program.ts'
 /** A running Redis (or Valkey) that answers. */
 export interface Redis extends ManagedProcess {
   readonly port: number
-  /** Connection string. A secret: it holds the password. */
+  /** Connection string of the operator, who may do everything. A secret: it holds the password. */
   readonly url: string
+  /** Connection strings of the components, each with the least rights. Secrets as well. */
+  readonly urls: Readonly<Record<RedisClientName, string>>
 }
 
 export interface RedisOptions {
   readonly home: string
   readonly port: number
-  /** URL-safe characters only: it goes into a connection string and a line of configuration. */
-  readonly password: string
+  readonly passwords: RedisPasswords
   /** Where the distribution's package is unpacked when no server is installed. */
   readonly installFolder: string
   /** Told what takes time, a line each. */
@@ -26,11 +35,14 @@ export interface RedisOptions {
 const startTimeoutMs = 60_000
 
 /**
- * Starts Redis on the loopback address with a password. It keeps nothing on disk: all that Postern holds there is a
+ * Starts Redis on the loopback address with the users of an installation. It keeps nothing on disk: all that Postern holds there is a
  * cache or a counter, and everything has a time to live.
  */
 export async function startRedis(options: RedisOptions): Promise<Redis> {
-  const { home, port, password, installFolder, log = () => undefined } = options
+  const { home, port, passwords, installFolder, log = () => undefined } = options
+  const passwordOf = (login: RedisLogin): string => parseLoginPasswords(passwords[login])[0].password
+  const urlOf = (login: RedisLogin): string =>
+    `redis://${redisUserName(login)}:${encodeURIComponent(passwordOf(login))}@${loopback}:${port}/0`
   const program = await findRedisProgram(installFolder, port, log)
   const server = await launch({
     name: 'redis',
@@ -39,24 +51,27 @@ export async function startRedis(options: RedisOptions): Promise<Redis> {
     env: program.env,
     cwd: '/',
     logFile: join(home, 'logs', 'redis.log'),
-    // Standard input, so that the password is neither in the process list nor in a file.
-    input: configuration(program.bind, program.port, password),
+    // Standard input, so that no password is in the process list or in a file.
+    input: configuration(program.bind, program.port, passwords),
   })
   try {
-    await waitUntilReady(server, async () => await answers(port, password), { timeoutMs: startTimeoutMs })
+    await waitUntilReady(server, async () => await answersPing(port, passwordOf('admin')), {
+      timeoutMs: startTimeoutMs,
+    })
   } catch (error) {
     await server.stop()
     throw error
   }
-  return Object.assign(server, { port, url: `redis://:${encodeURIComponent(password)}@${loopback}:${port}/0` })
+  const urls = { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') }
+  return Object.assign(server, { port, url: urlOf('admin'), urls })
 }
 
-function configuration(bind: string, port: number, password: string): string {
+function configuration(bind: string, port: number, passwords: RedisPasswords): string {
   return [
     `bind ${bind}`,
     `port ${port}`,
     'protected-mode yes',
-    `requirepass ${password}`,
+    ...formatRedisUsers(passwords),
     'save ""',
     'appendonly no',
     'maxmemory 256mb',
@@ -68,18 +83,19 @@ function configuration(bind: string, port: number, password: string): string {
   ].join('\n')
 }
 
-/** True once the server accepts the password and answers; undefined before. */
-async function answers(port: number, password: string): Promise<true | undefined> {
+/** True once the server accepts the password of `postern-admin`, or without one refuses to answer; undefined before. */
+export async function answersPing(port: number, password?: string): Promise<true | undefined> {
   const { promise, resolve } = Promise.withResolvers<true | undefined>()
   const socket = connect({ host: loopback, port })
   let received = ''
   socket.setTimeout(startTimeoutMs, () => socket.destroy())
   socket.on('error', () => undefined)
   socket.on('close', () => resolve(undefined))
-  socket.on('connect', () => socket.write(`AUTH ${password}\r\nPING\r\n`))
+  const login = password === undefined ? '' : `AUTH ${redisUserName('admin')} ${password}\r\n`
+  socket.on('connect', () => socket.write(`${login}PING\r\n`))
   socket.on('data', (chunk) => {
     received += chunk.toString('latin1')
-    if (received.includes('+PONG')) resolve(true)
+    if (received.includes(password === undefined ? '-NOAUTH' : '+PONG')) resolve(true)
     if (received.includes('\r\n')) socket.end()
   })
   return await promise

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
+import type { RedisClientName } from '@postern/installation'
 import { request } from 'undici'
 import { compileCache, repositoryRoot } from './paths.ts'
 import { ensurePrograms } from '../programs.mjs'
@@ -37,7 +38,7 @@ export interface ServicesOptions {
   readonly secrets: Secrets
   /** Connection string of a service's own role. */
   databaseUrl(service: Upstream): string
-  readonly redisUrl: string
+  readonly redisUrls: Readonly<Record<RedisClientName, string>>
   readonly ports: Readonly<Record<Upstream, number>>
   /** Those of the second processes, of services that have one. */
   readonly secondPorts?: Readonly<Partial<Record<Upstream, number>>>
@@ -69,7 +70,8 @@ const startTimeoutMs = 60_000
 interface Needs {
   readonly rings: readonly RingName[]
   readonly database: boolean
-  readonly redis: boolean
+  /** Its login at Redis. */
+  readonly redis?: RedisClientName
   readonly upstreams: readonly Upstream[]
 }
 
@@ -77,7 +79,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
   keys: {
     rings: ['POSTERN_SIGNING_KEYS', 'POSTERN_SIGNING_OPERATOR', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'],
     database: true,
-    redis: true,
+    redis: 'keys',
     upstreams: [],
   },
   findings: {
@@ -88,7 +90,6 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_SIGNING_UNIVERSE_FINDINGS',
     ],
     database: true,
-    redis: false,
     upstreams: ['universe', 'evidence'],
   },
   universe: {
@@ -100,13 +101,11 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_SIGNING_UNIVERSE_FINDINGS',
     ],
     database: true,
-    redis: false,
     upstreams: ['findings'],
   },
   evidence: {
     rings: ['POSTERN_SIGNING_EVIDENCE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE', 'POSTERN_SIGNING_FINDINGS_EVIDENCE'],
     database: true,
-    redis: false,
     upstreams: ['universe'],
   },
   sync: {
@@ -117,7 +116,6 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_SYNC_SECRETS',
     ],
     database: true,
-    redis: false,
     upstreams: ['universe'],
   },
   gateway: {
@@ -132,7 +130,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_CACHE_MAC',
     ],
     database: false,
-    redis: true,
+    redis: 'gateway',
     upstreams: ['keys', 'findings', 'universe', 'evidence', 'sync'],
   },
 }
@@ -290,8 +288,8 @@ async function environment(
     const url = await route(name, 'database', options.databaseUrl(kind))
     env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${name}`, url)
   }
-  if (redis) {
-    const url = await route(name, 'redis', options.redisUrl)
+  if (redis !== undefined) {
+    const url = await route(name, 'redis', options.redisUrls[redis])
     env['POSTERN_REDIS_URL_FILE'] = await secrets.put(`redis-url-${name}`, url)
   }
   if (kind === 'evidence') {

@@ -1,9 +1,8 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
-import { prepareDatabase, rolePasswords } from '@postern/installation'
+import { prepareDatabase, redisPasswords, rolePasswords } from '@postern/installation'
 import { buildConsolePages } from './console-pages.ts'
 import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from './console.ts'
-import { parseLoginPasswords } from '@postern/tenant-db'
 import { roleUrl } from './database.ts'
 import { loopback } from './ports.ts'
 import type { Postgres } from './postgres.ts'
@@ -83,7 +82,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         home,
         secrets,
         databaseUrl,
-        redisUrl: redis.url,
+        redisUrls: redis.urls,
         ports: ports.services,
         gateways: ports.gateways,
         env,
@@ -96,7 +95,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
             secrets,
             ports: ports.console,
             gatewayUrl: `http://${loopback}:${ports.gateways[0]?.port ?? 0}`,
-            redisUrl: redis.url,
+            redisUrl: redis.urls.console,
             env: options.env ?? {},
           }),
     ] as const
@@ -128,16 +127,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 /** PostgreSQL and Redis side by side, both to their end: what has started must be stopped, also when the other fails. */
 async function startServers(
   { home, ports, durable, log }: StackOptions,
-  { passwords }: Secrets,
+  secrets: Secrets,
   started: { stop(): Promise<unknown> }[],
 ): Promise<[Postgres, Redis]> {
   const installFolder = join(home, 'redis-package')
   const starting = [
-    startPostgres({ home, port: ports.postgres, password: passwords.superuser, durable, log }),
+    startPostgres({ home, port: ports.postgres, password: secrets.passwords.superuser, durable, log }),
     startRedis({
       home,
       port: ports.redis,
-      password: parseLoginPasswords(passwords.redis)[0].password,
+      passwords: redisPasswords(secrets),
       installFolder,
       log,
     }),

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { findFreePort, loopback } from '../src/ports.ts'
 import { commandOf } from '../src/processes.ts'
 import { startRedis, type Redis } from '../src/redis.ts'
+import { randomRedisPasswords } from '../src/testing/test-redis.ts'
 import { makeTestFolder, testInstallFolder } from '../src/testing/cluster.ts'
 
 const running: Redis[] = []
@@ -24,7 +25,8 @@ async function start(
 ): Promise<{ redis: Redis; home: string }> {
   const home = await makeTestFolder('redis')
   const log = (line: string): void => void lines.push(line)
-  const redis = await startRedis({ home, port: await findFreePort(), password, installFolder, log })
+  const passwords = { ...randomRedisPasswords(), admin: password }
+  const redis = await startRedis({ home, port: await findFreePort(), passwords, installFolder, log })
   running.push(redis)
   return { redis, home }
 }
@@ -66,8 +68,8 @@ describe('Redis', () => {
   test('refuses who does not know the password', async () => {
     const { redis } = await start('a-password-for-redis')
     expect(await send(redis, 'PING')).toContain('NOAUTH')
-    expect(await send(redis, 'AUTH wrong', 'PING')).toContain('WRONGPASS')
-    expect(await send(redis, 'AUTH a-password-for-redis', 'PING')).toContain('+PONG')
+    expect(await send(redis, 'AUTH postern-admin wrong', 'PING')).toContain('WRONGPASS')
+    expect(await send(redis, 'AUTH postern-admin a-password-for-redis', 'PING')).toContain('+PONG')
   })
 
   test('shows its password in no log and no process list', async () => {
@@ -80,7 +82,7 @@ describe('Redis', () => {
     await hidePrograms((name) => /^(redis|valkey|apt|docker)/.test(name))
     const installFolder = await emptyFolder()
     await expect(start('a-password', { installFolder })).rejects.toThrow(
-      /^postern needs Redis 7 or Valkey: install redis-server[^\n]*$/,
+      /^postern needs Valkey or Redis 7: install valkey-server[^\n]*$/,
     )
   })
 
@@ -92,6 +94,6 @@ describe('Redis', () => {
     const { redis } = await start('a-password', { installFolder, lines })
     expect(lines).toEqual([expect.stringContaining("unpacking the distribution's package")])
     expect(await readlink(`/proc/${redis.pid}/exe`)).toContain(installFolder)
-    expect(await send(redis, 'AUTH a-password', 'PING')).toContain('+PONG')
+    expect(await send(redis, 'AUTH postern-admin a-password', 'PING')).toContain('+PONG')
   }, 400_000)
 })

@@ -125,7 +125,7 @@ export async function startConsoleSystem(extra: Readonly<Record<string, string>>
     POSTERN_PORT: String(port),
     POSTERN_CONSOLE_URL: url,
     POSTERN_GATEWAY_URL: gateway.url,
-    POSTERN_REDIS_URL: redis.url,
+    POSTERN_REDIS_URL: redis.urls.console,
     POSTERN_CONSOLE_SESSION: randomRing(),
     POSTERN_OIDC_ISSUER: provider.issuer,
     POSTERN_OIDC_CLIENT_ID: provider.clientId,

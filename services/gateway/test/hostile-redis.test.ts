@@ -104,7 +104,7 @@ afterAll(async () => {
 beforeEach(async () => {
   lines = []
   heard = []
-  relay = await startRelay(server.url)
+  relay = await startRelay(server.urls.gateway)
   const logger = createLogger({ service: 'test', level: 'info', write: (line) => void lines.push(JSON.parse(line)) })
   cache = openRedisCache({ url: relay.url, ring, logger, onRefused: () => undefined })
   cache.onRevocation((one) => void heard.push(one))
@@ -192,11 +192,11 @@ describe('a gateway goes on, and hears of revocations again, after Redis has sen
 
 describe('a subscription', () => {
   test('that may not be renewed is tried again until it may, and is seen to be lost meanwhile', async () => {
-    await operator.call('ACL', 'SETUSER', 'default', '-subscribe')
+    await operator.call('ACL', 'SETUSER', 'postern-gateway', '-subscribe')
     await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await expect.poll(() => healthOf(cache)).toEqual({ commands: true, subscription: false })
     await expect.poll(() => lines.map(({ event }) => event)).toContain('redis_subscribe_failed')
-    await operator.call('ACL', 'SETUSER', 'default', '+subscribe')
+    await operator.call('ACL', 'SETUSER', 'postern-gateway', '+subscribe')
     await expectToWork()
   })
 

@@ -23,7 +23,7 @@ let service: KeysUnderTest
 let redis: Redis
 beforeAll(async () => {
   server = await startTestRedis()
-  service = await startKeys({ redisUrl: server.url, cacheTimeoutMs: 20_000 })
+  service = await startKeys({ redisUrl: server.urls.keys, cacheTimeoutMs: 20_000 })
   redis = new Redis(server.url)
   await connected(service)
 })
@@ -173,7 +173,7 @@ describe('a revoke succeeds, confirmed by every gateway,', () => {
   /** One that waits for Redis no longer than in production. */
   let usual: KeysUnderTest
   beforeAll(async () => {
-    usual = await startKeys({ redisUrl: server.url })
+    usual = await startKeys({ redisUrl: server.urls.keys })
     await connected(usual)
   })
   afterAll(async () => await usual.close())

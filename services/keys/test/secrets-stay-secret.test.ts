@@ -5,7 +5,7 @@ import { keyBody, lookUp, newKey, newTenant, path, revoke, sql, startKeys } from
 
 test('no log line, no problem, no metric and no row ever holds a key, and no log line a hash', async () => {
   const redis = await startTestRedis()
-  const service = await startKeys({ redisUrl: redis.url })
+  const service = await startKeys({ redisUrl: redis.urls.keys })
   const answers: string[] = []
   try {
     const admin = await newTenant(service)

@@ -104,7 +104,7 @@ export async function startNginxLua(folder: string, upstream: Peer, redisUrl: st
     local redis = ngx.socket.tcp()
     if not redis:connect('${redis.hostname}', ${redis.port}) then return ngx.exit(503) end
     if redis:getreusedtimes() == 0 then
-      redis:send('AUTH ${decodeURIComponent(redis.password)}\\r\\n')
+      redis:send('AUTH ${redis.username} ${decodeURIComponent(redis.password)}\\r\\n')
       redis:receive()
     end
     local name = 'bench:' .. ngx.var.http_authorization

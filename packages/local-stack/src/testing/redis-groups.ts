@@ -1,16 +1,19 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type RedisClientName, formatRedisUsers, redisUserName } from '@postern/installation'
 import { findFreePort, loopback } from '../ports.ts'
 import { type ManagedProcess, launch } from '../processes.ts'
 import { findRedisProgram } from '../redis-program.ts'
 import { randomPassword } from '../secrets.ts'
 import { makeTestFolder, testInstallFolder } from './cluster.ts'
+import { randomRedisPasswords } from './test-redis.ts'
 
 /** Several servers of Redis on this machine, each a process. They end with the process that started them, at the latest. */
 export interface TestRedisGroup {
-  /** As a service is told it. A secret: it holds the passwords. */
-  readonly url: string
-  readonly password: string
+  /** As the components are told it. Secrets: they hold the passwords. */
+  readonly urls: Readonly<Record<RedisClientName, string>>
+  /** Of the operator and, among each other, of the servers. */
+  readonly admin: { readonly user: string; readonly password: string }
   readonly ports: readonly number[]
   readonly servers: readonly ManagedProcess[]
   stop(): Promise<void>
@@ -45,14 +48,30 @@ async function start(home: string, { name, port, lines, args = [] }: Server): Pr
   })
 }
 
+/** Users of an installation, of which `admin` is also what the servers log in to each other with. */
+function makeUsers() {
+  const passwords = randomRedisPasswords()
+  const admin = { user: redisUserName('admin'), password: passwords.admin }
+  return {
+    admin,
+    lines: [...formatRedisUsers(passwords), `masteruser ${admin.user}`, `masterauth ${admin.password}`],
+    urls: (scheme: string, address: string): Record<RedisClientName, string> => {
+      const urlOf = (name: RedisClientName): string =>
+        `${scheme}://${redisUserName(name)}:${passwords[name]}@${address}`
+      return { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') }
+    },
+  }
+}
+
 const forgetful = ['save ""', 'appendonly no']
 
 /** A first server, one that follows it, and a sentinel that makes the other the first when the first is gone for half a second. */
 export async function startTestSentinels(): Promise<TestSentinels> {
   const home = await makeTestFolder('sentinel')
-  const [password, sentinelPassword] = [randomPassword(), randomPassword()]
+  const sentinelPassword = randomPassword()
+  const users = makeUsers()
   const [first, second, watching] = [await findFreePort(), await findFreePort(), await findFreePort()]
-  const secret = [`requirepass ${password}`, `masterauth ${password}`, ...forgetful, 'repl-diskless-sync-delay 0']
+  const secret = [...users.lines, ...forgetful, 'repl-diskless-sync-delay 0']
   const servers = [
     await start(home, { name: 'first', port: first, lines: secret }),
     await start(home, { name: 'second', port: second, lines: [...secret, `replicaof ${loopback} ${first}`] }),
@@ -63,15 +82,16 @@ export async function startTestSentinels(): Promise<TestSentinels> {
       lines: [
         `requirepass ${sentinelPassword}`,
         `sentinel monitor main ${loopback} ${first} 1`,
-        `sentinel auth-pass main ${password}`,
+        `sentinel auth-user main ${users.admin.user}`,
+        `sentinel auth-pass main ${users.admin.password}`,
         'sentinel down-after-milliseconds main 500',
         'sentinel failover-timeout main 5000',
       ],
     }),
   ]
   return {
-    url: `redis+sentinel://:${password}@${loopback}:${watching}/main?sentinel_password=${sentinelPassword}`,
-    password,
+    urls: users.urls('redis+sentinel', `${loopback}:${watching}/main?sentinel_password=${sentinelPassword}`),
+    admin: users.admin,
     ports: [first, second],
     servers,
     sentinel: { port: watching, password: sentinelPassword },
@@ -82,15 +102,14 @@ export async function startTestSentinels(): Promise<TestSentinels> {
 /** Servers that are yet to be made one cluster: three that hold keys, and one to follow the first. */
 export async function startTestRedisCluster(): Promise<TestRedisGroup & { readonly busPorts: readonly number[] }> {
   const home = await makeTestFolder('cluster')
-  const password = randomPassword()
+  const users = makeUsers()
   const ports = new Set<number>()
   while (ports.size < 8) ports.add(await findFreePort())
   const all = [...ports]
   const servers = await Promise.all(
     all.slice(0, 4).map(async (port, index) => {
       const lines = [
-        `requirepass ${password}`,
-        `masterauth ${password}`,
+        ...users.lines,
         ...forgetful,
         'repl-diskless-sync-delay 0',
         'cluster-enabled yes',
@@ -101,8 +120,14 @@ export async function startTestRedisCluster(): Promise<TestRedisGroup & { readon
     }),
   )
   return {
-    url: `redis+cluster://:${password}@${all.slice(0, 4).map((port) => `${loopback}:${port}`)}`,
-    password,
+    urls: users.urls(
+      'redis+cluster',
+      all
+        .slice(0, 4)
+        .map((port) => `${loopback}:${port}`)
+        .join(),
+    ),
+    admin: users.admin,
     ports: all.slice(0, 4),
     busPorts: all.slice(4),
     servers,

@@ -1,3 +1,4 @@
+import type { RedisClientName, RedisPasswords } from '@postern/installation'
 import { findFreePort } from '../ports.ts'
 import { startRedis } from '../redis.ts'
 import { randomPassword } from '../secrets.ts'
@@ -5,7 +6,10 @@ import { makeTestFolder, testInstallFolder } from './cluster.ts'
 
 /** A Redis of its own for a test file. */
 export interface TestRedis {
+  /** Of the operator, who may do everything. */
   readonly url: string
+  /** Of the components, each with the rights that it has in an installation. */
+  readonly urls: Readonly<Record<RedisClientName, string>>
   readonly port: number
   /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
   kill(signal: NodeJS.Signals): void
@@ -18,12 +22,13 @@ export interface TestRedis {
 /** Starts a Redis on a free port. It ends with the process that started it, at the latest. */
 export async function startTestRedis(): Promise<TestRedis> {
   const home = await makeTestFolder('redis')
-  const password = randomPassword()
+  const passwords = randomRedisPasswords()
   const port = await findFreePort()
-  const launch = async () => await startRedis({ home, port, password, installFolder: testInstallFolder })
+  const launch = async () => await startRedis({ home, port, passwords, installFolder: testInstallFolder })
   let server = await launch()
   return {
     url: server.url,
+    urls: server.urls,
     port,
     kill: (signal) => server.kill(signal),
     stop: async () => {
@@ -34,4 +39,8 @@ export async function startTestRedis(): Promise<TestRedis> {
       server = await launch()
     },
   }
+}
+
+export function randomRedisPasswords(): RedisPasswords {
+  return { keys: randomPassword(), gateway: randomPassword(), console: randomPassword(), admin: randomPassword() }
 }

@@ -101,7 +101,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     home,
     secrets,
     databaseUrl: database.url,
-    redisUrl: redis.url,
+    redisUrls: redis.urls,
     ports: servicePorts,
     secondPorts,
     gateways: await Promise.all(
@@ -120,7 +120,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     await buildConsolePages()
     const [gatewayUrl = ''] = services.gateways
     const consoleEnv = { POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...options.env }
-    return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.url, env: consoleEnv })
+    return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.urls.console, env: consoleEnv })
   }
   const consoleProcesses = await startConsoleOf(consolePorts).catch(async (error: unknown) => {
     await services.stop()

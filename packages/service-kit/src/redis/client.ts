@@ -1,4 +1,5 @@
 import { Cluster, Redis } from 'ioredis'
+import { z } from 'zod'
 import { type RedisAddress, parseRedisAddress } from './address.ts'
 import { type ConnectorOptions, type RedisNode, createConnectorClass } from './guarded-connector.ts'
 import { createMasterFinder } from './sentinels.ts'
@@ -63,7 +64,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
     cluster.on('+node', answersInTime)
     return cluster
   }
-  return answersInTime(new Redis({ ...serverOptions(address, options.name), ...own }))
+  return answersInTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
 }
 
 /**
@@ -71,7 +72,26 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
  * hears what is published at any of them; the next one that the address names is tried after one that fails.
  */
 export function openRedisSubscriber(url: string, name: string): Redis {
-  return new Redis({ ...serverOptions(readAddress(url), name), autoResubscribe: false, enableOfflineQueue: false })
+  const address = readAddress(url)
+  const own = { autoResubscribe: false, enableOfflineQueue: false }
+  return requireMaster(address, new Redis({ ...serverOptions(address, name), ...own }))
+}
+
+const helloSchema = z.array(z.unknown()).transform((parts) => parts[parts.indexOf('role') + 1])
+
+/** A sentinel may name a server that is a master no longer: such a connection is closed, and the sentinels are asked again. */
+function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
+  if (mode !== 'sentinel') return client
+  client.on('ready', () => {
+    client.call('HELLO', '2').then(
+      (answer) => {
+        if (helloSchema.safeParse(answer).data !== 'master') client.disconnect(true)
+      },
+      // The connection has ended, or is silent: both are noticed elsewhere.
+      () => undefined,
+    )
+  })
+  return client
 }
 
 function readAddress(url: string): RedisAddress {
@@ -89,6 +109,9 @@ function commonOptions({ user, password }: RedisAddress, name: string) {
     connectionName: name,
     // Of RESP3 nothing is needed, and what a connection may receive is easier to check without it.
     protocol: 2,
+    // INFO, which the client's own check sends, is more than the user of a component may ask. While Redis loads its data PING fails.
+    enableReadyCheck: false,
+    disableClientInfo: true,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: connectTimeoutMs,
@@ -113,7 +136,6 @@ function serverOptions(address: RedisAddress, name: string) {
         Connector: connectorOf({
           isEncrypted,
           findNode: createMasterFinder(address, connectTimeoutMs),
-          isSuitable: (role) => role === 'master',
         }),
         // Who was the master and is no longer: the sentinels know the new one.
         reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),

@@ -15,19 +15,16 @@ export interface ConnectorOptions {
   readonly connectTimeoutMs: number
   /** Where to connect to now. Asked before each attempt. Undefined: to what the client's own options name. */
   readonly findNode?: () => Promise<RedisNode>
-  /** Whether what INFO says of the server will do. Default: everything will. */
-  readonly isSuitable?: (role: string) => boolean
 }
 
 const optionsSchema = z.looseObject({ host: z.string().optional(), port: z.number().optional() })
-const infoSchema = z.looseObject({ role: z.string().optional() })
 /** After this long a connection that was asked to end is cut. */
 const disconnectTimeoutMs = 500
 const keepAliveMs = 30_000
 
 /** Makes the class that ioredis opens its connections with (option `Connector`): each is guarded. */
 export function createConnectorClass(parts: ConnectorOptions): NonNullable<RedisOptions['Connector']> {
-  const { isEncrypted, connectTimeoutMs, findNode, isSuitable } = parts
+  const { isEncrypted, connectTimeoutMs, findNode } = parts
 
   return class GuardedConnector extends AbstractConnector {
     readonly #own: RedisNode
@@ -36,11 +33,6 @@ export function createConnectorClass(parts: ConnectorOptions): NonNullable<Redis
       super(disconnectTimeoutMs)
       const { host = '127.0.0.1', port = 6379 } = optionsSchema.parse(options)
       this.#own = { host, port }
-    }
-
-    override check(info: unknown): boolean {
-      const { data } = infoSchema.safeParse(info)
-      return data?.role === undefined || isSuitable === undefined || isSuitable(data.role)
     }
 
     /** Never rejects: to ioredis that is the end, and a socket that is destroyed is a reason to try again. */

@@ -4,6 +4,7 @@ import { createCacheCodec } from '@postern/key-cache'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import { parseKeyRing } from '@postern/signed-context'
+import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { keyRecord } from '../../test/builders.ts'
 import { type RedisCache, type Refused, openRedisCache } from './redis-cache.ts'
@@ -15,6 +16,7 @@ const both = { commands: true, subscription: true }
 const neither = { commands: false, subscription: false }
 
 let server: TestRedis
+let operator: Redis
 let cache: RedisCache
 let lines: { readonly event: string; readonly use?: string; readonly err?: unknown }[]
 let refused: Refused[]
@@ -22,9 +24,11 @@ let heard: Revocation[]
 
 beforeAll(async () => {
   server = await startTestRedis()
+  operator = new Redis(server.url)
 })
 
 afterAll(async () => {
+  operator?.disconnect()
   await server?.stop()
 })
 
@@ -32,7 +36,7 @@ beforeEach(async () => {
   lines = []
   refused = []
   heard = []
-  cache = open(server.url)
+  cache = open(server.urls.gateway)
   await vi.waitUntil(() => Object.values(healthOf(cache)).every(Boolean), { timeout: 20_000 })
 })
 
@@ -60,7 +64,7 @@ function healthOf({ health }: RedisCache) {
 async function announce(text: string, isHeard: () => boolean): Promise<void> {
   await expect
     .poll(async () => {
-      await cache.commands.publish(redisRevocationChannel, text)
+      await operator.publish(redisRevocationChannel, text)
       return isHeard()
     })
     .toBe(true)
@@ -72,7 +76,7 @@ describe('the record of a key', () => {
   test('is found where it was put, and nothing is said of one that is not there', async () => {
     const record = keyRecord()
     const { key, value } = codec.encodeRecord(record)
-    await cache.commands.set(key, value)
+    await operator.set(key, value)
     expect(await cache.find(record.hash)).toEqual(record)
     expect(await cache.find(keyRecord().hash)).toBeUndefined()
     expect([refused, lines]).toEqual([[], []])
@@ -80,7 +84,7 @@ describe('the record of a key', () => {
 
   test('is not believed when it is that of another', async () => {
     const [one, other] = [keyRecord(), keyRecord()]
-    await cache.commands.set(redisRecordKey(one.hash), codec.encodeRecord(other).value)
+    await operator.set(redisRecordKey(one.hash), codec.encodeRecord(other).value)
     expect(await cache.find(one.hash)).toBeUndefined()
     expect([refused, told()]).toEqual([['record'], ['cache_record_refused']])
   })
@@ -90,19 +94,19 @@ test('a Redis that is slow is connected to all the same, and asked in vain until
   let slowMs = 120
   // Slower than a command is waited for, and quicker than a connection.
   const slow = createServer((from) => {
-    const to = connect(Number(new URL(server.url).port), '127.0.0.1')
+    const to = connect(Number(new URL(server.urls.gateway).port), '127.0.0.1')
     for (const socket of [from, to])
       socket.on('error', () => undefined).on('close', () => [from, to].map((each) => each.destroy()))
     from.on('data', (bytes) => to.write(bytes))
     to.on('data', (bytes) => void setTimeout(() => from.write(bytes), slowMs))
   })
   await new Promise<void>((resolve) => void slow.listen(0, '127.0.0.1', resolve))
-  const url = new URL(server.url)
+  const url = new URL(server.urls.gateway)
   const address = slow.address()
   url.port = String(address !== null && typeof address === 'object' ? address.port : '')
   const record = keyRecord()
   const { key, value } = codec.encodeRecord(record)
-  await cache.commands.set(key, value)
+  await operator.set(key, value)
   const far = open(url.href)
   await vi.waitUntil(() => far.commands.status === 'ready', { timeout: 20_000 })
   expect(await far.find(record.hash)).toBeUndefined()
@@ -129,8 +133,8 @@ describe('a revocation', () => {
   })
 
   test('that cannot be subscribed to is told of', async () => {
-    const url = new URL(server.url)
-    await cache.commands.call('ACL', 'SETUSER', 'deaf', 'on', `>${url.password}`, '~*', '+@all', 'resetchannels')
+    const url = new URL(server.urls.gateway)
+    await operator.call('ACL', 'SETUSER', 'deaf', 'on', `>${url.password}`, '~*', '+@all', 'resetchannels')
     url.username = 'deaf'
     open(url.href)
     await expect.poll(() => lines).toMatchObject([{ event: 'redis_subscribe_failed', err: { type: 'ReplyError' } }])
@@ -139,7 +143,7 @@ describe('a revocation', () => {
 
 describe('the connections', () => {
   test('say whose they are, and send together what is asked in one turn', async () => {
-    const clients = String(await cache.commands.call('CLIENT', 'LIST'))
+    const clients = String(await operator.call('CLIENT', 'LIST'))
     expect(clients.match(/ name=postern-gateway /g)).toHaveLength(2)
     expect(cache.commands.options.enableAutoPipelining).toBe(true)
   })
@@ -147,7 +151,7 @@ describe('the connections', () => {
   test('do not hold up a request when Redis is frozen', async () => {
     const record = keyRecord()
     const { key, value } = codec.encodeRecord(record)
-    await cache.commands.set(key, value)
+    await operator.set(key, value)
     server.kill('SIGSTOP')
     try {
       expect(await cache.find(record.hash)).toBeUndefined()

@@ -1,0 +1,37 @@
+import { join } from 'node:path'
+import { findFreePort, loopback } from '../ports.ts'
+import { launch, waitUntilReady } from '../processes.ts'
+import { type ServerName, findServer } from '../redis-program.ts'
+import { answersPing } from '../redis.ts'
+import { makeTestFolder, testInstallFolder } from './cluster.ts'
+
+export { serverNames as redisServerNames } from '../redis-program.ts'
+
+/** A server with the configuration of an installation. */
+export interface InstalledRedis {
+  readonly port: number
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a server with `redis.conf` and `users.acl` of the folder, as compose file and manifests start it. Undefined if this
+ * machine has no such program.
+ */
+export async function startInstalledRedis(name: ServerName, folder: string): Promise<InstalledRedis | undefined> {
+  const program = await findServer(name, testInstallFolder)
+  if (program === undefined) return undefined
+  const home = await makeTestFolder(name)
+  const port = await findFreePort()
+  // The files are where no container mounts them.
+  const here = ['--aclfile', join(folder, 'users.acl'), '--port', String(port), '--bind', loopback, '--dir', home]
+  const server = await launch({
+    name,
+    command: program.command,
+    args: [join(folder, 'redis.conf'), ...here],
+    env: program.env,
+    cwd: '/',
+    logFile: join(home, 'logs', `${name}.log`),
+  })
+  await waitUntilReady(server, async () => await answersPing(port), { timeoutMs: 60_000 })
+  return { port, stop: async () => void (await server.stop()) }
+}
