@@ -142,11 +142,20 @@ const opening = {
   'PUT /scim/v2/Groups/:id': ['admin:sync'],
   'PATCH /scim/v2/Groups/:id': ['admin:sync'],
   'DELETE /scim/v2/Groups/:id': ['admin:sync'],
-  'GET /scim/v2/ServiceProviderConfig': ['admin:sync'],
-  'GET /scim/v2/ResourceTypes': ['admin:sync'],
-  'GET /scim/v2/ResourceTypes/:urn': ['admin:sync'],
-  'GET /scim/v2/Schemas': ['admin:sync'],
-  'GET /scim/v2/Schemas/:urn': ['admin:sync'],
+  'POST /scim/v2/Users/.search': ['admin:sync'],
+  'POST /scim/v2/Groups/.search': ['admin:sync'],
+  'POST /scim/v2/.search': ['admin:sync'],
+  'GET /scim/v2/Me': ['admin:sync'],
+  'POST /scim/v2/Me': ['admin:sync'],
+  'PUT /scim/v2/Me': ['admin:sync'],
+  'PATCH /scim/v2/Me': ['admin:sync'],
+  'DELETE /scim/v2/Me': ['admin:sync'],
+  'POST /scim/v2/Bulk': ['admin:sync'],
+  'GET /scim/v2/ServiceProviderConfig': ['nothing'],
+  'GET /scim/v2/ResourceTypes': ['nothing'],
+  'GET /scim/v2/ResourceTypes/:urn': ['nothing'],
+  'GET /scim/v2/Schemas': ['nothing'],
+  'GET /scim/v2/Schemas/:urn': ['nothing'],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
 /** What each scope amounts to, wildcards by name. */
@@ -191,7 +200,9 @@ async function callAll(authorization: string): Promise<Record<string, string>> {
       const answer = await send(gateway, targetOf(route), { method, headers: { authorization } })
       const isDenied = answer.status === 403 || answer.status === 401
       // Too many requests, a fault, or a service that does not know the route: nothing that could be taken for an answer to the question.
-      const isOther = answer.status === 429 || answer.status >= 500 || answer.text.includes('no such route')
+      // 501 is what SCIM wants of an operation that it names and nobody supports.
+      const isFault = answer.status >= 500 && answer.status !== 501
+      const isOther = answer.status === 429 || isFault || answer.text.includes('no such route')
       called[nameOf(route, method)] = isOther ? `${answer.status} ${answer.text}` : isDenied ? 'denied' : 'allowed'
       if (isDenied && method !== 'HEAD') {
         // Errors of SCIM have words alone.

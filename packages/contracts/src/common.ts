@@ -68,6 +68,29 @@ export function line(min: number, max: number) {
     .meta({ minLength: min, maxLength: max })
 }
 
+/** Text of any number of lines: trimmed, no control characters except tabs and line breaks. */
+export function lines(min: number, max: number) {
+  return z
+    .string()
+    .transform((value) => value.trim())
+    .pipe(
+      z
+        .string()
+        .min(min)
+        .max(max)
+        .regex(
+          /^(?:[^\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|[\t\n\v\f\r\u0085])*$/u,
+          'must not hold control characters',
+        ),
+    )
+    .meta({ minLength: min, maxLength: max })
+}
+
+/** Returns the text in one line: each run of line breaks and tabs becomes a blank. */
+export function inOneLine(value: string): string {
+  return value.replaceAll(/\s*[\t\n\v\f\r\u0085\u2028\u2029]\s*/g, ' ').trim()
+}
+
 /** The integrator's own key of a resource: unique in the tenant for the kind of resource. */
 export const externalIdSchema = line(1, 255)
 

@@ -296,6 +296,9 @@ async function environment(
     env['POSTERN_BLOB_DIRECTORY'] = join(home, 'blobs')
     env['POSTERN_RECEIPT_KEY_FILE'] = secrets.receiptKeyFile
   }
+  if (kind === 'sync' && options.gateways[0] !== undefined) {
+    env['POSTERN_API_URL'] = `http://${loopback}:${options.gateways[0].port}`
+  }
   if (kind === 'findings') env['POSTERN_CHECKPOINT_KEY_FILE'] = secrets.checkpointKeyFile
   if (kind === 'gateway') {
     const index = options.gateways.findIndex((gateway) => gateway.port === port)

@@ -21,6 +21,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',
   cross_site_request:
     'Only the pages of the console may change anything in the name of who is signed in: reload the page and try again. Programs call the gateway with an API key.',
+  filter_not_allowed: 'Send the request without `filter`.',
   address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
   tenant_suspended:
     'All keys of the tenant are refused until the platform resumes it. The keys themselves are unchanged.',
@@ -52,6 +53,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   too_many_requests: 'Wait as long as Retry-After says.',
   header_fields_too_large: 'Send fewer or shorter headers.',
   internal_error: 'Report the `instance` to the operators of your Postern.',
+  not_implemented: 'Use another operation. The reference lists those that exist.',
   bad_gateway: 'Check whether the operation happened before you repeat it.',
   service_unavailable: 'Nothing was done. Repeat after Retry-After.',
   log_contradicted:

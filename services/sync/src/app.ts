@@ -8,6 +8,7 @@ import { runEventRoutes } from './run/events.ts'
 import { runRoutes } from './run/routes.ts'
 import { scimDescriptionRoutes } from './scim/description-routes.ts'
 import { scimGroupRoutes } from './scim/group-routes.ts'
+import { scimSearchRoutes } from './scim/search-routes.ts'
 import { scimUserRoutes } from './scim/user-routes.ts'
 
 /** Registers what the sync service answers. */
@@ -21,5 +22,6 @@ export function buildApp(app: App, deps: Deps): void {
   pushRoutes(app, deps)
   scimUserRoutes(app, deps)
   scimGroupRoutes(app, deps)
-  scimDescriptionRoutes(app)
+  scimSearchRoutes(app, deps)
+  scimDescriptionRoutes(app, deps)
 }

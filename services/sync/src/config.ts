@@ -21,6 +21,8 @@ export interface Config extends BaseConfig {
   readonly networks: readonly string[]
   /** Days for which errors of runs are kept, and changes that were only looked at; undefined: for as long as the database is. */
   readonly keepDetailsDays: number | undefined
+  /** Where clients reach the API, for addresses in answers of SCIM; undefined: they begin at the path. */
+  readonly apiUrl: string | undefined
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. None is held while the universe is waited for. Default 10. */
   readonly maxConnections: number
@@ -49,6 +51,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
     POSTERN_SYNC_NETWORKS: networksSetting,
     POSTERN_SYNC_KEEP_DETAILS_DAYS: settings.integer({ min: 0, max: 36_500, fallback: 0 }),
+    POSTERN_API_URL: settings.httpUrl.optional(),
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
   })
@@ -63,6 +66,7 @@ export function readConfig(env: Environment): Config {
     queuePollMs: values.POSTERN_SYNC_POLL_MS,
     networks: values.POSTERN_SYNC_NETWORKS,
     keepDetailsDays: values.POSTERN_SYNC_KEEP_DETAILS_DAYS || undefined,
+    apiUrl: values.POSTERN_API_URL,
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     universe: {

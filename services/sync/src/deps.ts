@@ -7,6 +7,7 @@ import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
 import { type Queue, QueueNotStarted, openQueue } from './queue/queue.ts'
+import { type Locate, createLocate } from './scim/locate.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
@@ -23,6 +24,8 @@ export interface Deps {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly now: () => Date
+  /** Addresses of SCIM resources. */
+  readonly locate: Locate
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
   drain(): Promise<void>
@@ -96,6 +99,7 @@ export async function openDeps(
     limits: defaultLimits,
     secretRing,
     now,
+    locate: createLocate(config.apiUrl),
     databaseId: async () => await db.databaseId(),
     // Lists of connectors need no universe, and a push says for itself that it is away.
     ready: async () => {

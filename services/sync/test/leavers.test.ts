@@ -16,6 +16,11 @@ async function peopleOf({ tenantId }: Principal): Promise<unknown[]> {
   return (await parts().world.rows(text, [tenantId])).map((row) => [row['external_id'], row['active']])
 }
 
+async function addressesOf({ tenantId }: Principal): Promise<unknown[]> {
+  const text = `select email from universe.person where tenant_id = $1 order by external_id`
+  return (await parts().world.rows(text, [tenantId])).map((row) => row['email'])
+}
+
 const staff = (...rows: readonly string[]) => ['external_id,name,email,active', ...rows].join('\n')
 
 async function faults(tenant: Principal, run: Run): Promise<unknown[]> {
@@ -26,45 +31,69 @@ const table = (keys: readonly string[]) =>
   ['external_id,name,type', ...keys.map((key) => `${key},${key},process`)].join('\n')
 
 describe('a leaver', () => {
-  test('whose address comes back under another key becomes inactive; the newcomer is told who has it', async () => {
+  test('whose address comes back under another key becomes inactive, and the newcomer has the address', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people', missing_policy: 'deactivate' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true', '2,Bob,bob@x.example,true'))
     const run = await runCsv(tenant, connector, staff('1b,Ada,ada@x.example,true', '2,Bob,bob@x.example,true'))
-    expect(run).toMatchObject({ status: 'partial', counts: { deactivated: 1, applied: 1 } })
+    expect(run).toMatchObject({ status: 'succeeded', counts: { deactivated: 1, created: 1 } })
     expect(await peopleOf(tenant)).toEqual([
       ['1', false],
+      ['1b', true],
       ['2', true],
     ])
-    const taken = 'is the address of another stored person, "1", who keeps it also while inactive'
-    expect(await faults(tenant, run)).toEqual([['1b', 'email', taken]])
+    expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example', 'bob@x.example'])
   })
 
   test.each([
     ['behind', ['1b,Ada,ada@x.example,true', '1,Ada,ada@x.example,false']],
     ['before', ['1,Ada,ada@x.example,false', '1b,Ada,ada@x.example,true']],
-  ])('who stands %s the newcomer with the same address becomes inactive', async (_where, rows) => {
+  ])('who stands %s the newcomer becomes inactive and hands over the address', async (_where, rows) => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
     const run = await runCsv(tenant, connector, staff(...rows))
+    expect([run.status, await peopleOf(tenant)]).toEqual([
+      'succeeded',
+      [
+        ['1', false],
+        ['1b', true],
+      ],
+    ])
+    expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])
+    // The inactive row is known by now, and still stands in no newcomer's way.
+    const next = await runCsv(tenant, connector, staff(...rows.map((row) => row.replace('1b,Ada', '1b,Ada Lund'))))
+    expect(next).toMatchObject({ status: 'succeeded', counts: { updated: 1 } })
+    expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])
+  })
+
+  test('keeps the address while nobody else claims it, and an active person gives it up to nobody', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people' })
+    await runCsv(tenant, connector, staff('1,Ada,ada@x.example,false', '2,Bob,bob@x.example,true'))
+    expect(await addressesOf(tenant)).toEqual(['ada@x.example', 'bob@x.example'])
+    const other = await create(tenant, { dataset: 'people' })
+    const run = await runCsv(tenant, other, staff('3,Eve,bob@x.example,true', '4,Old,bob@x.example,false'))
     expect(run.status).toBe('partial')
-    expect(await peopleOf(tenant)).toEqual([['1', false]])
-    expect((await errorsOf(tenant, run)).map(({ source_key: key, code }) => [key, code])).toEqual([['1b', 'duplicate']])
+    expect(await faults(tenant, run)).toEqual([['3', 'email', 'is the address of another active person, "2"']])
+    expect(await addressesOf(tenant)).toEqual(['ada@x.example', 'bob@x.example', null])
   })
 })
 
-test('who leaves becomes inactive beside an older record of theirs, and a new record of before displaces nobody', async () => {
+const records = (name: string, active: boolean) =>
+  staff('0,Ada,ada@x.example,false', `1,${name},ada@x.example,${active}`)
+
+test('of two records of one person the active one has the address, and when both are inactive neither is refused', async () => {
   const tenant = admin()
   const connector = await create(tenant, { dataset: 'people' })
-  // Of two new ones who is there is taken in.
-  await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada,ada@x.example,true'))
-  expect(await peopleOf(tenant)).toEqual([['1', true]])
-  const renamed = await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada Lund,ada@x.example,true'))
-  expect((await errorsOf(tenant, renamed)).map(({ source_key: key }) => key)).toEqual(['0'])
-  const run = await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada Lund,ada@x.example,false'))
-  expect(await peopleOf(tenant)).toEqual([['1', false]])
-  expect((await errorsOf(tenant, run)).map(({ source_key: key }) => key)).toEqual(['0'])
+  for (const text of [records('Ada', true), records('Ada Lund', true), records('Ada Lund', false)]) {
+    expect((await runCsv(tenant, connector, text)).status).toBe('succeeded')
+    expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])
+  }
+  expect(await peopleOf(tenant)).toEqual([
+    ['0', false],
+    ['1', false],
+  ])
 })
 
 test('an entity that is gone becomes inactive where what was above it cannot move', async () => {

@@ -63,7 +63,6 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
   test.each([
     ['an attribute that there is not', { op: 'add', path: 'colour', value: 'x' }, 'invalidPath'],
     ['the prototype of all objects', { op: 'add', path: '__proto__.polluted', value: 'x' }, 'invalidPath'],
-    ['the same without a path', { op: 'add', value: { 'constructor.prototype.polluted': 'x' } }, 'invalidPath'],
     ['the same in a filter', { op: 'add', path: 'emails[constructor eq "x"].value', value: 'x' }, 'invalidFilter'],
     ['a filter that is none', { op: 'replace', path: 'emails[type].value', value: 'x' }, 'invalidFilter'],
     ['an operation that there is not', { op: 'move', path: 'title', value: 'x' }, 'invalidValue'],

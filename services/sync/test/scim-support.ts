@@ -16,7 +16,7 @@ export function useOwnWorld(): void {
   beforeAll(async () => {
     world = await makeWorld()
     universe = await world.spawnUniverse()
-    sync = await world.startSync(universe.url, { POSTERN_SYNC_WORKERS: '0' })
+    sync = await world.startSync(universe.url, { POSTERN_SYNC_WORKERS: '0', POSTERN_API_URL: 'https://api.example' })
   })
   afterAll(async () => {
     await sync.close()

@@ -143,6 +143,38 @@ describe('a service provider that does not keep to the standard', () => {
     expect((await failureOf('scim', options({ url: server.url }))).code).toBe('paging_endless')
   })
 
+  test('and answers null for an empty list is read as empty', async () => {
+    answers['/Users'] = (_, response) => response.end('{"totalResults": 0, "Resources": null}')
+    expect(await readSource('scim', options({ url: server.url }))).toEqual([])
+  })
+
+  test('and writes names in another case is read with the names of the standard', async () => {
+    const user = {
+      id: '1',
+      username: 'ada',
+      NAME: { familyname: 'Lund' },
+      Emails: [{ VALUE: 'ada@x.example' }],
+      cost: 'c',
+    }
+    answers['/Users'] = (_, response) => response.end(JSON.stringify({ totalresults: 1, resources: [user] }))
+    const values = {
+      id: '1',
+      userName: 'ada',
+      name: { familyName: 'Lund' },
+      emails: [{ value: 'ada@x.example' }],
+      cost: 'c',
+    }
+    expect(await readSource('scim', options({ url: server.url }))).toEqual([{ kind: 'row', row: 1, values }])
+  })
+
+  test('and has a name twice in a user is told so, whatever the case of the list', async () => {
+    answers['/Users'] = (_, response) =>
+      response.end('{"TotalResults": 1, "RESOURCES": [{"id": "1", "username": "a", "username": "b"}]}')
+    expect(await readSource('scim', options({ url: server.url }))).toMatchObject([
+      { kind: 'error', field: 'userName', code: 'duplicate_key' },
+    ])
+  })
+
   test('and answers no list is a failure', async () => {
     answers['/Users'] = (_, response) => response.end('{"detail": "none"}')
     expect((await failureOf('scim', options({ url: server.url }))).code).toBe('items_missing')

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { line, timestampSchema, uuidSchema } from '../common.ts'
+import { line, lines, timestampSchema, uuidSchema } from '../common.ts'
 
 export const userUrn = 'urn:ietf:params:scim:schemas:core:2.0:User'
 export const groupUrn = 'urn:ietf:params:scim:schemas:core:2.0:Group'
@@ -30,12 +30,13 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
   }, z.object(shape))
 }
 
-const word = line(0, 255).nullish()
+/** RFC 7643 §2.3.1 lets any text have several lines. */
+const word = lines(0, 255).nullish()
 /** Some providers send "True" and "False" where RFC 7643 §2.3.2 has true and false. */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
 const schemas = z.array(line(1, 255)).max(10).nullish()
 
-const plural = { value: word, display: word, type: line(0, 64).nullish(), primary: flag }
+const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
 
 const nameParts = {
   formatted: word,
@@ -46,13 +47,13 @@ const nameParts = {
   honorificSuffix: word,
 }
 const addressParts = {
-  formatted: line(0, 1000).nullish(),
-  streetAddress: line(0, 1000).nullish(),
+  formatted: lines(0, 1000).nullish(),
+  streetAddress: lines(0, 1000).nullish(),
   locality: word,
   region: word,
   postalCode: word,
   country: word,
-  type: line(0, 64).nullish(),
+  type: lines(0, 64).nullish(),
   primary: flag,
 }
 const managerParts = { value: word, displayName: word }
@@ -107,13 +108,15 @@ export const scimUserInputSchema = named({
 })
 export type ScimUserInput = z.output<typeof scimUserInputSchema>
 
-const metaSchema = z.object({
-  resourceType: z.string(),
-  created: timestampSchema,
-  lastModified: timestampSchema,
-  location: z.string(),
-  version: z.string(),
-})
+const metaSchema = z
+  .object({
+    resourceType: z.string(),
+    created: timestampSchema,
+    lastModified: timestampSchema,
+    location: z.string(),
+    version: z.string(),
+  })
+  .partial()
 
 const optional = z.string().optional()
 const pluralOut = z.array(
@@ -177,6 +180,11 @@ export const scimUserSchema = z
   .meta({ id: 'ScimUser' })
 export type ScimUser = z.infer<typeof scimUserSchema>
 
+/** A user or a group. */
+export const scimResourceSchema = z
+  .looseObject({ schemas: z.array(z.string()), id: uuidSchema })
+  .meta({ id: 'ScimResource', description: 'A user or a group, as their own lists return it' })
+
 const memberInput = named({ value: uuidSchema, display: word, type: word })
 
 /** A group as an identity provider sends it. */
@@ -199,7 +207,11 @@ export const scimGroupSchema = z
       .array(
         // A member of the name `$ref` is taken for a reference by what reads JSON Schema: the document tells of it in words.
         z
-          .looseObject({ value: uuidSchema, display: optional, type: z.enum(['User', 'Group']) })
+          .looseObject({
+            value: uuidSchema.optional(),
+            display: optional,
+            type: z.enum(['User', 'Group']).optional(),
+          })
           .meta({ description: 'With `$ref`: where the member is' }),
       )
       .optional(),
@@ -219,7 +231,10 @@ export const scimPatchSchema = named({
     .array(
       named({
         op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
-        path: line(1, 1000).optional(),
+        // Some providers write null or an empty text where they mean no path.
+        path: line(0, 1000)
+          .nullish()
+          .transform((path) => path || undefined),
         value: z.unknown().optional(),
       }),
     )
@@ -230,6 +245,37 @@ export const scimPatchSchema = named({
   examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
 })
 export type ScimPatch = z.output<typeof scimPatchSchema>
+
+export const searchUrn = 'urn:ietf:params:scim:api:messages:2.0:SearchRequest'
+
+const attributeName = z
+  .string()
+  .max(255)
+  .regex(/^[A-Za-z0-9:._$-]*$/, { message: 'must be the name of an attribute' })
+const attributeNames = z.array(attributeName).max(100).nullish()
+/** Some clients write numbers as they stand in a query. */
+const pageNumber = z
+  .union([z.int(), z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })])
+  .nullish()
+
+/** RFC 7644 §3.4.3. */
+export const scimSearchSchema = named({
+  schemas: z
+    .array(z.string().max(255))
+    .max(10)
+    .refine((urns) => urns.includes(searchUrn), { message: `must hold ${searchUrn}` }),
+  attributes: attributeNames,
+  excludedAttributes: attributeNames,
+  filter: z.string().max(2000).nullish(),
+  sortBy: attributeName.nullish(),
+  sortOrder: z.enum(['ascending', 'descending']).nullish(),
+  startIndex: pageNumber,
+  count: pageNumber,
+}).meta({
+  id: 'ScimSearch',
+  examples: [{ schemas: [searchUrn], filter: 'userName eq "ada.lund@harbourline.example"', startIndex: 1, count: 10 }],
+})
+export type ScimSearch = z.output<typeof scimSearchSchema>
 
 /** RFC 7644 §3.4.2. */
 export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {

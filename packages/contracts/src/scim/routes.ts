@@ -9,6 +9,8 @@ import {
   scimGroupSchema,
   scimListSchema,
   scimPatchSchema,
+  scimResourceSchema,
+  scimSearchSchema,
   scimUserInputSchema,
   scimUserSchema,
 } from './resources.ts'
@@ -226,58 +228,180 @@ export const scimDeleteGroup = defineRoute({
   problems: ['precondition_failed'],
 })
 
+const searched = { query: flagQuery, body: scimSearchSchema, bodyMediaTypes } as const
+
+export const scimSearchUsers = defineRoute({
+  ...base,
+  ...searched,
+  id: 'sync.scim-search-users',
+  method: 'POST',
+  path: `${scimBase}/Users/.search`,
+  summary: 'Search users',
+  description: 'Returns what `GET /scim/v2/Users` returns for the same parameters (RFC 7644 §3.4.3).',
+  answers: { 200: { description: 'The users', schema: scimListSchema(scimUserSchema), ...media } },
+})
+
+export const scimSearchGroups = defineRoute({
+  ...base,
+  ...searched,
+  id: 'sync.scim-search-groups',
+  method: 'POST',
+  path: `${scimBase}/Groups/.search`,
+  summary: 'Search groups',
+  description: 'Returns what `GET /scim/v2/Groups` returns for the same parameters (RFC 7644 §3.4.3).',
+  answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
+})
+
+export const scimSearch = defineRoute({
+  ...base,
+  ...searched,
+  id: 'sync.scim-search',
+  method: 'POST',
+  path: `${scimBase}/.search`,
+  summary: 'Search users and groups',
+  description:
+    'Users come before groups. A filter by an attribute that only one type of resource has finds only resources of that type (RFC 7644 §3.4.2.1).',
+  answers: {
+    200: {
+      description: 'Users and groups',
+      schema: scimListSchema(scimResourceSchema),
+      ...media,
+    },
+  },
+})
+
+/** What RFC 7644 §4 has ignored. A filter is refused there. */
+const ignored = z.string().max(2000).optional().meta({ description: 'Ignored (RFC 7644 §4)' })
+const ignoredQuery = z.strictObject({
+  ...flag,
+  attributes: ignored,
+  excludedAttributes: ignored,
+  startIndex: ignored,
+  count: ignored,
+  sortBy: ignored,
+  sortOrder: ignored,
+  filter: z.string().max(2000).optional().meta({ description: 'Refused with 403 (RFC 7644 §4)' }),
+})
+
+const unsupported = {
+  ...base,
+  query: ignoredQuery,
+  answers: { 204: { description: 'Never sent: this operation is not supported' } },
+  problems: ['not_implemented'],
+} as const
+const anyBody = { body: z.unknown(), bodyMediaTypes } as const
+const me = {
+  ...unsupported,
+  path: `${scimBase}/Me`,
+  description: 'An API key is nobody’s account. This operation always returns 501 (RFC 7644 §3.11).',
+} as const
+
+export const scimGetMe = defineRoute({
+  ...me,
+  id: 'sync.scim-get-me',
+  method: 'GET',
+  summary: 'Read the own user (not supported)',
+})
+
+export const scimCreateMe = defineRoute({
+  ...me,
+  ...anyBody,
+  id: 'sync.scim-create-me',
+  method: 'POST',
+  summary: 'Create the own user (not supported)',
+})
+
+export const scimReplaceMe = defineRoute({
+  ...me,
+  ...anyBody,
+  id: 'sync.scim-replace-me',
+  method: 'PUT',
+  summary: 'Replace the own user (not supported)',
+})
+
+export const scimPatchMe = defineRoute({
+  ...me,
+  ...anyBody,
+  id: 'sync.scim-patch-me',
+  method: 'PATCH',
+  summary: 'Change the own user (not supported)',
+})
+
+export const scimDeleteMe = defineRoute({
+  ...me,
+  id: 'sync.scim-delete-me',
+  method: 'DELETE',
+  summary: 'Delete the own user (not supported)',
+})
+
+export const scimBulk = defineRoute({
+  ...unsupported,
+  ...anyBody,
+  id: 'sync.scim-bulk',
+  method: 'POST',
+  path: `${scimBase}/Bulk`,
+  summary: 'Carry out several operations (not supported)',
+  description: 'Always returns 501, as `ServiceProviderConfig` says (RFC 7644 §3.7).',
+})
+
 const described = { schema: scimDescriptionSchema, ...media } as const
 const urn = z.strictObject({ urn: z.string().regex(/^[A-Za-z0-9:._-]{1,200}$/) })
 
-export const scimServiceConfig = defineRoute({
+/**
+ * RFC 7643 §5 wants `authenticationSchemes` to be readable without credentials. The other descriptions are the same for every tenant,
+ * and the public OpenAPI document says what they say. RFC 7644 §4 has sorting, paging and attributes ignored here.
+ */
+const description = {
   ...base,
+  access: { kind: 'public' },
+  query: ignoredQuery,
+  problems: ['filter_not_allowed'],
+} as const
+
+export const scimServiceConfig = defineRoute({
+  ...description,
   id: 'sync.scim-service-config',
   method: 'GET',
   path: `${scimBase}/ServiceProviderConfig`,
   summary: 'Read what of SCIM is supported',
-  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §5', ...described } },
 })
 
 export const scimListResourceTypes = defineRoute({
-  ...base,
+  ...description,
   id: 'sync.scim-list-resource-types',
   method: 'GET',
   path: `${scimBase}/ResourceTypes`,
   summary: 'List the types of resources',
-  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §6', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
 export const scimGetResourceType = defineRoute({
-  ...base,
+  ...description,
   id: 'sync.scim-get-resource-type',
   method: 'GET',
   path: `${scimBase}/ResourceTypes/:urn`,
   summary: 'Read a type of resource',
   params: urn,
-  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §6', ...described } },
 })
 
 export const scimListSchemas = defineRoute({
-  ...base,
+  ...description,
   id: 'sync.scim-list-schemas',
   method: 'GET',
   path: `${scimBase}/Schemas`,
   summary: 'List the schemas of the resources',
-  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §7', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
 export const scimGetSchema = defineRoute({
-  ...base,
+  ...description,
   id: 'sync.scim-get-schema',
   method: 'GET',
   path: `${scimBase}/Schemas/:urn`,
   summary: 'Read a schema',
   params: urn,
-  query: flagQuery,
   answers: { 200: { description: 'RFC 7643 §7', ...described } },
 })
 
@@ -294,6 +418,15 @@ export const scimRoutes = [
   scimReplaceGroup,
   scimPatchGroup,
   scimDeleteGroup,
+  scimSearchUsers,
+  scimSearchGroups,
+  scimSearch,
+  scimGetMe,
+  scimCreateMe,
+  scimReplaceMe,
+  scimPatchMe,
+  scimDeleteMe,
+  scimBulk,
   scimServiceConfig,
   scimListResourceTypes,
   scimGetResourceType,

@@ -6,7 +6,7 @@ import type { Deps } from '../deps.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { createMapper } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
-import { rulesOfAttributes } from '../mapping/attributes.ts'
+import { rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import { type SourceItem, rowsOf } from '../source/types.ts'
@@ -37,7 +37,7 @@ export function connectorTestRoutes(
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
     const rules = datasetRules[connector.dataset]
-    const mapping = rulesOfAttributes(connector.mapping, source.attributesOf(connector.config))
+    const mapping = rulesOfAttributes(rulesInNames(connector.mapping, source), source.attributesOf(connector.config))
     const mapper = createMapper(mapping, rules)
     const readItem = createItemReader(mapping, rules)
     const rows: ConnectorTest['rows'] = []

@@ -22,6 +22,19 @@ export function rulesOfAttributes(
   })
 }
 
+/** Returns the rules with their sources written as the items of the source type have them. */
+export function rulesInNames(
+  rules: readonly MappingRule[],
+  type: { readonly nameOf: (name: string) => string },
+): readonly MappingRule[] {
+  return rules.map((rule) => {
+    const { source } = rule
+    if (source === undefined) return rule
+    // Names of SCIM hold nothing that a JSON Pointer escapes.
+    return { ...rule, source: source.startsWith('/') ? source.split('/').map(type.nameOf).join('/') : type.nameOf(source) }
+  })
+}
+
 /** Which rules have a source that is none of the attributes. */
 export function unreadSources(rules: readonly MappingRule[], attributes: readonly string[]): readonly number[] {
   return rules.flatMap(({ source }, index) => {

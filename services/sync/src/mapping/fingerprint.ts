@@ -10,7 +10,7 @@ export interface Fingerprint {
   /** 16 bytes, each a character: over what the mapping reads of the row, and over the mapping. */
   readonly hash: string
   readonly key: string
-  /** The value of the dataset's `comparedField`. */
+  /** The value of the dataset's `comparedField`; undefined if an inactive row gives it up. */
   readonly also: string | undefined
 }
 
@@ -39,7 +39,7 @@ export function createFingerprinter(
     return {
       hash: hash('sha256', text, 'binary').slice(0, hashBytes),
       key,
-      also: textOf(prepared.alsoRule, values, dataset),
+      also: isGivenUp(prepared.statusRule, values, dataset) ? undefined : textOf(prepared.alsoRule, values, dataset),
     }
   }
 }
@@ -75,7 +75,7 @@ function printsOf(
   { columns, form, isWhole }: Table,
 ): TextPrints | undefined {
   const effective = createRuleFinder(rules, dataset)(Object.fromEntries(columns.map((name) => [name, ''])))
-  const { keyRule, alsoRule, salt } = prepare(effective, dataset)
+  const { keyRule, alsoRule, statusRule, salt } = prepare(effective, dataset)
   const sources = new Set(effective.map(({ source }) => source))
   if (!isWhole || keyRule?.source === undefined || columns.some((name) => !sources.has(name))) return undefined
   const tableSalt = hash('sha256', JSON.stringify(['text', salt, form]), 'base64')
@@ -91,7 +91,11 @@ function printsOf(
     hashOf: (text) => hash('sha256', tableSalt + text, 'binary').slice(0, hashBytes),
     keysAt: (texts, index) => {
       const key = textAt(keyRule, texts, index)
-      const also = alsoRule === undefined ? null : textAt(alsoRule, texts, index)
+      const status = statusRule?.source === undefined ? undefined : texts.cell(index, statusRule.source)
+      // The caller reads the row then.
+      if (statusRule?.source !== undefined && status === undefined) return undefined
+      const isFree = isGivenUp(statusRule, { [statusRule?.source ?? '']: status }, dataset)
+      const also = alsoRule === undefined || isFree ? null : textAt(alsoRule, texts, index)
       return typeof key !== 'string' || also === undefined ? undefined : { key, also: also ?? undefined }
     },
   }
@@ -102,12 +106,24 @@ function isTextOfCell({ source, transforms = [], default: fallback }: Rule): boo
   return source?.startsWith('/') === false && transforms.length === 0 && fallback === undefined
 }
 
-function prepare(rules: readonly Rule[], { keyField, comparedField }: DatasetRules) {
+function prepare(rules: readonly Rule[], { keyField, comparedField, uniqueField, statusField }: DatasetRules) {
   return {
     rules,
+    statusRule: uniqueField === null ? undefined : rules.find(({ target }) => target === statusField),
     keyRule: rules.find(({ target }) => target === keyField),
     alsoRule: rules.find(({ target }) => target === comparedField),
     salt: hash('sha256', JSON.stringify([mapperVersion, rules]), 'base64'),
+  }
+}
+
+/** Whether the row is inactive, and so does not keep a value that only one row can have. */
+function isGivenUp(statusRule: Rule | undefined, values: Values, dataset: DatasetRules): boolean {
+  if (statusRule === undefined) return false
+  try {
+    return valueOf(statusRule, values, dataset) === dataset.inactive
+  } catch (error) {
+    if (error instanceof TransformRefused) return false
+    throw error
   }
 }
 

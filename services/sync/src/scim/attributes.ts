@@ -17,6 +17,8 @@ const texts = (...names: readonly string[]): Attribute[] => names.map(text)
 const primary: Attribute = { name: 'primary', type: 'boolean' }
 const plural: readonly Attribute[] = [...texts('value', 'display', 'type'), primary]
 
+const uniqueValue = plural.map((part): Attribute => (part.name === 'value' ? { ...part, unique: true } : part))
+
 export interface ResourceSchema {
   readonly urn: string
   readonly name: string
@@ -29,6 +31,7 @@ export const userSchema: ResourceSchema = {
   name: 'User',
   description: 'Somebody whom the identity provider knows',
   attributes: [
+    { name: 'externalId', type: 'string', caseExact: true, unique: true },
     { name: 'userName', type: 'string', required: true, unique: true },
     {
       name: 'name',
@@ -37,7 +40,8 @@ export const userSchema: ResourceSchema = {
     },
     ...texts('displayName', 'nickName', 'profileUrl', 'title', 'userType', 'preferredLanguage', 'locale', 'timezone'),
     { name: 'active', type: 'boolean' },
-    { name: 'emails', type: 'complex', multi: true, parts: plural },
+    // Two active users cannot have one primary address.
+    { name: 'emails', type: 'complex', multi: true, unique: true, parts: uniqueValue },
     { name: 'phoneNumbers', type: 'complex', multi: true, parts: plural },
     {
       name: 'addresses',
@@ -63,6 +67,7 @@ export const groupSchema: ResourceSchema = {
   name: 'Group',
   description: 'A group of the identity provider',
   attributes: [
+    { name: 'externalId', type: 'string', caseExact: true },
     { name: 'displayName', type: 'string', required: true, unique: true },
     {
       name: 'members',
@@ -77,6 +82,3 @@ export const groupSchema: ResourceSchema = {
     },
   ],
 }
-
-/** Attributes that every resource has (RFC 7643 §3.1). */
-export const commonAttributes: readonly Attribute[] = [{ name: 'externalId', type: 'string', caseExact: true }]

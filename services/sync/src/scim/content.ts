@@ -1,4 +1,4 @@
-import { type ScimUserInput, enterpriseUrn, scimUserInputSchema } from '@postern/contracts'
+import { type ScimUserInput, enterpriseUrn, inOneLine, scimUserInputSchema } from '@postern/contracts'
 import { inputErrors, problem, wordsOf } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
@@ -100,8 +100,10 @@ export function personOf(
   })
 }
 
+/** Names and titles of the universe have one line. */
 function some(text: string | null | undefined): string | undefined {
-  return text === null || text === undefined || text === '' ? undefined : text
+  const one = inOneLine(text ?? '')
+  return one === '' ? undefined : one
 }
 
 /** Null and empty are the same as not there (RFC 7643 §2.5). */

@@ -3,46 +3,61 @@ import {
   groupUrn,
   maxScimCount,
   scimBase,
+  scimBulk,
+  scimCreateMe,
+  scimDeleteMe,
+  scimGetMe,
   scimGetResourceType,
   scimGetSchema,
   scimListResourceTypes,
   scimListSchemas,
+  scimPatchMe,
+  scimReplaceMe,
   scimServiceConfig,
   userUrn,
 } from '@postern/contracts'
 import { type App, contractRoute, problem } from '@postern/service-kit'
-import {
-  type Attribute,
-  type ResourceSchema,
-  commonAttributes,
-  enterpriseSchema,
-  groupSchema,
-  userSchema,
-} from './attributes.ts'
+import { type Attribute, type ResourceSchema, enterpriseSchema, groupSchema, userSchema } from './attributes.ts'
 import { listOf } from './answer.ts'
+import type { Locate } from './locate.ts'
 
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 type Description = { [name: string]: Json }
 
 /** What the service says of itself (RFC 7644 §4). */
-export function scimDescriptionRoutes(app: App): void {
-  const types = [userType, groupType]
-  const schemas = [userSchema, groupSchema, enterpriseSchema].map(describe)
+export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: Locate }): void {
+  const types = resourceTypes(locate)
+  const schemas = [userSchema, groupSchema, enterpriseSchema].map((schema) => describe(schema, locate))
 
-  contractRoute(app, scimServiceConfig, async () => serviceConfig)
-  contractRoute(app, scimListResourceTypes, async () => listOf(types.length, 1, types))
-  contractRoute(app, scimListSchemas, async () => listOf(schemas.length, 1, schemas))
-  contractRoute(app, scimGetResourceType, async ({ params }) => named(types, params.urn))
-  contractRoute(app, scimGetSchema, async ({ params }) => named(schemas, params.urn))
+  contractRoute(app, scimServiceConfig, async ({ query }) => unfiltered(query, serviceConfig(locate)))
+  contractRoute(app, scimListResourceTypes, async ({ query }) => unfiltered(query, listOf(types.length, 1, types)))
+  contractRoute(app, scimListSchemas, async ({ query }) => unfiltered(query, listOf(schemas.length, 1, schemas)))
+  contractRoute(app, scimGetResourceType, async ({ params, query }) => unfiltered(query, findNamed(types, params.urn)))
+  contractRoute(app, scimGetSchema, async ({ params, query }) => unfiltered(query, findNamed(schemas, params.urn)))
+
+  const me = [scimGetMe, scimCreateMe, scimReplaceMe, scimPatchMe, scimDeleteMe]
+  for (const route of [...me, scimBulk]) contractRoute(app, route, async () => refuseUnsupported(route))
 }
 
-function named(list: readonly Description[], id: string): Description {
+/** RFC 7644 §4: a filter on a description is refused, so that nobody takes the whole list for what the filter finds. */
+function unfiltered<Body>({ filter }: { readonly filter?: string | undefined }, body: Body): Body {
+  if (filter === undefined) return body
+  throw problem('filter_not_allowed', { detail: 'Descriptions of the service cannot be filtered. Send no `filter`.' })
+}
+
+async function refuseUnsupported({ path }: { readonly path: string }): Promise<undefined> {
+  throw problem('not_implemented', {
+    detail: `${path.slice(scimBase.length)} is not supported. Use /Users and /Groups.`,
+  })
+}
+
+function findNamed(list: readonly Description[], id: string): Description {
   const found = list.find((each) => each['id'] === id)
   if (found === undefined) throw problem('not_found')
   return found
 }
 
-const serviceConfig: Description = {
+const serviceConfig = (locate: Locate): Description => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
   patch: { supported: true },
   bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
@@ -58,8 +73,13 @@ const serviceConfig: Description = {
       primary: true,
     },
   ],
-  meta: { resourceType: 'ServiceProviderConfig', location: `${scimBase}/ServiceProviderConfig` },
-}
+  meta: { resourceType: 'ServiceProviderConfig', location: locate('/ServiceProviderConfig') },
+})
+
+const resourceTypes = (locate: Locate): Description[] => [
+  { ...userType, meta: { resourceType: 'ResourceType', location: locate('/ResourceTypes/User') } },
+  { ...groupType, meta: { resourceType: 'ResourceType', location: locate('/ResourceTypes/Group') } },
+]
 
 const userType: Description = {
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ResourceType'],
@@ -68,7 +88,6 @@ const userType: Description = {
   endpoint: '/Users',
   schema: userUrn,
   schemaExtensions: [{ schema: enterpriseUrn, required: false }],
-  meta: { resourceType: 'ResourceType', location: `${scimBase}/ResourceTypes/User` },
 }
 
 const groupType: Description = {
@@ -77,18 +96,16 @@ const groupType: Description = {
   name: 'Group',
   endpoint: '/Groups',
   schema: groupUrn,
-  meta: { resourceType: 'ResourceType', location: `${scimBase}/ResourceTypes/Group` },
 }
 
-function describe({ urn, name, description, attributes }: ResourceSchema): Description {
-  const all = urn === enterpriseUrn ? attributes : [...commonAttributes, ...attributes]
+function describe({ urn, name, description, attributes }: ResourceSchema, locate: Locate): Description {
   return {
     schemas: ['urn:ietf:params:scim:schemas:core:2.0:Schema'],
     id: urn,
     name,
     description,
-    attributes: all.map(describeAttribute),
-    meta: { resourceType: 'Schema', location: `${scimBase}/Schemas/${urn}` },
+    attributes: attributes.map(describeAttribute),
+    meta: { resourceType: 'Schema', location: locate(`/Schemas/${urn}`) },
   }
 }
 

@@ -31,9 +31,14 @@ const maxTerms = 20
 
 /**
  * A filter (RFC 7644 §3.4.2.2) as a condition. The text is put together from what the table holds, and what the caller has
- * sent is a parameter without exception. Throws `invalidFilter`.
+ * sent is a parameter without exception. An attribute that only `others` has matches nothing (RFC 7644 §3.4.2.1). Throws `invalidFilter`.
  */
-export function toCondition(filter: string | undefined, table: FilterTable, first: number): Condition {
+export function toCondition(
+  filter: string | undefined,
+  table: FilterTable,
+  first: number,
+  others?: FilterTable,
+): Condition {
   if (filter === undefined) return { text: 'true', values: [] }
   const values: unknown[] = []
   const { filter: rest, texts } = takeTexts(filter)
@@ -55,6 +60,7 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
         return `(not coalesce(${convert(node.filter, columns, lists)}, false))`
       case '[]': {
         const list = own(lists, pathOf(node.attrPath))
+        if (list === undefined && isOf(others, node.attrPath)) return 'false'
         if (list === undefined) throw unknown(node.attrPath)
         return list.some.replace('{}', () => convert(node.valFilter, list.parts, {}))
       }
@@ -66,6 +72,7 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
         const [name = '', part = 'value'] = path.split('.')
         const list = own(lists, name)
         const inner = list === undefined ? undefined : own(list.parts, part)
+        if ((list === undefined || inner === undefined) && isOf(others, node.attrPath)) return 'false'
         if (list === undefined || inner === undefined) throw unknown(node.attrPath)
         return list.some.replace('{}', () => compare(inner, node, { bind, meaningsOf }))
       }
@@ -92,6 +99,14 @@ function parseFilter(filter: string): Filter {
 function pathOf(attrPath: string): string {
   const at = attrPath.lastIndexOf(':')
   return attrPath.slice(at + 1).toLowerCase()
+}
+
+function isOf(table: FilterTable | undefined, attrPath: string): boolean {
+  if (table === undefined) return false
+  const path = pathOf(attrPath)
+  const [name = '', part = 'value'] = path.split('.')
+  const list = own(table.lists, name)
+  return own(table.columns, path) !== undefined || (list !== undefined && own(list.parts, part) !== undefined)
 }
 
 type Comparison = Compare | Extract<Filter, { op: 'pr' }>

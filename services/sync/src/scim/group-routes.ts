@@ -3,18 +3,18 @@ import {
   groupUrn,
   maxScimCount,
   maxScimMembers,
-  scimBase,
   scimCreateGroup,
   scimDeleteGroup,
   scimGetGroup,
   scimListGroups,
   scimPatchGroup,
   scimReplaceGroup,
+  scimSearchGroups,
 } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute, matchesEtag, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { type Projection, isLeftOut, listOf, pageOf, project } from './answer.ts'
-import { toCondition } from './filter.ts'
+import { type ListQuery, type Projection, isLeftOut, listOf, pageOf, project, queryOf } from './answer.ts'
+import { type Condition, toCondition } from './filter.ts'
 import {
   type Member,
   type StoredGroup,
@@ -28,11 +28,11 @@ import {
   listGroups,
   listMembers,
   lockGroup,
-  referenceTo,
   removeMembers,
   updateGroup,
   withinMembers,
 } from './group-store.ts'
+import type { Locate } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
 import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 
@@ -40,19 +40,18 @@ import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 const maxMembersListed = 50_000
 
 /** Groups of an identity provider (RFC 7643 §4.2): kept for it, and no part of the universe. */
-export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractRoute(app, scimListGroups, async ({ query, context }) => {
+export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'locate'>): void {
+  const list = async (context: RequestInfo['context'], query: ListQuery) => {
     const page = pageOf(query, maxScimCount)
     const condition = toCondition(query.filter, groupFilters, 1)
     return await db.write(context, async (tx) => {
-      const { total, groups: found } = await listGroups(tx, condition, page)
-      const isBrief = isLeftOut('members', query)
-      const groups = isBrief ? found : await withinMembers(tx, found, maxMembersListed)
-      const members = await listMembers(tx, isBrief ? [] : groups.map(({ id }) => id))
-      const shown = groups.map((group) => project(present(group, members.get(group.id) ?? []), query))
-      return listOf(total, page.startIndex, shown)
+      const { total, groups } = await listWholeGroups(tx, condition, page, query, locate)
+      return listOf(total, page.startIndex, groups)
     })
-  })
+  }
+
+  contractRoute(app, scimListGroups, async ({ query, context }) => await list(context, query))
+  contractRoute(app, scimSearchGroups, async ({ body, context }) => await list(context, queryOf(body)))
 
   contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
     const wanted = isLeftOut('members', query) ? [] : [params.id]
@@ -63,7 +62,7 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     )
     if (group === undefined) throw problem('not_found')
     answer.etag(etagOf(group))
-    return project(present(group, members.get(group.id) ?? []), query)
+    return project(present(group, members.get(group.id) ?? [], locate), query)
   })
 
   contractRoute(app, scimCreateGroup, async ({ body, query, context, answer, keep }) => {
@@ -71,8 +70,8 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const id = crypto.randomUUID()
       await insertGroup(tx, id, { displayName: body.displayName, externalId: body.externalId ?? undefined })
       await take(tx, id, { kind: 'add', ids: (body.members ?? []).map(({ value }) => value) })
-      const group = await read(tx, id, query)
-      answer.header('location', `${scimBase}/Groups/${id}`)
+      const group = await read(tx, id, query, locate)
+      answer.header('location', locate(`/Groups/${id}`))
       answer.etag(group.meta?.version ?? '')
       return await keep(tx, project(group, query))
     })
@@ -86,10 +85,10 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       { kind: 'external-id', value: body.externalId ?? undefined },
       { kind: 'replace', ids: (body.members ?? []).map(({ value }) => value) },
     ]
-    return await change(db, input, steps)
+    return await change(db, locate, input, steps)
   })
 
-  contractRoute(app, scimPatchGroup, async (input) => await change(db, input, stepsOf(input.body)))
+  contractRoute(app, scimPatchGroup, async (input) => await change(db, locate, input, stepsOf(input.body)))
 
   contractRoute(app, scimDeleteGroup, async (input) => {
     await db.write(input.context, async (tx) => {
@@ -98,6 +97,21 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     })
     return undefined
   })
+}
+
+/** A page of groups as they are answered, shorter if they have many members. */
+export async function listWholeGroups(
+  tx: Tx,
+  condition: Condition,
+  page: { readonly offset: number; readonly limit: number },
+  query: Projection,
+  locate: Locate,
+): Promise<{ readonly total: number; readonly groups: readonly ScimGroup[] }> {
+  const { total, groups: found } = await listGroups(tx, condition, page)
+  const isBrief = isLeftOut('members', query)
+  const groups = isBrief ? found : await withinMembers(tx, found, maxMembersListed)
+  const members = await listMembers(tx, isBrief ? [] : groups.map(({ id }) => id))
+  return { total, groups: groups.map((group) => project(present(group, members.get(group.id) ?? [], locate), query)) }
 }
 
 type Input = Pick<RequestInfo, 'context' | 'raw' | 'answer'> & {
@@ -115,7 +129,7 @@ async function lockUnlessChanged(tx: Tx, { params, raw }: Pick<Input, 'params' |
   return before
 }
 
-async function change(db: Deps['db'], input: Input, steps: readonly GroupStep[]): Promise<ScimGroup> {
+async function change(db: Deps['db'], locate: Locate, input: Input, steps: readonly GroupStep[]): Promise<ScimGroup> {
   const written = db.write(input.context, async (tx) => {
     const before = await lockUnlessChanged(tx, input)
     let names = { displayName: before.displayName, externalId: before.externalId ?? undefined }
@@ -128,7 +142,7 @@ async function change(db: Deps['db'], input: Input, steps: readonly GroupStep[])
     const isRenamed = names.displayName !== before.displayName || names.externalId !== (before.externalId ?? undefined)
     if (moved > 0 || isRenamed) await updateGroup(tx, before.id, names)
     if (names.displayName !== before.displayName) await touchGroupsOf(tx, before.id)
-    return await read(tx, before.id, input.query)
+    return await read(tx, before.id, input.query, locate)
   })
   const group = await written.catch(refuseTaken)
   input.answer.etag(group.meta?.version ?? '')
@@ -169,14 +183,14 @@ async function take(
 }
 
 /** Members are not read where the answer leaves them out: there may be many. */
-async function read(tx: Tx, id: string, query: Projection): Promise<ScimGroup> {
+async function read(tx: Tx, id: string, query: Projection, locate: Locate): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
   if (group === undefined) throw new Error('the group is not there')
   const members = await listMembers(tx, isLeftOut('members', query) ? [] : [id])
-  return present(group, members.get(id) ?? [])
+  return present(group, members.get(id) ?? [], locate)
 }
 
-function present(group: StoredGroup, members: readonly Member[]): ScimGroup {
+function present(group: StoredGroup, members: readonly Member[], locate: Locate): ScimGroup {
   const { id, displayName, externalId, createdAt, updatedAt } = group
   return {
     schemas: [groupUrn],
@@ -186,7 +200,7 @@ function present(group: StoredGroup, members: readonly Member[]): ScimGroup {
       resourceType: 'Group',
       created: createdAt.toISOString(),
       lastModified: updatedAt.toISOString(),
-      location: `${scimBase}/Groups/${id}`,
+      location: locate(`/Groups/${id}`),
       version: etagOf(group),
     },
     displayName,
@@ -194,7 +208,7 @@ function present(group: StoredGroup, members: readonly Member[]): ScimGroup {
       value: member.id,
       ...(member.display === null ? {} : { display: member.display }),
       type: member.type,
-      $ref: referenceTo(member),
+      $ref: locate(`/${member.type}s/${member.id}`),
     })),
   }
 }

@@ -1,4 +1,3 @@
-import { scimBase } from '@postern/contracts'
 import type { Condition, FilterTable } from './filter.ts'
 import { type Tx, statement } from './store.ts'
 
@@ -96,6 +95,7 @@ export const groupFilters: FilterTable = {
     id: { sql: 'g.id', kind: 'id' },
     displayname: { sql: 'g.display_name', kind: 'text' },
     externalid: { sql: 'g.external_id', kind: 'exact' },
+    'meta.resourcetype': { sql: `'Group'::text`, kind: 'text' },
     'meta.created': { sql: 'g.created_at', kind: 'time' },
     'meta.lastmodified': { sql: 'g.updated_at', kind: 'time' },
   },
@@ -217,8 +217,4 @@ export async function withinMembers(
 export async function countMembers(tx: Tx, groupId: string): Promise<number> {
   const [row] = await tx.query<{ total: number }>(count([groupId]))
   return row?.total ?? 0
-}
-
-export function referenceTo({ id, type }: Member): string {
-  return `${scimBase}/${type}s/${id}`
 }

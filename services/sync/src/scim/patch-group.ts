@@ -1,6 +1,7 @@
 import { type ScimPatch, type ScimType, groupUrn, scimGroupInputSchema } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { parse } from 'scim2-parse-filter'
+import { groupSchema } from './attributes.ts'
 import { hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
 /** One step of a change of a group. */
@@ -36,8 +37,9 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
     if (op === 'remove') throw refused('noTarget', 'a removal needs a path')
     if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
     if (hasNameTwice(value)) throw refused('invalidSyntax', 'a name stands twice: names are the same in any case')
-    return Object.entries(value).flatMap(([name, inner]) => stepsOfOne(op, name, inner))
+    return Object.entries(value).flatMap(([name, inner]) => (isIgnored(name) ? [] : stepsOfOne(op, name, inner)))
   }
+  if (path.toLowerCase() === groupUrn.toLowerCase() && op !== 'remove') return stepsOfOne(op, undefined, value)
   const name = path.toLowerCase().startsWith(`${groupUrn.toLowerCase()}:`) ? path.slice(groupUrn.length + 1) : path
   switch (name.toLowerCase()) {
     case 'displayname':
@@ -53,13 +55,19 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
       return []
     default:
       // Of schemas that are not ours nothing is kept, as of a whole group.
-      if (isOfOtherSchema(name)) return []
+      if (isOfOtherSchema(name) || (name !== path && isIgnored(name))) return []
       return [{ kind: 'remove', ids: filteredMembers(op, name) }]
   }
 }
 
+/** POST and PUT ignore members that they do not know, and so does PATCH. */
+function isIgnored(name: string): boolean {
+  const known = [...groupSchema.attributes.map((each) => each.name), groupUrn]
+  return !/[:.[]/.test(name) && !known.some((each) => each.toLowerCase() === name.toLowerCase())
+}
+
 function membersStep(op: string, value: unknown): GroupStep[] {
-  if (op === 'remove' && value === undefined) return [{ kind: 'clear' }]
+  if (op === 'remove' && (value ?? '') === '') return [{ kind: 'clear' }]
   const parsed = memberList.safeParse(isRecord(value) ? [value] : value)
   if (!parsed.success) throw refused('invalidValue', 'members must be objects whose value is the id of a user or group')
   const ids = (parsed.data ?? []).map((member) => member.value)

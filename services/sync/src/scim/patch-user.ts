@@ -3,7 +3,7 @@ import { type ScimPatch, type ScimType, enterpriseUrn, userUrn } from '@postern/
 import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
-import { type Attribute, commonAttributes, enterpriseSchema, userSchema } from './attributes.ts'
+import { type Attribute, enterpriseSchema, userSchema } from './attributes.ts'
 import { type UserContent, hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
 /** Attributes of RFC 7643 that are not kept: to change them changes nothing. */
@@ -103,8 +103,10 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
   return Object.entries(value).flatMap(([name, inner]) => {
     const isExtension = name.toLowerCase() === enterpriseUrn.toLowerCase()
     if (isExtension && isRecord(inner)) return resolve({ op, path: enterpriseUrn, value: inner }, resource)
+    if (isExtension && inner === null) return resolveRemoval({ op: 'remove', path: enterpriseUrn }, resource)
+    if (isExtension) throw refused('invalidValue', 'the value of an extension must be an object')
     if (name.toLowerCase() === userUrn.toLowerCase()) return resolve({ op, value: inner }, resource)
-    const at = path === undefined ? placeOf(name) : placeOf(`${enterpriseUrn}:${name}`)
+    const at = placeOf(path === undefined ? name : `${enterpriseUrn}:${name}`, { ignoresUnknown: true })
     return at === undefined ? [] : [assign(op, at, inner)]
   })
 }
@@ -286,8 +288,11 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
   return isRecord(extension) && extension[attribute.name] !== undefined
 }
 
-/** Undefined where the attribute is one that is not kept, those of schemas that are not ours among them. Throws `invalidPath` where there is no such attribute. */
-function placeOf(path: string): Place | undefined {
+/**
+ * Returns undefined for an attribute that is not kept: one of a schema that is not ours, and one under the urn of our schema that we do not
+ * know. Throws `invalidPath` for another unknown attribute, unless `ignoresUnknown`: POST and PUT ignore unknown members too.
+ */
+function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefined {
   const bracket = path.indexOf('[')
   const close = path.lastIndexOf(']')
   if (bracket !== -1 && close < bracket) throw noSuch(path)
@@ -296,7 +301,7 @@ function placeOf(path: string): Place | undefined {
   const urn = head.slice(0, Math.max(0, colon)).toLowerCase()
   const isExtension = urn === enterpriseUrn.toLowerCase()
   if (urn !== '' && !isExtension && urn !== userUrn.toLowerCase()) {
-    if (isOfOtherSchema(head)) return undefined
+    if (ignoresUnknown || isOfOtherSchema(head)) return undefined
     throw noSuch(path)
   }
   const [name = '', ...inner] = head.slice(colon + 1).split('.')
@@ -311,11 +316,14 @@ function placeOf(path: string): Place | undefined {
             .slice(1),
         ]
   if (!isExtension && notKept.has(name.toLowerCase())) return undefined
-  const known = isExtension ? enterpriseSchema.attributes : [...userSchema.attributes, ...commonAttributes]
+  const known = isExtension ? enterpriseSchema.attributes : userSchema.attributes
   const attribute = find(known, name)
   const [partName, ...beyond] = after
   const part = partName === undefined ? undefined : find(attribute?.parts ?? [], partName)
-  if (attribute === undefined || beyond.length > 0 || (partName !== undefined && part === undefined)) throw noSuch(path)
+  if (attribute === undefined || beyond.length > 0 || (partName !== undefined && part === undefined)) {
+    if (ignoresUnknown || urn !== '') return undefined
+    throw noSuch(path)
+  }
   const filter = bracket === -1 ? undefined : filterOf(path.slice(bracket + 1, close), attribute)
   const chosen = filter === undefined ? '' : `[${stringify(filter)}]`
   const prefix = isExtension ? `${enterpriseUrn}:` : ''

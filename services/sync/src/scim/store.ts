@@ -53,6 +53,7 @@ export const userFilters: FilterTable = {
     title: word(`(u.content ->> 'title')`),
     'name.familyname': word(`(u.content #>> '{name,familyName}')`),
     'name.givenname': word(`(u.content #>> '{name,givenName}')`),
+    'meta.resourcetype': word(`'User'::text`),
     'meta.created': { sql: 'u.created_at', kind: 'time' },
     'meta.lastmodified': { sql: 'u.updated_at', kind: 'time' },
     department: word(`(${enterprise} ->> 'department')`),
@@ -135,24 +136,6 @@ export async function findTaken(
   )
   if (row === undefined) throw new Error('a select without from has a row')
   return row
-}
-
-// Served by scim_user_gone_email.
-const gone = statement(
-  'sync_scim_gone_holders',
-  `select distinct on (u.person_key) ${columns}
-  from sync.scim_user u
-  where u.deleted_at is not null and u.email = $1::text and u.person_key <> $2::text
-    and not exists (
-      select from sync.scim_user living
-      where living.person_key = u.person_key and living.deleted_at is null
-    )
-  order by u.person_key, u.deleted_at desc`,
-)
-
-/** Deleted users whose persons still have the address. */
-export async function listGoneHolders(tx: Tx, email: string, personKey: string): Promise<StoredUser[]> {
-  return await tx.query<Row>(gone([email, personKey]))
 }
 
 // Served by scim_user_by_unit and scim_user_by_division.
@@ -245,16 +228,6 @@ export async function listManagedUnits(
     division: division ?? undefined,
     department: department ?? undefined,
   }))
-}
-
-const forgetEmail = statement(
-  'sync_scim_forget_email',
-  'update sync.scim_user u set email = null where u.deleted_at is not null and u.email = $1::text and u.person_key <> $2::text',
-)
-
-/** Notes that an address has gone from those who are deleted to this person. */
-export async function takeEmail(tx: Tx, email: string, personKey: string): Promise<void> {
-  await tx.execute(forgetEmail([email, personKey]))
 }
 
 const byPersonKey = statement(

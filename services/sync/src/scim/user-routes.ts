@@ -2,51 +2,47 @@ import {
   type ScimUser,
   enterpriseUrn,
   maxScimCount,
-  scimBase,
   scimCreateUser,
   scimDeleteUser,
   scimGetUser,
   scimListUsers,
   scimPatchUser,
   scimReplaceUser,
+  scimSearchUsers,
   scimUserSchema,
   userUrn,
 } from '@postern/contracts'
-import { type App, contractRoute, isTooLarge, problem } from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute, isTooLarge, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { listOf, pageOf, project } from './answer.ts'
+import { type ListQuery, listOf, pageOf, project, queryOf } from './answer.ts'
 import { readUser } from './content.ts'
-import { toCondition } from './filter.ts'
+import { type Condition, toCondition } from './filter.ts'
+import type { Locate } from './locate.ts'
 import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
 
-/** A page of fewer users where they are long: `itemsPerPage` says how many (RFC 7644, 3.4.2.4). */
-async function usersThatFit<Page>(limit: number, list: (limit: number) => Promise<Page>): Promise<Page> {
-  try {
-    return await list(limit)
-  } catch (error) {
-    if (!isTooLarge(error) || limit <= 1) throw error
-    return await usersThatFit(Math.max(1, Math.floor(limit / 8)), list)
-  }
-}
-
 /** Users of an identity provider (RFC 7643 §4.1): people of the universe. */
-export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
-  const { db } = deps
-
-  contractRoute(app, scimListUsers, async ({ query, context }) => {
+export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'locate'>): void {
+  const { db, locate } = deps
+  const present = (user: StoredUser): ScimUser => presentUser(user, locate)
+  const presentNow = (user: StoredUser | undefined): ScimUser => {
+    if (user === undefined) throw new Error('the user is not there')
+    return present(user)
+  }
+  const list = async (context: RequestInfo['context'], query: ListQuery) => {
     const page = pageOf(query, maxScimCount)
     const condition = toCondition(query.filter, userFilters, 1)
-    const { total, users } = await usersThatFit(page.limit, async (limit) =>
-      db.read(context, async (tx) => await listUsers(tx, condition, { ...page, limit })),
-    )
+    const { total, users } = await listUsersThatFit(db, context, condition, page)
     return listOf(
       total,
       page.startIndex,
       users.map((user) => project(present(user), query)),
     )
-  })
+  }
+
+  contractRoute(app, scimListUsers, async ({ query, context }) => await list(context, query))
+  contractRoute(app, scimSearchUsers, async ({ body, context }) => await list(context, queryOf(body)))
 
   contractRoute(app, scimGetUser, async ({ params, query, context, answer }) => {
     const user = await db.read(context, async (tx) => await findUser(tx, params.id))
@@ -65,7 +61,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
       () => user,
       async (tx, stored) => {
         const made = presentNow(stored)
-        answer.header('location', `${scimBase}/Users/${made.id}`)
+        answer.header('location', locate(`/Users/${made.id}`))
         answer.etag(made.meta?.version ?? '')
         return await keep(tx, project(made, query))
       },
@@ -114,12 +110,23 @@ function isActive(before: StoredUser | undefined): boolean {
   return before === undefined || readUser(before.content).facts.active
 }
 
-function presentNow(user: StoredUser | undefined): ScimUser {
-  if (user === undefined) throw new Error('the user is not there')
-  return present(user)
+/** Lists a page of users, shorter if they are long: `itemsPerPage` says how many there are (RFC 7644 §3.4.2.4). */
+export async function listUsersThatFit(
+  db: Deps['db'],
+  context: RequestInfo['context'],
+  condition: Condition,
+  page: { readonly offset: number; readonly limit: number },
+): ReturnType<typeof listUsers> {
+  try {
+    return await db.read(context, async (tx) => await listUsers(tx, condition, page))
+  } catch (error) {
+    if (!isTooLarge(error) || page.limit <= 1) throw error
+    return await listUsersThatFit(db, context, condition, { ...page, limit: Math.max(1, Math.floor(page.limit / 8)) })
+  }
 }
 
-function present(user: StoredUser): ScimUser {
+/** A user as it is answered. */
+export function presentUser(user: StoredUser, locate: Locate): ScimUser {
   const { id, content, createdAt, updatedAt } = user
   return scimUserSchema.parse({
     schemas: [userUrn, ...(content[enterpriseUrn] === undefined ? [] : [enterpriseUrn])],
@@ -128,7 +135,7 @@ function present(user: StoredUser): ScimUser {
       resourceType: 'User',
       created: createdAt.toISOString(),
       lastModified: updatedAt.toISOString(),
-      location: `${scimBase}/Users/${id}`,
+      location: locate(`/Users/${id}`),
       version: etagOf(user),
     },
     ...content,

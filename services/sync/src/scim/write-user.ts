@@ -15,10 +15,8 @@ import {
   findTaken,
   findUser,
   insertUser,
-  listGoneHolders,
   listInhabited,
   sqlError,
-  takeEmail,
   touchGroupsOf,
   touchUser,
   updateUser,
@@ -113,12 +111,11 @@ async function makePlan(
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
   // Who has told the universe of a write that was overtaken tells it again: it may have heard of that one last.
   const isKnown = !hasTold && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
-  const gone = person.email === undefined ? [] : await listGoneHolders(tx, person.email, personKey)
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
   const moved = unitChanges(units[0], units[1], new Set(inhabited))
   const nodes = await withHeads(tx, moved, { id: userId, before: earlier, after })
-  const people = [...(isKnown ? [] : [person]), ...gone.map(withoutAddress)]
+  const people = isKnown ? [] : [person]
   const plan = { before, after, id: userId, personKey, people, nodes, units, inhabited }
   if (people.length + nodes.length === 0) return { ...plan, runId: undefined }
   await failInterruptedRuns(tx, interruptedAfterSeconds)
@@ -130,11 +127,6 @@ async function makePlan(
 function factsOf(user: User | undefined): UserFacts {
   if (user === undefined) throw new Error('a user who was never there is neither made nor deleted')
   return user.facts
-}
-
-/** A deleted user's person gives the address up, so that somebody else can have it. */
-function withoutAddress(user: StoredUser): PushedPerson {
-  return personOf(user.personKey, { ...readUser(user.content).facts, email: undefined, active: false })
 }
 
 /** Which person of the universe the user is. Throws `uniqueness` where a name is another user's. */
@@ -179,8 +171,6 @@ async function keepUser<T>(
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
         if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
       } else if (hasTold && !(await touchUser(tx, id, before.version))) return { done: false }
-      const email = after?.facts.email
-      if (email !== undefined) await takeEmail(tx, email, personKey)
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
     })
   } catch (error) {

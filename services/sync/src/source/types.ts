@@ -136,6 +136,8 @@ export interface SourceType {
    * any other source, and for a `config` that is not of the schema.
    */
   attributesOf(config: unknown): readonly string[] | undefined
+  /** Returns a name of a member as the items of this source have it: case may not matter. */
+  nameOf(name: string): string
   /** Of a table the columns that are read, where its `config` names them. Undefined where it does not, or is not of the schema. */
   columnsOf(config: unknown): readonly string[] | undefined
   /**
@@ -152,6 +154,7 @@ interface Definition<Schema extends z.ZodType> {
   readonly configSchema: Schema
   readonly secretNames: readonly string[]
   readonly attributesOf?: (config: z.output<Schema>) => readonly string[]
+  readonly nameOf?: (name: string) => string
   readonly columnsOf?: (config: z.output<Schema>) => readonly string[] | undefined
   read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
@@ -167,6 +170,7 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
     type,
     configSchema,
     secretNames,
+    nameOf: definition.nameOf ?? ((name) => name),
     attributesOf: (config) => {
       const parsed = configSchema.safeParse(config)
       return parsed.success ? definition.attributesOf?.(parsed.data) : undefined

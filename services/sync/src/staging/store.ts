@@ -155,18 +155,16 @@ export async function refuseDuplicates(tx: Tx, runId: string, keyField: string):
   await tx.execute(duplicates([runId, keyField]))
 }
 
-// As above, for addresses of people; known rows come first.
-// Of those that the connector has brought before, who leaves comes first: the others could not have the address, whoever stands before.
-// Of new ones who is there comes first: a source may hold what somebody was before.
+// As above, for addresses of active people. Known rows come first, then those that the connector has brought before.
+// The universe decides about inactive people, who keep an address only while nobody else claims it.
 const duplicateEmails = statement(
   'sync_refuse_duplicate_emails',
   `with every as (
-    select s.row, s.source_key as key, s.content ->> 'email' as email, false as is_known,
-      coalesce(s.content -> 'active' = 'false', false) as is_inactive
+    select s.row, s.source_key as key, s.content ->> 'email' as email, false as is_known
     from sync.staged_row s
-    where s.run_id = $1::uuid and s.state = 'valid' and s.content ? 'email'
+    where s.run_id = $1::uuid and s.state = 'valid' and s.content ? 'email' and s.content -> 'active' is distinct from 'false'
     union all
-    select known.row, known.source_key, lower(known.also), true, false
+    select known.row, known.source_key, lower(known.also), true
     from (${known}) as known
     where known.also is not null
   ),
@@ -183,7 +181,7 @@ const duplicateEmails = statement(
   again as (
     select ranked.row, ranked.email, first_value(ranked.row) over (
       partition by ranked.email
-      order by ranked.is_known desc, ranked.is_stored desc, (ranked.is_inactive = ranked.is_stored) desc, ranked.row
+      order by ranked.is_known desc, ranked.is_stored desc, ranked.row
     ) as first
     from ranked
   ),

@@ -39,8 +39,9 @@ export async function nextBatch(hold: Hold, after: number): Promise<Batch> {
   if (creations.length > 0) return { changes: creations, isOfBlocks: true }
   const changes = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
   const gone = changes.findIndex(({ seq }) => isOfLastDepth(seq))
-  // What is gone goes by itself: a fault of another row, as one who has the address of a leaver, is none of it.
-  const isMixed = !isOneBatch(hold) && gone > 0
+  // Rows that are gone are sent by themselves, so that a fault of another row does not touch them. People are the exception: a
+  // newcomer can have the address of a leaver only with the leaver or after them.
+  const isMixed = !isOneBatch(hold) && hold.connector.dataset !== 'people' && gone > 0
   return { changes: isMixed ? changes.slice(0, gone) : changes, isOfBlocks: false }
 }
 

@@ -6,7 +6,7 @@ import { type Fingerprint, createFingerprinter, createTextPrinter } from '../map
 import { excerptOf } from '../mapping/excerpt.ts'
 import { createMapper, read, readableKey } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
-import { type Rule, rulesOfAttributes } from '../mapping/attributes.ts'
+import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
@@ -60,7 +60,7 @@ export async function stageSource(
     isFirst: isFirstRead,
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<Read> {
-  const mapping = rulesOfAttributes(hold.connector.mapping, source.attributesOf(context.config))
+  const mapping = rulesOfAttributes(rulesInNames(hold.connector.mapping, source), source.attributesOf(context.config))
   const take = createTaker(mapping, rules, remembered)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)

@@ -9,3 +9,12 @@ test('an address that two rows have is told by who has it: a place in a batch is
   const detail = 'is the address of "HR-1" already, before this row'
   expect(faultsOfPeople(people)).toEqual([{ index: 1, field: 'email', code: 'duplicate', detail }])
 })
+
+test('an inactive row may have the address of another row', () => {
+  const people = [
+    { external_id: 'HR-1', name: 'Ada', email: 'ada@x.example', active: false },
+    { external_id: 'HR-2', name: 'Ada', email: 'ada@x.example', active: true },
+    { external_id: 'HR-3', name: 'Ada', email: 'ada@x.example', active: false },
+  ]
+  expect(faultsOfPeople(people)).toEqual([])
+})

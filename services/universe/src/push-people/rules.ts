@@ -1,7 +1,7 @@
 import type { PushedPerson } from '@postern/contracts'
 import { type RowFault, repetitions } from '../push/rules.ts'
 
-/** What is wrong with the rows by themselves: repeated keys, and one address for two people. */
+/** Returns the faults of the rows by themselves: repeated keys, and one address for two active people. */
 export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   return [
     ...repetitions(
@@ -10,14 +10,14 @@ export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
     ),
     ...repetitions(
       'email',
-      people.map(({ email }) => email?.toLowerCase()),
+      people.map(({ email, active }) => (active ? email?.toLowerCase() : undefined)),
       (first) => `is the address of "${people[first]?.external_id}" already, before this row`,
     ),
   ]
 }
 
-/** `holder`: who has the address. */
+/** `holder`: the external id of the active person who has the address. */
 export function takenEmailFault({ index, holder }: { readonly index: number; readonly holder: string }): RowFault {
-  const detail = `is the address of another stored person, "${holder}", who keeps it also while inactive`
+  const detail = `is the address of another active person, "${holder}"`
   return { index, field: 'email', code: 'duplicate', detail }
 }

@@ -13,7 +13,7 @@ export async function lockPeople(tx: Tx): Promise<void> {
   await Promise.all([lockTree(tx), compareAsSets(tx)])
 }
 
-/** Rows whose address a stored person has whom the push does not speak of; the first of them. */
+/** Lists the first active rows whose address belongs to an active person outside of the push. */
 export async function listTakenEmails(
   tx: Tx,
   people: readonly PushedPerson[],
@@ -21,7 +21,10 @@ export async function listTakenEmails(
   return await tx.query<{ index: number; holder: string }>(takenEmails([asJson(people), maxFaults]))
 }
 
-/** Makes the people who are new and changes those who differ. Call it under the lock, with addresses that are free. */
+/**
+ * Creates and updates people. An active row takes its address from a person who is inactive. An inactive row whose address somebody
+ * else has is stored without it. Call it under the lock, after `listTakenEmails` has returned nothing.
+ */
 export async function applyPeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   const [counts] = await tx.query<{ created: number; updated: number }>(apply([asJson(people)]))
   const { created, updated } = counts ?? { created: 0, updated: 0 }
@@ -36,9 +39,10 @@ function asJson(people: readonly PushedPerson[]): string {
 const takenEmails = statement(
   'universe_taken_emails',
   `select pushed.index, holder.external_id as holder
-  from jsonb_to_recordset($1::jsonb) as pushed (index integer, external_id text, email text)
-  join universe.person holder on holder.email = pushed.email
-  where holder.external_id <> pushed.external_id
+  from jsonb_to_recordset($1::jsonb) as pushed (index integer, external_id text, email text, active boolean)
+  join universe.person holder on holder.email = pushed.email and holder.active
+  where pushed.active
+    and holder.external_id <> pushed.external_id
     and holder.external_id not in (
       select other.external_id from jsonb_to_recordset($1::jsonb) as other (external_id text)
     )
@@ -46,16 +50,34 @@ const takenEmails = statement(
   limit $2`,
 )
 
-// A row is matched by person_external_id_unique. A row that is as it was is not written. person_email_unique is asked at
-// the end of the statement, so that addresses can change hands within it.
+// Served by person_external_id_unique and person_email_unique, which is checked at the end of the statement: addresses can change
+// hands within it. Of several rows with one address the active row has it, else its present holder, else the first row.
 const apply = statement(
   'universe_apply_people',
-  `with incoming as materialized (
-    select pushed.*, coalesce(known.id, uuidv7()) as id, known.id is null as is_new
-    from jsonb_to_recordset($1::jsonb) as pushed (
+  `with pushed as materialized (
+    select given.*, coalesce(known.id, uuidv7()) as id, known.id is null as is_new,
+      coalesce(known.email = given.email, false) as has_email
+    from jsonb_to_recordset($1::jsonb) as given (
       index integer, external_id text, name text, email text, title text, active boolean
     )
-    left join universe.person known on known.external_id = pushed.external_id
+    left join universe.person known on known.external_id = given.external_id
+  ),
+  outsider as (
+    select holder.id, holder.email
+    from universe.person holder
+    where holder.email in (select pushed.email from pushed) and holder.id not in (select pushed.id from pushed)
+  ),
+  claim as (
+    select distinct on (pushed.email) pushed.email, pushed.index,
+      pushed.active or not exists (select from outsider where outsider.email = pushed.email) as is_granted
+    from pushed
+    where pushed.email is not null
+    order by pushed.email, pushed.active desc, pushed.has_email desc, pushed.index
+  ),
+  incoming as materialized (
+    select pushed.index, pushed.id, pushed.external_id, pushed.name, granted.email, pushed.title, pushed.active, pushed.is_new
+    from pushed
+    left join claim granted on granted.index = pushed.index and granted.is_granted
   ),
   made as (
     insert into universe.person (tenant_id, id, external_id, name, email, title, active)
@@ -69,12 +91,20 @@ const apply = statement(
     update universe.person p
     set
       name = i.name, email = i.email, title = i.title, active = i.active, updated_at = now(), version = p.version + 1
-    from incoming i
-    where not i.is_new and p.id = i.id
-      and (p.name, p.email, p.title, p.active) is distinct from (i.name, i.email, i.title, i.active)
-    returning 1 as one
+    from (
+      select incoming.id, incoming.name, incoming.email, incoming.title, incoming.active, true as is_pushed
+      from incoming
+      where not incoming.is_new
+      union all
+      select holder.id, holder.name, null, holder.title, holder.active, false
+      from outsider
+      join claim on claim.email = outsider.email and claim.is_granted
+      join universe.person holder on holder.id = outsider.id
+    ) as i
+    where p.id = i.id and (p.name, p.email, p.title, p.active) is distinct from (i.name, i.email, i.title, i.active)
+    returning i.is_pushed
   )
   select
     (select count(*)::integer from made) as created,
-    (select count(*)::integer from changed) as updated`,
+    (select count(*)::integer from changed where changed.is_pushed) as updated`,
 )

@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { SourceFailure } from '../failure.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, line, urlSchema } from './fields.ts'
-import { findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
+import { type MemberFault, findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
 import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
+import { scimName, withScimNames } from './scim-names.ts'
 
 const configSchema = z.strictObject({
   /** Of the service provider: what stands before `/Users`. */
@@ -17,13 +18,21 @@ const configSchema = z.strictObject({
 })
 type ScimConfig = z.output<typeof configSchema>
 
-const listSchema = z.object({ totalResults: z.int().min(0), Resources: z.array(z.unknown()).default([]) })
+/** Some providers answer null instead of an empty list. */
+const listSchema = z.object({
+  totalResults: z.int().min(0),
+  Resources: z
+    .array(z.unknown())
+    .nullish()
+    .transform((resources) => resources ?? []),
+})
 
 /** Users or groups of a SCIM 2.0 service provider, RFC 7644 section 3.4.2. */
 export const scim: SourceType = defineSourceType({
   type: 'scim',
   configSchema,
   secretNames: httpSecretNames,
+  nameOf: scimName,
   read: readScim,
 })
 
@@ -39,7 +48,8 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
     for (let page = 1; ; page++) {
       if (page > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
       const { text } = await ask(pageUrl(config, received + 1), page)
-      const list = listSchema.safeParse(parseJson(text, page)).data
+      const answer = parseJson(text, page)
+      const list = listSchema.safeParse(withScimNames(answer, 1)).data
       if (list === undefined) {
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
@@ -49,8 +59,10 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         counted ??= total
         if (total !== counted) throw moved(counted, total)
       }
-      const faults = findMemberFaults(text, page, '/Resources')
-      const items = resources.map((item, at) => toJsonItem(item, received + 1 + at, limits, faults.get(at)))
+      const faults = findMemberFaults(text, page, `/${listName(answer)}`)
+      const items = resources.map((item, at) =>
+        toJsonItem(withScimNames(item, limits.maxDepth), received + 1 + at, limits, namedFaults(faults.get(at))),
+      )
       // Of an item that is none, as it came, no more than what is wrong with it: it may nest too deep to be written again.
       const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
       const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
@@ -69,6 +81,16 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
   } finally {
     await http.close()
   }
+}
+
+/** The name of the list as the source writes it. */
+function listName(answer: unknown): string {
+  const names = typeof answer === 'object' && answer !== null ? Object.keys(answer) : []
+  return names.find((name) => scimName(name) === 'Resources') ?? 'Resources'
+}
+
+function namedFaults(faults: readonly MemberFault[] = []): readonly MemberFault[] {
+  return faults.map((fault) => ({ ...fault, member: scimName(fault.member) }))
 }
 
 function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIndex: number): URL {

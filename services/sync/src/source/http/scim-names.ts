@@ -1,0 +1,34 @@
+/** Names of RFC 7643 and of the list of RFC 7644, as they are written there. */
+const words = `
+  schemas id externalId meta resourceType created lastModified location version userName name formatted familyName
+  givenName middleName honorificPrefix honorificSuffix displayName nickName profileUrl title userType
+  preferredLanguage locale timezone active emails phoneNumbers ims photos addresses groups entitlements roles
+  x509Certificates value display type primary $ref members streetAddress locality region postalCode country
+  employeeNumber costCenter organization division department manager totalResults startIndex itemsPerPage Resources`
+const urns = [
+  'urn:ietf:params:scim:schemas:core:2.0:User',
+  'urn:ietf:params:scim:schemas:core:2.0:Group',
+  'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User',
+]
+const byLowerCase = new Map([...words.trim().split(/\s+/), ...urns].map((name) => [name.toLowerCase(), name]))
+
+/** Returns the name as SCIM writes it: case does not matter (RFC 7643 §2.1). Other names stay as they are. */
+export function scimName(name: string): string {
+  return byLowerCase.get(name.toLowerCase()) ?? name
+}
+
+/**
+ * Returns the value with the names of its objects, at most `levels` deep, as SCIM writes them. If an object has a name in two spellings, the
+ * other spelling stays beside it.
+ */
+export function withScimNames(value: unknown, levels: number): unknown {
+  if (levels === 0 || typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((item) => withScimNames(item, levels - 1))
+  const given = new Set(Object.keys(value))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => {
+      const canonical = scimName(name)
+      return [given.has(canonical) ? name : canonical, withScimNames(member, levels - 1)]
+    }),
+  )
+}
