@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { emailSchema } from './email.ts'
 import { namedScopes } from './scope.ts'
 
 /** A UUID in lower case; ids that Postern makes are version 7 (RFC 9562). */
@@ -98,7 +99,7 @@ export const externalIdSchema = line(1, 255)
 export const personRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
-    email: z.email().max(254).optional(),
+    email: emailSchema.optional(),
     name: line(1, 255).optional(),
   })
   .refine((person) => person.person_id !== undefined || person.email !== undefined || person.name !== undefined, {
@@ -116,7 +117,7 @@ export type PersonRef = z.infer<typeof personRefSchema>
 export const personPatchSchema = z
   .strictObject({
     person_id: uuidSchema.nullable().optional(),
-    email: z.email().max(254).nullable().optional(),
+    email: emailSchema.nullable().optional(),
     name: line(1, 255).nullable().optional(),
   })
   .meta({

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { line, timestampSchema, uuidSchema } from '../common.ts'
 import { pushedEntitySchema } from '../sync/routes.ts'
 import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy.ts'
-import { pushPeopleBodySchema } from '../universe/person.ts'
+import { pushedPersonSchema } from '../universe/person.ts'
 import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
 
 /** Platform operations on tenants, for the operator's command alone. */
@@ -74,7 +74,10 @@ export const applyTestProceduresBodySchema = z.strictObject({
 })
 
 /** `POST /internal/v1/people` (sync → universe): all or nothing. */
-export const applyPeopleBodySchema = z.strictObject({ run_id: uuidSchema, people: pushPeopleBodySchema })
+export const applyPeopleBodySchema = z.strictObject({
+  run_id: uuidSchema,
+  people: z.array(pushedPersonSchema).min(1).max(5000),
+})
 
 /** What the universe answers to each of them; `deactivated` of hierarchies alone. */
 export const applyAnswerSchema = applyEntitiesAnswerSchema.extend({ deactivated: z.int().optional() })

@@ -28,7 +28,7 @@ const pushWarningSchema = z
     pointer: z
       .string()
       .meta({ description: 'JSON Pointer (RFC 6901) into the body', examples: ['/0/residual_risk/score'] }),
-    code: z.enum(['residual_above_inherent']),
+    code: z.enum(['residual_above_inherent', 'unusable_address']),
     detail: z.string(),
   })
   .meta({ id: 'PushWarning' })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
+import { emailSchema } from '../email.ts'
+import { externalIdSchema, line, text, timestampSchema, uuidSchema } from '../common.ts'
 
 export const personSchema = z
   .object({
@@ -20,11 +21,24 @@ export const pushedPersonSchema = z
   .strictObject({
     external_id: externalIdSchema,
     name: line(1, 255),
-    email: z.email().max(254).optional().meta({ description: 'Kept in lower case; no two people share one' }),
+    email: emailSchema.optional().meta({ description: 'Kept in lower case; no two active people share one' }),
     title: line(1, 255).optional(),
     active: z.boolean().default(true),
   })
   .meta({ id: 'PushedPerson' })
 export type PushedPerson = z.infer<typeof pushedPersonSchema>
 
-export const pushPeopleBodySchema = z.array(pushedPersonSchema).min(1).max(5000)
+/** A row as it is sent: an address that cannot be used is left out with a warning, and does not refuse the push. */
+export const sentPersonSchema = pushedPersonSchema
+  .extend({
+    email: text(0, 1000)
+      .optional()
+      .meta({
+        description:
+          'Kept in lower case; no two active people share one. The person is kept without an address that cannot be used (RFC 5321, RFC 6531), and `warnings` names it',
+        examples: ['ada.lund@harbourline.example'],
+      }),
+  })
+  .meta({ id: 'SentPerson' })
+
+export const pushPeopleBodySchema = z.array(sentPersonSchema).min(1).max(5000)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { emailSchema } from '../email.ts'
 import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
 import { anyId, anyKey, anyOf, anyText, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
@@ -74,7 +75,7 @@ export const listPeople = defineRoute({
   summary: 'List the people whom sources know',
   query: z.strictObject({
     ...pageQuery,
-    email: anyText(z.email().max(254), 'Address of a person, in any case'),
+    email: anyText(emailSchema, 'Address of a person, in any case'),
     active: z.enum(['true', 'false']).optional(),
     external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,

@@ -1,4 +1,4 @@
-import type { PersonPatch } from '@postern/contracts'
+import { type PersonPatch, emailSchema } from '@postern/contracts'
 import { maxLookedUpPeople } from '@postern/contracts/internal'
 import type { RequestInfo } from '@postern/service-kit'
 import { z } from 'zod'
@@ -17,7 +17,7 @@ export const personMembers = [
 /** A body that may name people, or patch who is named. */
 export type NamingPeople = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
 
-const named = z.object({ email: z.email().max(254), person_id: z.undefined().optional() })
+const named = z.object({ email: emailSchema, person_id: z.undefined().optional() })
 
 /**
  * Gives what adds its `person_id` to everyone in a body who is named by an e-mail address that the universe knows. Nobody

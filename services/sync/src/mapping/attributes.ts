@@ -31,7 +31,10 @@ export function rulesInNames(
     const { source } = rule
     if (source === undefined) return rule
     // Names of SCIM hold nothing that a JSON Pointer escapes.
-    return { ...rule, source: source.startsWith('/') ? source.split('/').map(type.nameOf).join('/') : type.nameOf(source) }
+    return {
+      ...rule,
+      source: source.startsWith('/') ? source.split('/').map(type.nameOf).join('/') : type.nameOf(source),
+    }
   })
 }
 

@@ -18,7 +18,7 @@ export interface Fingerprint {
  * Part of every hash. To be raised with each change of the code that makes another row of the same values: what was taken in
  * before is then looked at again.
  */
-const mapperVersion = 2
+const mapperVersion = 3
 /** Of a hash. */
 export const hashBytes = 16
 

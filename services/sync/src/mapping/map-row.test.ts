@@ -100,7 +100,11 @@ describe('a row of a source', () => {
       expect.stringMatching(/^type must be one of legal_entity, business_unit, /),
     ])
     const person = createMapper([], datasetRules.people)({ external_id: 'p', name: 'Ada', email: 'nobody' })
-    expect(person).toMatchObject({ faults: [{ field: 'email', message: 'must be an e-mail address' }] })
+    expect(person).toMatchObject({
+      ok: true,
+      content: { external_id: 'p', name: 'Ada' },
+      warnings: [{ field: 'email', code: 'unusable_address', excerpt: 'nobody' }],
+    })
   })
 
   test('takes a number with more decimals than JavaScript has, which is text where it is read', () => {

@@ -2,6 +2,7 @@ import type { MappingRule } from '@postern/contracts'
 import { wordsOf } from '@postern/service-kit'
 import type { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
+import { withUsableAddresses } from '../dataset/warnings.ts'
 import type { Rule } from './attributes.ts'
 import { excerptOf } from './excerpt.ts'
 import { nameOfPart } from './pointer.ts'
@@ -26,19 +27,20 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
   const rulesFor = createRuleFinder(rules, dataset)
   return (values) => {
     const faults: FieldFault[] = []
-    const draft: Record<string, unknown> = {}
+    const taken: Record<string, unknown> = {}
     const made: Record<string, Record<string, unknown>> = {}
     for (const rule of rulesFor(values)) {
       try {
         const value = valueOf(rule, values, dataset)
         if (value !== undefined && isForbidden(rule.target)) {
           faults.push(forbiddenName(rule.target))
-        } else if (value !== undefined) put(draft, made, rule.target, value)
+        } else if (value !== undefined) put(taken, made, rule.target, value)
       } catch (error) {
         if (!(error instanceof TransformRefused)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
       }
     }
+    const { draft, warnings: addressWarnings } = withUsableAddresses(taken)
     if (isObject(draft['custom']) && Object.hasOwn(draft['custom'], '__proto__'))
       faults.push(forbiddenName('custom.__proto__'))
     const given = dataset.schema.safeParse(draft)
@@ -71,6 +73,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
       parent: typeof parent === 'string' ? parent : undefined,
       content: canonical(content),
       warnings: [
+        ...addressWarnings.map((warning) => ({ ...warning, excerpt: excerptOf(memberAt(taken, warning.field)) })),
         ...(dataset.warningsOf?.(content) ?? []).map((warning) => ({
           ...warning,
           excerpt: excerptOf(memberAt(content, warning.field)),

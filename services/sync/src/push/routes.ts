@@ -9,7 +9,7 @@ import {
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import { scopeOf } from '../dataset/rules.ts'
-import { warningsOfEntity } from '../dataset/warnings.ts'
+import { type RowWarning, warningsOfEntity, withUsableAddress } from '../dataset/warnings.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
@@ -26,14 +26,7 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
     const keys = body.map(({ external_id: key }) => key)
     const application = { rows: body.length, body: { entities: body }, keys }
     const result = await push(deps, input, { dataset: 'auditable_entities', ...application })
-    const warnings = body.flatMap((row, index) =>
-      warningsOfEntity(row).map(({ field, code, message }) => ({
-        pointer: `/${index}/${field.replaceAll('.', '/')}`,
-        code,
-        detail: message,
-      })),
-    )
-    return warnings.length === 0 ? result : { ...result, warnings: warnings.slice(0, maxPushWarnings) }
+    return withWarnings(result, body.map(warningsOfEntity))
   })
 
   contractRoute(app, pushOrgStructure, async (input) => {
@@ -51,10 +44,27 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   })
 
   contractRoute(app, pushPeople, async (input) => {
-    const { body } = input
-    const keys = body.map(({ external_id: key }) => key)
-    return await push(deps, input, { dataset: 'people', rows: body.length, body: { people: body }, keys })
+    const cleaned = input.body.map(withUsableAddress)
+    const people = cleaned.map(({ person }) => person)
+    const keys = people.map(({ external_id: key }) => key)
+    const result = await push(deps, input, { dataset: 'people', rows: people.length, body: { people }, keys })
+    return withWarnings(
+      result,
+      cleaned.map(({ warnings }) => warnings),
+    )
   })
+}
+
+/** `warnings`: of each row, in their order. */
+function withWarnings(result: PushResult, warnings: readonly (readonly RowWarning[])[]): PushResult {
+  const found = warnings.flatMap((ofRow, index) =>
+    ofRow.map(({ field, code, message }) => ({
+      pointer: `/${index}/${field.replaceAll('.', '/')}`,
+      code,
+      detail: message,
+    })),
+  )
+  return found.length === 0 ? result : { ...result, warnings: found.slice(0, maxPushWarnings) }
 }
 
 interface Push {

@@ -1,0 +1,38 @@
+import { isIPv4, isIPv6 } from 'node:net'
+import { z } from 'zod'
+
+/** Octets of an address: a path of 256 has angle brackets around it (RFC 5321 §4.5.3.1.3). */
+const maxAddressBytes = 254
+/** RFC 5321 §4.5.3.1.1. */
+const maxLocalBytes = 64
+/** RFC 1035 §2.3.4. */
+const maxLabelLength = 63
+
+// Beyond ASCII, RFC 6531 §3.3 allows any UTF-8. Controls and what nobody sees are no part of an address here.
+const invisible = /(?!\u200c|\u200d)\p{C}|[^\P{Z} ]/u
+const atoms = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+(?:\.[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+)*$/u
+const quoted = /^"(?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*"$/u
+const label = /^[\p{L}\p{N}](?:(?:[\p{L}\p{M}\p{N}-]|\u200c|\u200d)*[\p{L}\p{M}\p{N}])?$/u
+
+/** Whether a text is an e-mail address: a mailbox of RFC 5321 §4.1.2, which may be internationalized (RFC 6531). */
+export function isEmailAddress(text: string): boolean {
+  const at = text.lastIndexOf('@')
+  const [local, domain] = [text.slice(0, Math.max(0, at)), text.slice(at + 1)]
+  if (at < 1 || invisible.test(text)) return false
+  if (Buffer.byteLength(text) > maxAddressBytes || Buffer.byteLength(local) > maxLocalBytes) return false
+  return (atoms.test(local) || quoted.test(local)) && isDomain(domain)
+}
+
+function isDomain(domain: string): boolean {
+  if (domain.startsWith('[') && domain.endsWith(']')) {
+    const literal = domain.slice(1, -1)
+    return isIPv4(literal) || (/^ipv6:/i.test(literal) && isIPv6(literal.slice('ipv6:'.length)))
+  }
+  return domain.split('.').every((each) => each.length <= maxLabelLength && label.test(each))
+}
+
+/** An e-mail address, in any case. The one definition: answers have the same addresses as requests. */
+export const emailSchema = z
+  .string()
+  .refine(isEmailAddress, { message: 'must be an e-mail address' })
+  .meta({ format: 'idn-email', minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
