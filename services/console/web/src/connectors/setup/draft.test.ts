@@ -11,6 +11,7 @@ import {
   rebase,
   startValues,
 } from './draft.ts'
+import { httpJson } from './web-sources.ts'
 import { newRule } from './rules.ts'
 import { scheduleDraftOf, scheduleInWords, scheduleOf } from './schedule.ts'
 
@@ -108,9 +109,28 @@ describe('a form whose connector has changed meanwhile', () => {
   })
 })
 
+test('the audience and the resource of an OAuth client are set in the form, and left out where they are empty', () => {
+  const login = { 'auth.token_url': 'https://login.example/token', 'auth.client_id': 'postern' }
+  const configWith = (more: Readonly<Record<string, string>>) => {
+    const values = { url: 'https://hr.example/people', 'auth.kind': 'oauth_client_credentials', ...login, ...more }
+    return creationOf({ ...newDraft('UTC'), type: 'http_json', values }).config
+  }
+  const named = configWith({ 'auth.audience': 'https://api.example', 'auth.resource': 'urn:api' })
+  expect(named).toMatchObject({ auth: { audience: 'https://api.example', resource: 'urn:api' } })
+  expect(Object.keys(Object(configWith({ 'auth.audience': '' })).auth)).not.toContain('audience')
+  const labels = httpJson.settings.map(({ label }) => label)
+  expect(labels).toEqual(expect.arrayContaining(['Audience', 'Resource']))
+})
+
 test('how a client of OAuth shows its secret stays as it was set', () => {
   const login = { token_url: 'https://login.example/token', client_id: 'postern' }
-  const auth = { kind: 'oauth_client_credentials', ...login, client_authentication: 'basic' }
+  const auth = {
+    kind: 'oauth_client_credentials',
+    ...login,
+    audience: 'https://api.example',
+    resource: 'urn:api',
+    client_authentication: 'basic',
+  }
   const before = { ...connector, config: { url: 'https://hr.example/people', auth } }
   expect(changeOf(draftOf(before, 'UTC') ?? drafted(), before).config).toMatchObject({ auth })
 })
