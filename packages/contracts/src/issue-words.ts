@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** What a value must be, in the words of our problem documents: they follow the name of a member, as `must be text`. */
+/** What a value must be, in our words instead of zod's. They follow the name of a member, as in `must be text`. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
   // What a contract says itself is said.
   if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
@@ -14,7 +14,7 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
         ? `must be ${String(issue.values[0])}`
         : `must be one of ${issue.values.map(String).join(', ')}`
     case 'invalid_format':
-      return `must be ${formats[issue.format] ?? 'in its form'}`
+      return `must ${formatWords(issue)}`
     case 'too_small':
       return `must ${bound(issue.origin, 'at least', 'more than', issue.minimum, issue.inclusive)}`
     case 'too_big':
@@ -25,9 +25,33 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
       return `may not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
     case 'invalid_key':
       return 'is not a name that a member may have here'
+    case 'invalid_element':
+      return 'holds a value that it may not hold'
+    case 'not_multiple_of':
+      return `must be a multiple of ${issue.divisor}`
+    case 'custom':
+      return 'is not valid'
     default:
-      return 'is not what it must be'
+      return assertNever(issue)
   }
+}
+
+function assertNever(_issue: never): string {
+  return 'is not valid'
+}
+
+function formatWords({ format, prefix, suffix, includes }: FormatIssue): string {
+  if (format === 'starts_with' && prefix !== undefined) return `begin with ${prefix}`
+  if (format === 'ends_with' && suffix !== undefined) return `end with ${suffix}`
+  if (format === 'includes' && includes !== undefined) return `contain ${includes}`
+  return `be ${formats[format] ?? 'in its form'}`
+}
+
+interface FormatIssue {
+  readonly format: string
+  readonly prefix?: string
+  readonly suffix?: string
+  readonly includes?: string
 }
 
 /** Characters of names that somebody has made up. */
@@ -58,6 +82,15 @@ const formats: Readonly<Record<string, string>> = {
   url: 'a URL',
   uuid: 'a UUID',
   date: 'a date that there is, as 2026-11-21',
+  time: 'a time of day, as 09:30:00',
+  duration: 'a duration, as P3D',
+  ipv4: 'an IPv4 address',
+  ipv6: 'an IPv6 address',
+  cidrv4: 'an IPv4 network, as 203.0.113.0/24',
+  cidrv6: 'an IPv6 network, as 2001:db8::/32',
+  base64: 'base64',
+  base64url: 'base64url',
+  jwt: 'a JWT',
   datetime: 'a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)',
 }
 

@@ -1,5 +1,6 @@
 import { type KeyObject, createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { wordsOf } from '@postern/contracts'
 import { type KeyRing, isOperatorName, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
@@ -81,7 +82,7 @@ export function parseEnvironment<const S extends Readonly<Record<string, z.ZodTy
     const name = issue.path.join('.')
     const missing = given[name] === undefined
     if (!faults.some((fault) => fault.startsWith(name))) {
-      faults.push(`${name}: ${missing ? 'must be set (or the file that holds it, with _FILE)' : issue.message}`)
+      faults.push(`${name}: ${missing ? 'must be set (or the file that holds it, with _FILE)' : wordsOf(issue)}`)
     }
   }
   if (parsed.data === undefined || faults.length > 0) throw new ConfigurationError(faults)

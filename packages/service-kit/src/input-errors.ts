@@ -1,6 +1,5 @@
-import type { InputError } from '@postern/contracts'
+import { type InputError, wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
-import { wordsOf } from './input-words.ts'
 
 const maxErrors = 50
 

@@ -120,3 +120,82 @@ test('a time in a query whose + has become a space is told how a + is written th
   }
   expect(said('2026-11-01T00:00:00+01:00')).toEqual([])
 })
+
+/** One value for each kind of issue that zod has, and for each of its forms that we know. */
+const faulty: Readonly<Record<string, readonly (readonly [z.ZodType, unknown])[]>> = {
+  invalid_type: [
+    [z.string(), 1],
+    [z.int(), 1.5],
+    [z.number(), Number.NaN],
+    [z.bigint(), 'x'],
+    [z.object({ a: z.string() }), {}],
+    [z.tuple([z.string()]), 'x'],
+    [z.never(), 1],
+    [z.date(), 1],
+    [z.map(z.string(), z.string()), {}],
+    [z.instanceof(Map), 1],
+  ],
+  too_big: [
+    [z.string().max(255), 'x'.repeat(256)],
+    [z.array(z.string()).max(1), ['a', 'b']],
+    [z.number().lt(3), 3],
+    [z.set(z.string()).max(0), new Set(['a'])],
+    [z.tuple([z.string()]), ['a', 'b']],
+    [z.string().length(2), 'abc'],
+    [z.date().max(new Date(0)), new Date(1)],
+    [z.file().max(1), new File(['ab'], 'a')],
+  ],
+  too_small: [
+    [z.string().min(1), ''],
+    [z.array(z.string()).min(1), []],
+    [z.number().gt(3), 3],
+  ],
+  invalid_format: [
+    [z.email(), 'x'],
+    [z.url(), 'x'],
+    [z.uuid(), 'x'],
+    [z.ipv4(), 'x'],
+    [z.cidrv6(), 'x'],
+    [z.iso.time(), 'x'],
+    [z.iso.duration(), 'x'],
+    [z.base64(), '*'],
+    [z.jwt(), 'x'],
+    [z.emoji(), 'x'],
+    [z.string().startsWith('a'), 'x'],
+    [z.string().endsWith('a'), 'x'],
+    [z.string().includes('a'), 'x'],
+    [z.string().regex(/^a$/), 'x'],
+    [z.string().lowercase(), 'X'],
+    [z.templateLiteral(['a', z.number()]), 'x'],
+  ],
+  not_multiple_of: [[z.number().multipleOf(5), 3]],
+  unrecognized_keys: [[z.strictObject({}), { more: 1 }]],
+  invalid_union: [
+    [z.union([z.string(), z.number()]), null],
+    [z.discriminatedUnion('kind', [z.object({ kind: z.literal('a') })]), { kind: 'b' }],
+    [z.xor([z.string(), z.string().min(1)]), 'a'],
+  ],
+  invalid_key: [[z.record(z.string().min(2), z.string()), { a: 'x' }]],
+  invalid_element: [[z.map(z.bigint(), z.string()), new Map([[1n, 1]])]],
+  invalid_value: [
+    [z.enum(['a', 'b']), 'c'],
+    [z.literal('a'), 'b'],
+    [z.stringbool(), 'maybe'],
+  ],
+  custom: [[z.string().refine(() => false), 'x']],
+}
+
+test('nothing that is wrong is told in zod’s own words, whatever the kind of issue', () => {
+  for (const [code, cases] of Object.entries(faulty)) {
+    for (const [type, value] of cases) {
+      const { error } = z.object({ member: type }).safeParse({ member: value })
+      const issues = error?.issues ?? []
+      const said = issues.map(({ message }) => message).join('; ')
+      expect(issues[0]?.code, `${code}: ${said}`).toBe(code)
+      for (const { detail = '' } of error === undefined ? [] : inputErrors(error, 'body')) {
+        expect(detail, code).toMatch(/^(?:must |is |may |has |holds )/)
+        expect(detail, code).not.toMatch(/invalid|expected|received|too (?:big|small)|unrecogni[sz]ed|undefined/i)
+      }
+    }
+  }
+})

@@ -216,6 +216,13 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     },
   )
 
+  test('where a file name is too long, and says how long it may be', async () => {
+    const answer = await send(uploader(), form(good, file(`${'a'.repeat(256)}.csv`, 'a')))
+    expect(answer.status).toBe(422)
+    expect(answer.text).toContain('must have at most 255 characters')
+    expect(answer.text).not.toContain('Too big')
+  })
+
   test.each(['?file_name=a.csv', '?classification=public', '?test_procedure=ref:TP-0001'])(
     'whose query says something too: %s',
     async (query) => {

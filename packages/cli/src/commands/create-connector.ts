@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { type Connector, createConnectorBodySchema } from '@postern/contracts'
+import { type Connector, createConnectorBodySchema, wordsOf } from '@postern/contracts'
 import { usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, sheet } from '../table.ts'
@@ -22,7 +22,7 @@ export async function createConnector(context: CommandContext, key: string, opti
   const secrets = options.secrets === undefined ? {} : await readSecrets(context, options.secrets)
   const parsed = createConnectorBodySchema.safeParse({ name: key, ...setup, key, type: options.type, secrets })
   if (!parsed.success) {
-    const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`.trim())
+    const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${wordsOf(issue)}`.trim())
     throw usage(`the connector would not be valid: ${faults.join('; ')}`)
   }
   const made = await asking(context, async (client) => await client.sync.connectors.create(parsed.data))

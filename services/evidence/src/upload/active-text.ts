@@ -31,13 +31,30 @@ const activeElements: ReadonlySet<string> = new Set([
  */
 export function activeText(head: Buffer): string | undefined {
   const text = decode(head)
-  if (text.startsWith('#!')) return 'a script'
+  if (text.startsWith('#!') && !isAudio(head)) return 'a script'
   const name = firstElement(text)
   if (name === undefined) return undefined
   if (name === 'svg') return 'an SVG image, which can hold scripts'
   if (name === '' || name === 'html') return 'a web page'
   // What declares itself to be XML is not sniffed for HTML: many a ledger has a root element called table.
   return activeElements.has(name) && !text.startsWith('<?xml') ? 'a web page' : undefined
+}
+
+/**
+ * Recordings of speech begin like a script: AMR (RFC 4867), EVRC (RFC 3558, 4788, 5188, 6884), SMV (RFC 3558), VMR-WB (RFC 4348), iLBC (RFC 3952),
+ * EVS and IVAS (3GPP TS 26.445 and 26.253), SILK, and dumps of RTP (rtptools).
+ */
+const audio =
+  /^#!(?:AMR(?:-WB)?(?:_MC1\.0)?\n|EVRC(?:-?B|-?WB|-?NW)?\n|SMV\n|VMR-WB(?:_MC1\.0)?\n|iLBC[23]0\n|(?:EVS|IVAS)_MC1\.[01]\n|SILK_V3|rtpplay1\.0 [0-9a-f.:]+\/\d+\n)/
+
+/** By the whole magic line, and by what follows: behind it a recording has bytes that no script has. */
+function isAudio(head: Buffer): boolean {
+  const line = audio.exec(head.toString('latin1'))?.[0]
+  return line !== undefined && (head.length === line.length || head.subarray(line.length).some(isControl))
+}
+
+function isControl(byte: number): boolean {
+  return byte < 0x09 || (byte > 0x0d && byte < 0x20)
 }
 
 /** The text without its byte order mark; bytes that are no text decode to something that begins no element. */

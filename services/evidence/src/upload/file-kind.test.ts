@@ -4,6 +4,10 @@ import { judgeBytes, judgeDeclared } from './file-kind.ts'
 const hex = (digits: string, length = 200) => Buffer.concat([Buffer.from(digits, 'hex'), Buffer.alloc(length)])
 const utf16 = (text: string) => Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, 'utf16le')])
 
+/** A recording: its first line, and bytes that are no text. */
+const audio = (magic: string) =>
+  Buffer.concat([Buffer.from(magic), Buffer.from([0x3c, 0x91, 0x17, 0x16, 0xbe]), Buffer.alloc(64)])
+
 describe('the first bytes of an upload', () => {
   test.each([
     ['an ELF program', hex('7f454c4602010100')],
@@ -13,6 +17,9 @@ describe('the first bytes of an upload', () => {
     ['WebAssembly', hex('0061736d01000000')],
     ['a Windows shortcut', hex('4c0000000114020000000000c000000000000046')],
     ['a shell script', Buffer.from('#!/bin/sh\nrm -rf /\n')],
+    ['a script that calls itself AMR', Buffer.from('#!AMR\nrm -rf /\n')],
+    ['a script for an interpreter of a name like AMR', Buffer.concat([Buffer.from('#!AMRsh\n'), Buffer.alloc(9)])],
+    ['a script with binary data', Buffer.concat([Buffer.from('#! /bin/sh\n'), Buffer.alloc(9)])],
     ['a script behind a byte order mark', Buffer.from('\uFEFF#!/usr/bin/env python3\n')],
     ['HTML', Buffer.from('<!DOCTYPE html><title>x</title>')],
     ['HTML without a head', Buffer.from('\n\t<ScRipt>alert(1)</script>')],
@@ -34,6 +41,15 @@ describe('the first bytes of an upload', () => {
     ['an e-mail', Buffer.from('From: a@example.org\r\nSubject: <html>\r\n\r\n'), null],
     ['XML that is data', Buffer.from('<?xml version="1.0"?><ledger><html>no</html></ledger>'), 'application/xml'],
     ['XML with a table', Buffer.from('<?xml version="1.0"?><table><row/></table>'), 'application/xml'],
+    ['a recording in AMR', audio('#!AMR\n'), 'audio/amr'],
+    ['a recording in AMR-WB', audio('#!AMR-WB\n'), 'audio/amr'],
+    ['a recording in AMR of several channels', audio('#!AMR_MC1.0\n'), 'audio/amr'],
+    ['a recording in EVRC', audio('#!EVRC-B\n'), null],
+    ['a recording in SMV', audio('#!SMV\n'), null],
+    ['a recording in iLBC', audio('#!iLBC30\n'), null],
+    ['a recording in EVS', audio('#!EVS_MC1.0\n'), null],
+    ['a recording in SILK', audio('#!SILK_V3'), null],
+    ['a dump of RTP', audio('#!rtpplay1.0 192.0.2.1/5004\n'), null],
     ['one byte', Buffer.from('x'), null],
     ['text with an arrow', Buffer.from('<-- see below'), null],
     ['a container that is cut off', hex('504b0304140000000800', 30), 'application/zip'],

@@ -4,6 +4,7 @@ import {
   evidenceDetailsSchema,
   fileNameSchema,
   isPeriodOrdered,
+  wordsOf,
 } from '@postern/contracts'
 import { ProblemError, type RequestInfo, bodyError, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
@@ -242,7 +243,7 @@ function parseFileName(given: string, index: number): string {
   const parsed = fileNameSchema.safeParse(given)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  const detail = `The file name of part ${index + 1} ${issue?.message ?? 'is not one'}.`
+  const detail = `The file name of part ${index + 1} ${issue === undefined ? 'is not valid' : wordsOf(issue)}.`
   throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
 }
 

@@ -6,17 +6,10 @@ import {
   listConnectors,
   safetySchema,
   updateConnector,
+  wordsOf,
 } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
-import {
-  type App,
-  assertIfMatch,
-  contractRoute,
-  internalRoute,
-  problem,
-  storedList,
-  wordsOf,
-} from '@postern/service-kit'
+import { type App, assertIfMatch, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { digestOf } from '../digest.ts'

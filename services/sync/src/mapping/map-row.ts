@@ -1,5 +1,4 @@
-import type { MappingRule } from '@postern/contracts'
-import { wordsOf } from '@postern/service-kit'
+import { type MappingRule, wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
 import { withUsableAddresses } from '../dataset/warnings.ts'

@@ -1,5 +1,5 @@
-import { type ScimUserInput, enterpriseUrn, inOneLine, scimUserInputSchema } from '@postern/contracts'
-import { inputErrors, problem, wordsOf } from '@postern/service-kit'
+import { type ScimUserInput, enterpriseUrn, inOneLine, scimUserInputSchema, wordsOf } from '@postern/contracts'
+import { inputErrors, problem } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
 /** What is kept of a user: what the provider has sent, without what is empty and without the urns of its schemas. */

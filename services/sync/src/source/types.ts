@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
 import { SourceFailure } from './failure.ts'
@@ -188,8 +189,9 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
 function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unknown): z.output<Schema> {
   const { success, data, error } = configSchema.safeParse(config)
   if (success) return data
-  const [{ path, message } = { path: [], message: '' }] = error.issues
-  const words = `\`${['config', ...path].join('.')}\` of the connector ${message}: change it`
+  const [issue] = error.issues
+  const place = ['config', ...(issue?.path ?? [])].join('.')
+  const words = `\`${place}\` of the connector ${issue === undefined ? 'is not valid' : wordsOf(issue)}: change it`
   throw new SourceFailure('config_invalid', words, { cause: error })
 }
 
