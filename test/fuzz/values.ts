@@ -141,7 +141,6 @@ function strings(schema: Schema, name: string): fc.Arbitrary<string> {
     case 'date-time':
       return times
     case 'email':
-    case 'idn-email':
       return emails
     default:
   }
