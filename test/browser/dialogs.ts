@@ -263,7 +263,11 @@ export function dialogTests(world: () => World): void {
     await show(page, 'refused-key')
     await page.getByRole('main').getByRole('link', { name: 'API keys' }).click()
     const row = page.getByRole('row').filter({ hasText: 'Refused' })
-    await row.locator('.cell-used').getByText(/^refused/).first().waitFor()
+    await row
+      .locator('.cell-used')
+      .getByText(/^refused/)
+      .first()
+      .waitFor()
     expect(await accessibilityFaults(page)).toEqual([])
     await show(page, 'refused-list')
     await context.close()
