@@ -91,7 +91,8 @@ export async function startTestRedis(): Promise<TestRedis> {
     console: randomPassword(),
     admin: randomPassword(),
   }
-  const users = formatRedisUsers(passwords).flatMap((line) => ['--user', line.slice('user '.length)])
+  // Redis takes each argument for one word of the rule.
+  const users = formatRedisUsers(passwords).flatMap((line) => ['--user', ...line.split(' ').slice(1)])
   const urlOf = (login: RedisLogin): string => `redis://${redisUserName(login)}:${passwords[login]}@127.0.0.1:${port}`
   const launch = async (): Promise<StartedTestContainer> =>
     await new GenericContainer(images.redis)
