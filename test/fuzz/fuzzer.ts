@@ -121,9 +121,15 @@ function fillContent(pool: Pool, content: string | Buffer): string | Buffer {
   return Buffer.from(pool.fill(content.toString('latin1')), 'latin1')
 }
 
+/** Whether the contract says that the operation always answers 501. */
+export function isUnsupported({ problems }: Route): boolean {
+  return problems.includes('not_implemented')
+}
+
 function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, canary: string): string | undefined {
-  // To have no room is an answer that the contract of an upload has.
-  if (answer.status >= 500 && answer.status !== 507) return 'A request must not make the system fail.'
+  // An upload for which there is no room, and an operation that is not supported by design, are no failures.
+  const isByDesign = answer.status === 507 || (answer.status === 501 && isUnsupported(route))
+  if (answer.status >= 500 && !isByDesign) return 'A request must not make the system fail.'
   if (inside.test(answer.text)) return 'An answer tells of the inside.'
   if (answer.text.includes(canary)) return 'An answer holds text of another tenant.'
   for (const name of ['server', 'x-powered-by']) if (answer.headers[name] !== undefined) return `An answer has ${name}.`

@@ -221,16 +221,21 @@ describe('a cache in front of the gateway', () => {
     }
   })
 
+  /** A problem document names the request in `instance`, an error of SCIM in its text. */
+  const withoutRequestId = (answer: string): string => answer.replaceAll(/"instance":"[^"]*"|Request [\w-]+\./g, '')
+
   test('may keep only what is the same for everybody, and says nothing of who has asked', async () => {
     const open = routeTable.filter(({ access, method }) => access.kind === 'public' && method === 'GET')
     expect(open.length).toBeGreaterThan(3)
     for (const { path } of open) {
       const target = path.replace(':slug', 'not-found').replaceAll(/:\w+/g, 'x')
       const [nobody = '', one = '', other = ''] = await Promise.all(
-        [[], [as(key)], [as(otherKey)]].map(async (lines) => without(await get(gateway, target, lines))),
+        [[], [as(key)], [as(otherKey)]].map(async (lines) =>
+          withoutRequestId(without(await get(gateway, target, lines))),
+        ),
       )
-      expect(one, target).toBe(nobody.replaceAll(/"instance":"[^"]*"/g, /"instance":"[^"]*"/.exec(one)?.[0] ?? ''))
-      expect(other, target).toBe(one.replaceAll(/"instance":"[^"]*"/g, /"instance":"[^"]*"/.exec(other)?.[0] ?? ''))
+      expect(one, target).toBe(nobody)
+      expect(other, target).toBe(nobody)
       expect(nobody.split('\r\n\r\n', 1)[0], target).not.toMatch(/ratelimit|x-key-expires-at|set-cookie/i)
     }
   })
