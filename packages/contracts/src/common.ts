@@ -87,9 +87,11 @@ export function lines(min: number, max: number) {
     .meta({ minLength: min, maxLength: max })
 }
 
+const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
+
 /** Returns the text in one line: each run of line breaks and tabs becomes a blank. */
 export function inOneLine(value: string): string {
-  return value.replaceAll(/\s*[\t\n\v\f\r\u0085\u2028\u2029]\s*/g, ' ').trim()
+  return value.replaceAll(/[\s\u0085]+/g, (space) => (lineBreak.test(space) ? ' ' : space)).trim()
 }
 
 /** The integrator's own key of a resource: unique in the tenant for the kind of resource. */
