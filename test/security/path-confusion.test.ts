@@ -154,6 +154,9 @@ async function afterVictim(cache: string, target: string, attacker: readonly str
   return [await get(cache, target, [as(key)]), await get(cache, target, attacker)]
 }
 
+/** A problem document names the request in `instance`, an error of SCIM in its text. */
+const withoutRequestId = (answer: string): string => answer.replaceAll(/"instance":"[^"]*"|Request [\w-]+\./g, '')
+
 describe('a cache in front of the gateway', () => {
   const lies = [
     `Host: ${elsewhere}`,
@@ -220,9 +223,6 @@ describe('a cache in front of the gateway', () => {
       )
     }
   })
-
-  /** A problem document names the request in `instance`, an error of SCIM in its text. */
-  const withoutRequestId = (answer: string): string => answer.replaceAll(/"instance":"[^"]*"|Request [\w-]+\./g, '')
 
   test('may keep only what is the same for everybody, and says nothing of who has asked', async () => {
     const open = routeTable.filter(({ access, method }) => access.kind === 'public' && method === 'GET')
