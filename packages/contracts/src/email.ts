@@ -18,8 +18,13 @@ export function isEmailAddress(text: string): boolean {
   const at = text.lastIndexOf('@')
   const [local, domain] = [text.slice(0, Math.max(0, at)), text.slice(at + 1)]
   if (at < 1 || invisible.test(text)) return false
-  if (Buffer.byteLength(text) > maxAddressBytes || Buffer.byteLength(local) > maxLocalBytes) return false
+  if (countBytes(text) > maxAddressBytes || countBytes(local) > maxLocalBytes) return false
   return (atoms.test(local) || quoted.test(local)) && isDomain(domain)
+}
+
+/** Octets in UTF-8. Not by `Buffer`, which browsers lack. */
+function countBytes(text: string): number {
+  return new TextEncoder().encode(text).length
 }
 
 function isDomain(domain: string): boolean {
