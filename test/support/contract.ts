@@ -192,6 +192,6 @@ function faultOfLines(route: Route, text: string, members: readonly string[] | u
 function faultOfCsv(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
   const [header = [], ...rows] = parseCsv(text)
   const columns = columnsOf(route).filter((name) => members?.includes(name) ?? true)
-  if (!isDeepStrictEqual(header.toSorted(), columns.toSorted())) return 'with columns of its own'
+  if (!isDeepStrictEqual(header, columns)) return 'with columns of its own'
   return rows.every((row) => row.length === header.length) ? undefined : 'with a row that has not all columns'
 }

@@ -36,15 +36,16 @@ function isoOf(moment: string): string {
   return Number.isNaN(time) ? '' : new Date(time).toISOString()
 }
 
+const withoutNul = new RegExp(String.raw`^[^\x00]*$`)
+
 /** Text that people read: no NUL, no lone surrogates, which neither PostgreSQL nor UTF-8 can hold. */
 export function text(min: number, max: number) {
   return z
     .string()
     .min(min)
     .max(max)
-    .refine((value) => !value.includes('\u0000') && value.isWellFormed(), {
-      message: 'must not hold NUL or lone surrogates',
-    })
+    .regex(withoutNul, 'must not hold NUL or lone surrogates')
+    .refine((value) => value.isWellFormed(), { message: 'must not hold NUL or lone surrogates' })
 }
 
 /** Text that says something: more than white space, to PostgreSQL too, for which U+0085 is some. */
@@ -66,7 +67,16 @@ export function line(min: number, max: number) {
     .string()
     .transform((value) => value.trim())
     .pipe(plainLine(min, max))
-    .meta({ minLength: min, maxLength: max })
+    .meta({ minLength: min, maxLength: max, pattern: linePattern(min) })
+}
+
+const lineSeparators = '\u2028\u2029'
+const controls = String.raw`\x00-\x1f\x7f-\x9f` + `${lineSeparators}\u202a-\u202e\u2066-\u2069`
+
+/** What `line` accepts before it trims, as a pattern that regular expressions of every language can read. */
+function linePattern(min: number): string {
+  const said = String.raw`[^${controls}\s][^${controls}]*(?:[\t-\r${lineSeparators}]\s*)?`
+  return min === 0 ? `^\\s*(?:${said})?$` : `^\\s*${said}$`
 }
 
 /** Text of any number of lines: trimmed, no control characters except tabs and line breaks. */
@@ -109,6 +119,7 @@ export const personRefSchema = z
   })
   .meta({
     id: 'Person reference',
+    minProperties: 1,
     description:
       'Findings and action plans take a `person_id` of one of the tenant’s people, active or not; what is synced, and who has collected evidence, is kept as told. An `email` that nobody has is kept.',
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
@@ -145,6 +156,7 @@ const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
 export const customSchema = z
   .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
   .refine((fields) => Object.keys(fields).length <= 50, { message: 'must hold at most 50 fields' })
+  .meta({ maxProperties: 50 })
 
 export const namedScopeSchema = z.enum(namedScopes)
 

@@ -46,7 +46,9 @@ function build(schema: unknown, place: Place): unknown {
   }
   const choice = anyOf ?? oneOf
   if (Array.isArray(choice)) return build(choice.find((each) => asJson(each)['type'] !== 'null') ?? choice[0], place)
-  if (Array.isArray(allOf)) return Object.assign({}, ...allOf.map((each) => asJson(build(each, place))))
+  // The patterns of a text are no objects to be put together.
+  if (Array.isArray(allOf) && rest['type'] !== 'string')
+    return Object.assign({}, ...allOf.map((each) => asJson(build(each, place))))
   const type = Array.isArray(rest['type']) ? rest['type'].find((each) => each !== 'null') : rest['type']
   switch (type) {
     case 'object':

@@ -14,8 +14,9 @@ export function itemSchemaOf(route: Route): z.ZodType | undefined {
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }
 
-/** The columns of a list as CSV: the members of what it holds, in their order, but those that `expand` adds. */
+/** The columns of a list as CSV, in order: `csvColumns` of the route, else the members of an item except those that `expand` adds. */
 export function columnsOf(route: Route): readonly string[] {
+  if (route.csvColumns !== undefined) return route.csvColumns
   const item = itemSchemaOf(route)
   if (!(item instanceof z.ZodObject)) return []
   return Object.entries(item.shape).flatMap(([name, member]) => (member instanceof z.ZodOptional ? [] : [name]))

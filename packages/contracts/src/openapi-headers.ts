@@ -18,6 +18,11 @@ const responseHeaders = {
   Link: ['Link', 'The next page (RFC 8288), where there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
   Vary: ['Vary', 'What the answer depends on besides the target', 'accept'],
   TotalCount: ['X-Total-Count', 'With `count=true`: the resources on all pages', '1204'],
+  Disposition: [
+    'Content-Disposition',
+    'Of a CSV: `attachment` and the name of the file',
+    'attachment; filename="findings.csv"',
+  ],
   Replayed: ['Idempotent-Replayed', '`true` where the answer is that of an earlier request', 'true'],
   RetryAfter: ['Retry-After', 'Seconds to wait before the request is sent again', '1'],
   Authenticate: ['WWW-Authenticate', 'The scheme, and what is wrong with the credentials', 'ApiKey realm="postern"'],
@@ -64,6 +69,7 @@ function keysOf(route: Route, status: number): HeaderKey[] {
       keys.push('ETag')
     if (status === 201 || status === 202) keys.push('Location')
     if (mediaTypesOf(route).length > 1) keys.push('Vary')
+    if (mediaTypesOf(route).includes('text/csv')) keys.push('Disposition')
     if (route.query?.shape['cursor'] !== undefined) keys.push('Link')
     if (route.query?.shape['count'] !== undefined) keys.push('TotalCount')
     if (isRepeatable(route)) keys.push('Replayed')
@@ -135,8 +141,9 @@ export function headerParameters(route: Route): Json[] {
     list.push(
       parameter(
         'Content-Digest',
-        `The digest of the body (RFC 9530, ${algorithms}), which is then checked`,
-        'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:',
+        `The digest of the body (RFC 9530, ${algorithms}), which is then checked: \`sha-256=:\`, the digest in base64, and \`:\``,
+        // An example would be wrong for every body but one.
+        undefined,
       ),
     )
   }
@@ -146,6 +153,23 @@ export function headerParameters(route: Route): Json[] {
   return list
 }
 
-function parameter(name: string, description: string, example: string, required = false): Json {
-  return { name, in: 'header', required, description, schema: text, example }
+const entityTags = String.raw`^\s*(?:\*|(?:W/)?"[!#-~]*"(?:\s*,\s*(?:W/)?"[!#-~]*")*)\s*$`
+const bytes = { type: 'string', pattern: '^(?:0|[1-9][0-9]{0,14})$' } as const
+/** Schemas of request headers, by name. */
+const requestHeaderSchemas: Readonly<Record<string, Json>> = {
+  'X-Request-Id': { type: 'string', minLength: 8, maxLength: 128, pattern: '^[A-Za-z0-9._-]*$' },
+  'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]*$' },
+  'If-None-Match': { type: 'string', pattern: entityTags },
+  'If-Match': { type: 'string', pattern: entityTags },
+  'Content-Digest': { type: 'string', maxLength: 1024, pattern: '(?:^|[ ,])sha-(?:256|512)=:[A-Za-z0-9+/]*={0,2}:' },
+  'Tus-Resumable': { type: 'string', enum: ['1.0.0'] },
+  'Upload-Length': bytes,
+  'Upload-Offset': bytes,
+  'Upload-Metadata': { type: 'string', minLength: 1, maxLength: 4096 },
+  'Upload-Checksum': { type: 'string', pattern: '^sha(?:1|256) [A-Za-z0-9+/]+={0,2}$' },
+}
+
+function parameter(name: string, description: string, example: string | undefined, required = false): Json {
+  const schema = requestHeaderSchemas[name] ?? text
+  return { name, in: 'header', required, description, schema, ...(example === undefined ? {} : { example }) }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { documentedSchema } from './each-on-its-own.ts'
+import { evidenceDetailsSchema } from './evidence/details.ts'
 import { exampleOf } from './example.ts'
 import { columnsOf, csvCell, itemSchemaOf, linesMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
@@ -40,6 +41,8 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
   }
   schemaOf(problemSchema, 'output', schemas)
   schemaOf(scimErrorSchema, 'output', schemas)
+  // Sent in a part of a form or in a header, so no body refers to it. Descriptions name it.
+  schemaOf(evidenceDetailsSchema, 'input', schemas)
   return {
     openapi: '3.1.0',
     info: {

@@ -118,9 +118,11 @@ export const updatedSince = momentSchema
 export function anyText(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
-    // Any text that says something is a text, or several with commas between.
     if (pattern === undefined) return { one: z.string().min(1) }
-    return { one: item, commas: z.string().meta({ pattern: `^(?:\\s*,)*(?:${pattern})(?:,(?:${pattern}|\\s*))*$` }) }
+    // Free text may hold commas itself: its pattern describes several values too, which together may be longer than one.
+    const isFree = new RegExp(`^(?:${pattern})$`, 'u').test('a,b')
+    const several = isFree ? pattern : `(?:\\s*,)*(?:${pattern})(?:,(?:${pattern}|\\s*))*`
+    return { one: item, commas: z.string().meta({ pattern: `^(?:${several})$` }) }
   })
     .transform((given) => [...new Set([given].flat().flatMap((text) => readingsOf(text, item)))])
     .pipe(z.array(item).min(1).max(maxIds))

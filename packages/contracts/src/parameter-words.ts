@@ -15,7 +15,6 @@ const words: Readonly<Record<string, Words>> = {
   key: { description: 'Its key', examples: ['legal'] },
   slug: { description: 'The last part of the type of a problem', examples: ['not-found'] },
   limit: { examples: ['100'] },
-  cursor: { examples: ['WyJ4WVoxMjMiLDEwMF0'] },
   since: { examples: ['now'] },
   sort: {
     description:

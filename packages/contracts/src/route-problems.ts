@@ -1,3 +1,4 @@
+import { mediaTypesOf } from './media-types.ts'
 import type { ProblemCode } from './problem.ts'
 import type { Route } from './route.ts'
 
@@ -36,6 +37,8 @@ const ofCredentials = [
  */
 export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   const codes = new Set<ProblemCode>([...ofEveryRoute, ...route.problems])
+  // An answer without a body suits every `Accept`.
+  if (mediaTypesOf(route).length === 0) codes.delete('not_acceptable')
   if (route.access.kind !== 'public') for (const code of ofCredentials) codes.add(code)
   if (route.access.kind === 'scope' || route.access.kind === 'any-scope') codes.add('insufficient_scope')
   if (route.access.kind === 'person') codes.add('role_required')

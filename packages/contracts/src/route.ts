@@ -68,6 +68,8 @@ export interface Route {
   >
   /** Headers that every answer has, refusals of the gateway too, but of another method, once it has read the path: their name, what they are for, and their value. */
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
+  /** Of a list: the columns of its CSV in their order. Without it, they follow the members of an item. */
+  readonly csvColumns?: readonly string[]
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
   /** Where it is set, bodies and errors are those of SCIM 2.0, and what a body holds beyond its schema is left out. */

@@ -23,8 +23,6 @@ export interface ListHandlers<R extends Route, Item> {
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
   /** The whole result from where the cursor points, item by item: read as fast as the client reads, never faster. */
   all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
-  /** Members of an item that become the columns of a CSV, in their order; all of them where nothing is said. */
-  readonly columns?: readonly (keyof Item & string)[]
 }
 
 /**
@@ -34,9 +32,9 @@ export interface ListHandlers<R extends Route, Item> {
 export function contractList<const R extends Route, Item extends object>(
   app: App,
   route: R,
-  { page, all, columns }: ListHandlers<R, Item>,
+  { page, all }: ListHandlers<R, Item>,
 ): void {
-  const names = columns ?? columnsOf(route)
+  const names = columnsOf(route)
   const limits = createFittingLimits()
   registerContract(app, route, async (input) => {
     assertExpandable(input)

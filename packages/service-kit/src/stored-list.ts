@@ -1,7 +1,7 @@
 import type { Route } from '@postern/contracts'
 import type { z } from 'zod'
 import type { AnswerBody, App, ContractInput } from './contract-route.ts'
-import { type ListHandlers, type ListSource, contractList, wholeList } from './list-route.ts'
+import { type ListSource, contractList, wholeList } from './list-route.ts'
 import { type PageInput, openPage } from './page.ts'
 import { problem } from './problem.ts'
 
@@ -33,7 +33,6 @@ export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   count(tx: Tx, asked: Asked): Promise<number>
   keyOf(row: Row, asked: Asked): Key
   show(row: Row, asked: Asked): ItemOf<R>
-  readonly columns?: ListHandlers<R, ItemOf<R>>['columns']
 }
 
 /** Registers a list of the public API of which one statement gives the rows behind a key: a page and the whole list are of the same. */
@@ -42,9 +41,8 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
   route: R,
   parts: StoredList<R, Tx, Asked, Row, Key>,
 ): void {
-  const { source, exportBatch = 500, isThere, columns } = parts
+  const { source, exportBatch = 500, isThere } = parts
   contractList<R, ItemOf<R>>(app, route, {
-    ...(columns === undefined ? {} : { columns }),
     page: async (input: ContractInput<R> & PageInput) => {
       const page = openPage(input, route, parts.key(input))
       const asked = await parts.asked(input)

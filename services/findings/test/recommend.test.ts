@@ -281,7 +281,7 @@ describe('a recommendation that plans carry out', () => {
     const id = await acceptedOf(tenant, finding)
     expect((await patch(tenant, id, { status: 'superseded' })).status).toBe(200)
     for (const [body, code] of [
-      [{}, 'conflict'],
+      [{ custom: {} }, 'conflict'],
       [{ text: 'x' }, 'conflict'],
       [{ status: 'verified' }, 'invalid_transition'],
     ] as const) {

@@ -24,6 +24,38 @@ import {
   yesOrNo,
 } from './route-parts.ts'
 
+/** The columns of the CSV, in order. */
+const planColumns = [
+  'id',
+  'reference',
+  'external_id',
+  'finding_id',
+  'recommendation_ids',
+  'title',
+  'description',
+  'owner',
+  'status',
+  'percent_complete',
+  'due_date',
+  'original_due_date',
+  'extension_count',
+  'extensions',
+  'is_overdue',
+  'days_overdue',
+  'days_late_vs_original',
+  'completed_date',
+  'verified_date',
+  'verified_by',
+  'priority',
+  'estimated_cost',
+  'external_url',
+  'custom',
+  'created_by',
+  'created_at',
+  'updated_at',
+  'version',
+] as const
+
 export const actionPlanSorts = [
   '-created_at',
   'created_at',
@@ -49,6 +81,7 @@ const actionPlanFilters = {
 
 export const listActionPlans = defineRoute({
   id: 'findings.list-action-plans',
+  csvColumns: planColumns,
   method: 'GET',
   path: '/api/v1/action-plans',
   upstream: 'findings',
@@ -61,6 +94,7 @@ export const listActionPlans = defineRoute({
 
 export const listActionPlansOfFinding = defineRoute({
   id: 'findings.list-action-plans-of-finding',
+  csvColumns: planColumns,
   method: 'GET',
   path: '/api/v1/findings/:id/action-plans',
   upstream: 'findings',

@@ -48,6 +48,7 @@ export const httpsUrlSchema = z
   .refine((value) => value.startsWith('https://') && URL.canParse(value) && /^[\x21-\x7e]+$/.test(value), {
     message: 'must be an https URL',
   })
+  .meta({ pattern: '^https://[!-~]+$' })
 
 /** How often the due date of an action plan may move. */
 export const maxExtensions = 100
@@ -111,6 +112,7 @@ const recommendationIdsSchema = z
   .array(uuidSchema)
   .max(50)
   .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat a recommendation' })
+  .meta({ uniqueItems: true })
 
 export const createActionPlanBodySchema = z
   .strictObject({
@@ -157,7 +159,8 @@ export const updateActionPlanBodySchema = z
     verified_by: personRefSchema.optional().meta({ description: 'For the status verified' }),
     evidence_refs: evidenceRefs.optional(),
   })
-  .meta({ id: 'UpdateActionPlan' })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
+  .meta({ id: 'UpdateActionPlan', minProperties: 1, examples: [{ percent_complete: 50 }] })
 export type UpdateActionPlan = z.output<typeof updateActionPlanBodySchema>
 
 export const changeActionPlanStatusBodySchema = z

@@ -31,6 +31,48 @@ import {
   yesOrNo,
 } from './route-parts.ts'
 
+/** The columns of the CSV, in order. */
+const findingColumns = [
+  'id',
+  'reference',
+  'external_id',
+  'title',
+  'status',
+  'severity',
+  'type',
+  'owner',
+  'entity_ids',
+  'identified_date',
+  'target_date',
+  'is_overdue',
+  'age_days',
+  'closed_date',
+  'reopened_count',
+  'is_repeat',
+  'repeat_of_id',
+  'source',
+  'engagement_ref',
+  'test_procedure_id',
+  'cause_category',
+  'deficiency_class',
+  'coso_component',
+  'condition',
+  'criteria',
+  'cause',
+  'consequence',
+  'corrective_action',
+  'management_response',
+  'accepted_until',
+  'is_acceptance_expired',
+  'accepted_by',
+  'validated_by',
+  'custom',
+  'created_by',
+  'created_at',
+  'updated_at',
+  'version',
+] as const
+
 /** What a list of findings can be sorted by; a leading `-` turns the order round. The id breaks ties. */
 export const findingSorts = [
   '-created_at',
@@ -73,6 +115,7 @@ const findingFilters = {
 
 export const listFindings = defineRoute({
   id: 'findings.list',
+  csvColumns: findingColumns,
   method: 'GET',
   path: '/api/v1/findings',
   upstream: 'findings',

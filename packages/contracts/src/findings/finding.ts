@@ -12,6 +12,7 @@ import {
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
+import { conditional, memberIs } from '../conditional-schema.ts'
 
 export const severities = ['critical', 'high', 'medium', 'low'] as const
 export const findingTypes = ['control_deficiency', 'noncompliance', 'observation', 'exception', 'improvement'] as const
@@ -55,7 +56,13 @@ export const managementResponseSchema = z
     path: ['text'],
     message: 'a disagreement needs its reasons',
   })
-  .meta({ id: 'ManagementResponse' })
+  .meta({
+    id: 'ManagementResponse',
+    ...conditional(memberIs('agreement', 'disagree'), {
+      properties: { text: { pattern: String.raw`\S` } },
+      required: ['text'],
+    }),
+  })
 
 /** What a merge patch (RFC 7396) makes of a management response; what is left must be one. */
 const managementResponsePatchSchema = z
@@ -147,7 +154,7 @@ const entityIdsSchema = z
   .array(uuidSchema)
   .max(50)
   .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat an entity' })
-  .meta({ description: 'Auditable entities of the universe' })
+  .meta({ uniqueItems: true, description: 'Auditable entities of the universe' })
 
 export const createFindingBodySchema = z
   .strictObject({
@@ -211,7 +218,8 @@ export const updateFindingBodySchema = z
     management_response: managementResponsePatchSchema.nullable().optional(),
     custom: customSchema.optional().meta({ description: 'Replaces single fields; null takes one away' }),
   })
-  .meta({ id: 'UpdateFinding' })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
+  .meta({ id: 'UpdateFinding', minProperties: 1, examples: [{ title: 'Backups are not tested' }] })
 export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 
 /** Evidence as its uploader knows it: what the receipt says. What is in quarantine, rejected or purged proves nothing. */

@@ -71,5 +71,6 @@ export const updateRecommendationBodySchema = z
       .meta({ description: 'Implemented and verified follow from the action plans where there are any' }),
     custom: customSchema.optional(),
   })
-  .meta({ id: 'UpdateRecommendation' })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
+  .meta({ id: 'UpdateRecommendation', minProperties: 1, examples: [{ text: 'Test the backups each quarter' }] })
 export type UpdateRecommendation = z.output<typeof updateRecommendationBodySchema>

@@ -13,6 +13,26 @@ import {
   maxLogWalk,
 } from './tracker-log.ts'
 
+/** The columns of the CSV, in order. */
+const logColumns = [
+  'position',
+  'seq',
+  'finding_id',
+  'action_plan_id',
+  'recommendation_id',
+  'kind',
+  'body',
+  'changes',
+  'evidence_refs',
+  'corrects_seq',
+  'occurred_at',
+  'recorded_at',
+  'actor',
+  'on_behalf_of',
+  'prev_hash',
+  'hash',
+] as const
+
 /** A count in a query: digits, up to the largest integer that the log can count. */
 const countAfter = z
   .string()
@@ -22,6 +42,7 @@ const countAfter = z
   .meta({ type: 'integer', minimum: 0 })
 export const listLogOfFinding = defineRoute({
   id: 'findings.list-log-of-finding',
+  csvColumns: logColumns,
   method: 'GET',
   path: '/api/v1/findings/:id/log',
   upstream: 'findings',
@@ -76,6 +97,7 @@ export const verifyLogOfFinding = defineRoute({
 
 export const listLog = defineRoute({
   id: 'findings.list-log',
+  csvColumns: logColumns,
   method: 'GET',
   path: '/api/v1/remediation-log',
   upstream: 'findings',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { createdBySchema, line, momentSchema, saying, timestampSchema, uuidSchema } from '../common.ts'
+import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { evidenceRefSchema } from './finding.ts'
 
 export const logKinds = [
@@ -75,7 +76,16 @@ export const createLogEntryBodySchema = z
     path: ['evidence_refs'],
     message: 'must name the evidence that is linked',
   })
-  .meta({ id: 'CreateLogEntry' })
+  .meta({
+    id: 'CreateLogEntry',
+    ...conditional({ ...memberIs('kind', 'correction'), required: ['kind'] }, requiredMembers('corrects_seq'), {
+      not: requiredMembers('corrects_seq'),
+      ...conditional(
+        { ...memberIs('kind', 'evidence_linked'), required: ['kind'] },
+        { properties: { evidence_refs: { minItems: 1 } }, required: ['evidence_refs'] },
+      ),
+    }),
+  })
 export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
 
 /** A signed statement that the log of a tenant ends in `root` at `position`. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { line, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
 import { pageQuery, anyOf } from '../page.ts'
+import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { grantableScopes } from '../scope.ts'
 
 export const keyStates = ['active', 'expired', 'revoked'] as const
@@ -15,15 +16,20 @@ const scopesSchema = z
   .min(1)
   .max(grantableScopes.length)
   .refine((scopes) => new Set(scopes).size === scopes.length, { message: 'must not repeat a scope' })
-  .meta({ examples: [['read:findings']] })
+  .meta({ uniqueItems: true, examples: [['read:findings']] })
 
 /** What is said of an entry that is none. */
 export const addressForms = 'must be an address or a network, as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/32'
 
+/** What the answer says about an IPv4-compatible IPv6 address (RFC 4291 section 2.5.5.1). */
+export const deprecatedAddress = 'must not be within ::/96, the deprecated IPv6 form of IPv4. Write the IPv4 address'
+
 /** One CIDR range, IPv4 or IPv6; a bare address means that address alone. */
-export const cidrSchema = z
-  .union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms })
-  .meta({ description: 'IPv4 or IPv6 range in CIDR notation, or one address', examples: ['203.0.113.0/24'] })
+export const cidrSchema = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms }).meta({
+  description:
+    'IPv4 or IPv6 range in CIDR notation, or one address. A range within ::/96, except ::/128 and ::1/128, is rejected: it is the deprecated IPv6 form of IPv4',
+  examples: ['203.0.113.0/24'],
+})
 
 /** Of a key, and of a tenant's policy. */
 export const addressesSchema = z.array(cidrSchema).max(100)
@@ -74,7 +80,12 @@ export const createApiKeyBodySchema = z
     path: ['expires_at'],
     message: '`expires_at` goes with `expires_in: custom`, and with that alone',
   })
-  .meta({ id: 'CreateApiKey' })
+  .meta({
+    id: 'CreateApiKey',
+    ...conditional(memberIs('expires_in', 'custom'), requiredMembers('expires_at'), {
+      not: requiredMembers('expires_at'),
+    }),
+  })
 
 export const updateApiKeyBodySchema = z
   .strictObject({
@@ -86,6 +97,7 @@ export const updateApiKeyBodySchema = z
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({
     id: 'UpdateApiKey',
+    minProperties: 1,
     description: 'JSON Merge Patch (RFC 7396): label; scopes, addresses and expiry may only become narrower',
     examples: [{ label: 'Nightly export' }],
   })

@@ -39,6 +39,7 @@ export const updateKeyPolicyBodySchema = z
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({
     id: 'UpdateKeyPolicy',
+    minProperties: 1,
     description: 'JSON Merge Patch (RFC 7396). It binds keys that are made or rotated from then on, and no others.',
     examples: [{ max_key_days: 90 }],
   })

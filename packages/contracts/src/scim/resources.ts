@@ -244,6 +244,10 @@ export const scimPatchSchema = named({
   id: 'ScimPatch',
   examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
 })
+export const scimGroupPatchSchema = scimPatchSchema.meta({
+  id: 'ScimGroupPatch',
+  examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'displayName', value: 'Internal audit' }] }],
+})
 export type ScimPatch = z.output<typeof scimPatchSchema>
 
 export const searchUrn = 'urn:ietf:params:scim:api:messages:2.0:SearchRequest'

@@ -8,6 +8,7 @@ import {
   scimGroupInputSchema,
   scimGroupSchema,
   scimListSchema,
+  scimGroupPatchSchema,
   scimPatchSchema,
   scimResourceSchema,
   scimSearchSchema,
@@ -62,6 +63,12 @@ const listQuery = z.strictObject({
   sortBy: names.optional().meta({ description: 'Not supported, and not looked at' }),
   sortOrder: z.enum(['ascending', 'descending']).optional(),
   ...projection,
+})
+const groupListQuery = listQuery.extend({
+  filter: listQuery.shape.filter.meta({
+    description: 'RFC 7644 §3.4.2.2',
+    examples: ['displayName eq "Internal audit"'],
+  }),
 })
 const one = z.strictObject({ id: uuidSchema })
 const oneQuery = z.strictObject(projection)
@@ -153,7 +160,7 @@ export const scimListGroups = defineRoute({
   method: 'GET',
   path: `${scimBase}/Groups`,
   summary: 'List the groups that identity providers have sent',
-  query: listQuery,
+  query: groupListQuery,
   answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
 })
 
@@ -209,7 +216,7 @@ export const scimPatchGroup = defineRoute({
   summary: 'Change a group',
   params: one,
   query: oneQuery,
-  body: scimPatchSchema,
+  body: scimGroupPatchSchema,
   bodyMediaTypes,
   maxBodyBytes: largeBody,
   answers: { 200: { description: 'The group', schema: scimGroupSchema, ...media } },

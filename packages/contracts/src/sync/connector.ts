@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { hierarchyKeySchema, hierarchyKinds } from '../universe/hierarchy.ts'
 
 export const connectorTypes = ['csv', 'inline_json', 'http_json', 'scim', 'scim_inbound', 'ldap', 'sql'] as const
@@ -27,7 +28,8 @@ const transformSchema = z.discriminatedUnion('kind', [
     kind: z.literal('map'),
     values: z
       .record(text(0, 255), text(0, 255))
-      .refine((values) => Object.keys(values).length <= 200, { message: 'must hold at most 200 values' }),
+      .refine((values) => Object.keys(values).length <= 200, { message: 'must hold at most 200 values' })
+      .meta({ maxProperties: 200 }),
   }),
 ])
 export type Transform = z.infer<typeof transformSchema>
@@ -55,7 +57,11 @@ export const mappingRuleSchema = z
   .refine((rule) => (rule.source === undefined) !== (rule.constant === undefined), {
     message: 'must have either a source or a constant',
   })
-  .meta({ id: 'MappingRule', examples: [{ target: 'name', source: 'Department name' }] })
+  .meta({
+    id: 'MappingRule',
+    ...conditional(requiredMembers('source'), { not: requiredMembers('constant') }, requiredMembers('constant')),
+    examples: [{ target: 'name', source: 'Department name' }],
+  })
 export type MappingRule = z.infer<typeof mappingRuleSchema>
 
 const mappingSchema = z
@@ -185,7 +191,12 @@ export const createConnectorBodySchema = z
     message: 'must be given for the dataset org_structure, and for no other',
     path: ['hierarchy'],
   })
-  .meta({ id: 'NewConnector' })
+  .meta({
+    id: 'NewConnector',
+    ...conditional(memberIs('dataset', 'org_structure'), requiredMembers('hierarchy'), {
+      not: requiredMembers('hierarchy'),
+    }),
+  })
 export type CreateConnectorBody = z.output<typeof createConnectorBodySchema>
 
 export const updateConnectorBodySchema = z
@@ -202,8 +213,8 @@ export const updateConnectorBodySchema = z
     safety: safetyChangeSchema.optional(),
     state: z.enum(['active', 'paused']).optional(),
   })
-  .refine((body) => Object.keys(body).length > 0, { message: 'must change something' })
-  .meta({ id: 'ConnectorChange', examples: [{ name: 'Departments', state: 'paused' }] })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
+  .meta({ id: 'ConnectorChange', minProperties: 1, examples: [{ name: 'Departments', state: 'paused' }] })
 export type UpdateConnectorBody = z.output<typeof updateConnectorBodySchema>
 
 /** A connector's address: its id, or `key:` and its key. */

@@ -130,6 +130,7 @@ export const pushedNodeSchema = z
       .array(externalIdSchema)
       .max(50)
       .refine((keys) => new Set(keys).size === keys.length, { message: 'must not repeat an entity' })
+      .meta({ uniqueItems: true })
       .default([])
       .meta({ description: 'External ids of the auditable entities that belong to the node' }),
   })

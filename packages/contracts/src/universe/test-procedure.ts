@@ -62,6 +62,7 @@ export const pushedTestProcedureSchema = z
       .array(externalIdSchema)
       .max(50)
       .refine((keys) => new Set(keys).size === keys.length, { message: 'must not repeat an entity' })
+      .meta({ uniqueItems: true })
       .default([])
       .meta({ description: 'External ids of the auditable entities that are tested' }),
     engagement_ref: line(1, 255).optional(),

@@ -70,7 +70,6 @@ export function actionPlanRoutes(
     count: async (tx: Tx, { filter }: List) => await countActionPlans(tx, filter),
     keyOf: (row: StoredPlan, { sort }: List) => actionPlanList.keyOf(row, sort),
     show: (row: StoredPlan, { day }: List) => planAsRead(row, day),
-    columns: planColumns,
   }
   storedList(app, listRoute, {
     ...plans,
@@ -190,38 +189,6 @@ export function actionPlanRoutes(
       .catch((error: unknown) => refusedPlan(error, '/reason'))
   })
 }
-
-/** The columns of a CSV of action plans. */
-const planColumns = [
-  'id',
-  'reference',
-  'external_id',
-  'finding_id',
-  'recommendation_ids',
-  'title',
-  'description',
-  'owner',
-  'status',
-  'percent_complete',
-  'due_date',
-  'original_due_date',
-  'extension_count',
-  'extensions',
-  'is_overdue',
-  'days_overdue',
-  'days_late_vs_original',
-  'completed_date',
-  'verified_date',
-  'verified_by',
-  'priority',
-  'estimated_cost',
-  'external_url',
-  'custom',
-  'created_by',
-  'created_at',
-  'updated_at',
-  'version',
-] as const
 
 function refusedPlan(error: unknown, reasonAt?: string): never {
   throw problemOfPlan(error, reasonAt)

@@ -101,7 +101,6 @@ export function findingRoutes(
         keyOf: ({ text }) => keyOf(text),
       })
     },
-    columns: findingColumns,
   })
 
   contractRoute(app, summarizeRoute, async (input) => {
@@ -213,48 +212,6 @@ export function findingRoutes(
 
 /** Findings that an export holds in memory at a time. */
 const exportBatch = 250
-
-/** The columns of a CSV of findings. */
-const findingColumns = [
-  'id',
-  'reference',
-  'external_id',
-  'title',
-  'status',
-  'severity',
-  'type',
-  'owner',
-  'entity_ids',
-  'identified_date',
-  'target_date',
-  'is_overdue',
-  'age_days',
-  'closed_date',
-  'reopened_count',
-  'is_repeat',
-  'repeat_of_id',
-  'source',
-  'engagement_ref',
-  'test_procedure_id',
-  'cause_category',
-  'deficiency_class',
-  'coso_component',
-  'condition',
-  'criteria',
-  'cause',
-  'consequence',
-  'corrective_action',
-  'management_response',
-  'accepted_until',
-  'is_acceptance_expired',
-  'accepted_by',
-  'validated_by',
-  'custom',
-  'created_by',
-  'created_at',
-  'updated_at',
-  'version',
-] as const
 
 type Query = Omit<ContractInput<typeof summarizeRoute>['query'], 'group_by'>
 

@@ -35,25 +35,6 @@ import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
-const logColumns = [
-  'position',
-  'seq',
-  'finding_id',
-  'action_plan_id',
-  'recommendation_id',
-  'kind',
-  'body',
-  'changes',
-  'evidence_refs',
-  'corrects_seq',
-  'occurred_at',
-  'recorded_at',
-  'actor',
-  'on_behalf_of',
-  'prev_hash',
-  'hash',
-] as const
-
 /** What the answer to a new entry says before the entry has its position. */
 const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntryStubSchema])
 
@@ -96,7 +77,6 @@ export function trackerLogRoutes(
         keyOf: ({ seq }) => seq,
       })
     },
-    columns: logColumns,
   })
 
   contractList(app, listLog, {
@@ -130,7 +110,6 @@ export function trackerLogRoutes(
       })
       for await (const { entry } of rows) yield entry ?? nothingYet
     },
-    columns: logColumns,
   })
 
   const writeEntry = async (input: ContractInput<typeof createLogEntry>): Promise<unknown> => {

@@ -17,6 +17,12 @@ export function canonicalRange(text: string): string | undefined {
     : `${ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toRFC5952String()}/${prefix}`
 }
 
+/** Whether a text is a range of IPv4-compatible IPv6 addresses, which RFC 4291 section 2.5.5.1 deprecates. */
+export function isDeprecatedRange(text: string): boolean {
+  const [address, prefix] = parseRange(text) ?? []
+  return address instanceof ipaddr.IPv6 && prefix !== undefined && isDeprecated(address, prefix)
+}
+
 function isDeprecated(address: ipaddr.IPv6, prefix: number): boolean {
   const [last = 0, ...rest] = address.parts.toReversed()
   // The unspecified and the loopback address are none of them.

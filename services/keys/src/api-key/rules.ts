@@ -1,6 +1,6 @@
 import { isNarrowerOrEqual } from '@postern/api-key'
-import { type InputError, addressForms } from '@postern/contracts'
-import { canonicalRange, isNarrowerOrEqualList } from './addresses.ts'
+import { type InputError, addressForms, deprecatedAddress } from '@postern/contracts'
+import { canonicalRange, isDeprecatedRange, isNarrowerOrEqualList } from './addresses.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
@@ -82,7 +82,7 @@ export function decideAddresses(given: readonly string[], pointer = '/allowed_ad
       errors.push({
         pointer: `${pointer}/${place}`,
         code: 'invalid',
-        detail: addressForms,
+        detail: isDeprecatedRange(text) ? deprecatedAddress : addressForms,
       })
     } else {
       ranges.add(range)

@@ -1,0 +1,21 @@
+type Json = Readonly<Record<string, unknown>>
+
+/** Returns the keywords `if`, `then` and `else` of JSON Schema 2020-12. Generators of clients pass over them. */
+export function conditional(condition: Json, consequence: Json, alternative?: Json): Json {
+  const keywords = [
+    ['if', condition],
+    ['then', consequence],
+    ['else', alternative],
+  ] as const
+  return Object.fromEntries(keywords.filter(([, schema]) => schema !== undefined))
+}
+
+/** Returns the JSON Schema of an object that has these members. */
+export function requiredMembers(...names: readonly string[]): Json {
+  return { properties: Object.fromEntries(names.map((name) => [name, {}])), required: names }
+}
+
+/** Returns the JSON Schema of an object in which a member, if it is there, has this value. */
+export function memberIs(name: string, value: string): Json {
+  return { properties: { [name]: { enum: [value] } } }
+}
