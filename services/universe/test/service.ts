@@ -69,11 +69,12 @@ export function row(external_id: string, given: object = {}): object {
   return { external_id, name: `Entity ${external_id}`, type: 'process', ...given }
 }
 
-/** `findingsUrl`: who answers for the findings service; nobody where it is not given. */
+/** `findingsUrl`: who answers for the findings service; nobody where it is not given. `holdsLocks`: as for `createTestDatabase`. */
 export async function startUniverse({
   findingsUrl = 'http://127.0.0.1:9',
-}: { readonly findingsUrl?: string } = {}): Promise<UniverseUnderTest> {
-  const database = await createTestDatabase()
+  holdsLocks = false,
+}: { readonly findingsUrl?: string; readonly holdsLocks?: boolean } = {}): Promise<UniverseUnderTest> {
+  const database = await createTestDatabase({ holdsLocks })
   const rings = {
     universe: randomRing('universe'),
     sync: randomRing('sync'),
@@ -116,7 +117,7 @@ export async function startUniverse({
       maxConnections: 2,
       connectTimeoutMs: 5_000,
       // The superuser fills tables; nothing else ends what a service began.
-      queryTimeoutMs: role === 'superuser' ? 100_000 : 10_000,
+      queryTimeoutMs: 100_000,
       applicationName: 'universe-tests',
     })
   const asService = open('universe')
