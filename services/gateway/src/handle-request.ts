@@ -144,6 +144,7 @@ export function createRequestHandler(
       exchange,
       checkedAt: 0,
       checkedRound: 0,
+      openIndex: -1,
       end: (code, answer) => {
         close()
         refuse(exchange, code, answer)

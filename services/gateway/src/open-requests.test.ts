@@ -54,7 +54,14 @@ function setUp() {
       hasContent: undefined,
       span: undefined,
     }
-    const opened = { exchange, checkedAt: 0, checkedRound: 0, end: () => undefined, abandon: () => undefined }
+    const opened = {
+      exchange,
+      checkedAt: 0,
+      checkedRound: 0,
+      openIndex: -1,
+      end: () => undefined,
+      abandon: () => undefined,
+    }
     requests.add(opened)
     return opened
   }

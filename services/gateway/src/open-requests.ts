@@ -16,6 +16,8 @@ export interface OpenRequest {
   checkedAt: number
   /** Which of `doubt`'s calls it has outlived. */
   checkedRound: number
+  /** Its index among the open requests, -1 if it is not one of them. */
+  openIndex: number
   /** Refuses it if nothing was answered yet, else resets the connection. */
   end(code: ProblemCode, answer: ProblemAnswer): void
   /** Its connection is gone. */
@@ -65,16 +67,34 @@ type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly an
 /** Starts with none. */
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { lease, floors, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
-  const open = new Set<OpenRequest>()
+  // In no order. A Set made the gateway use up to a fifth more processor time for each request.
+  const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
   let isDue = false
   let round = 0
 
+  function add(request: OpenRequest): void {
+    request.checkedAt = clocks.monotonic()
+    request.checkedRound = round
+    request.openIndex = open.push(request) - 1
+  }
+
+  function remove(request: OpenRequest): void {
+    const { openIndex } = request
+    if (openIndex < 0) return
+    const last = open.pop()
+    if (last !== undefined && last !== request) {
+      open[openIndex] = last
+      last.openIndex = openIndex
+    }
+    request.openIndex = -1
+  }
+
   function end(request: OpenRequest, code: ProblemCode, answer: ProblemAnswer): void {
-    if (!open.has(request)) return
+    if (request.openIndex < 0) return
     const mayHappen = isWholeChange(request.exchange)
     if (mayHappen && clocks.monotonic() - request.checkedAt <= maxUnconfirmedMs) return
-    open.delete(request)
+    remove(request)
     if (mayHappen) {
       request.end('bad_gateway', outcomeUnknown)
       onEnded(request.exchange, 'bad_gateway')
@@ -161,11 +181,12 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     const isHeld = lease.isHeld()
     const byKey = new Map<string, OpenRequest[]>()
     const byTenant = new Map<string, OpenRequest[]>()
-    for (const request of open) {
+    // Of a copy: requests are removed meanwhile.
+    for (const request of [...open]) {
       const { exchange } = request
       // An answer that waits behind another one on its connection is not told that the connection has closed.
       if (exchange.request.socket.destroyed) {
-        open.delete(request)
+        remove(request)
         request.abandon()
         continue
       }
@@ -187,18 +208,14 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   }
 
   function checkSoon(): void {
-    if (isDue || open.size === 0) return
+    if (isDue || open.length === 0) return
     isDue = true
     setImmediate(check)
   }
 
   return {
-    add: (request) => {
-      request.checkedAt = clocks.monotonic()
-      request.checkedRound = round
-      open.add(request)
-    },
-    remove: (request) => void open.delete(request),
+    add,
+    remove,
     checkSoon,
     check,
     doubt: () => {

@@ -196,7 +196,8 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     const out = headers.passed
     // Of no body there is no type. A stream of bytes may be empty, and has one.
     const isStream = route.body === undefined && route.bodyMediaTypes !== undefined
-    const signed = hasBody || isStream ? headers.signed : { ...headers.signed, 'content-type': undefined }
+    const isTyped = hasBody || isStream || headers.signed['content-type'] === undefined
+    const signed = isTyped ? headers.signed : { ...headers.signed, 'content-type': undefined }
     // undici sends `Content-Length: 0` for these methods, whether asked to or not.
     const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
     // Written anew, since leading zeros would be signed and not sent.

@@ -127,6 +127,7 @@ class AnswerHandler extends Turn implements OpenRequest {
   readonly exchange: Exchange
   checkedAt = 0
   checkedRound = 0
+  openIndex = -1
   readonly #forwarding: Forwarding
   readonly #body: Readable | null
   #controller: Dispatcher.DispatchController | undefined
