@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { follow, tenantOf } from './follow.ts'
 import { type Places, createPlaces } from './places.ts'
 import type { PoolOptions } from './pool.ts'
@@ -60,6 +60,11 @@ export interface TenantDbOptions extends PoolOptions {
    */
   readonly queryTimeoutMs: number
   /**
+   * How often a request asks for a connection before it rejects with `DatabaseUnavailable`; 1 by default. It asks again only while
+   * the pool has other connections: then the server is there, and slow to open one more.
+   */
+  readonly connectAttempts?: number
+  /**
    * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind; `late`: an
    * assertion was refused whose time is over.
    */
@@ -80,6 +85,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     pool,
     places: createPlaces(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
     timeoutMs: queryTimeoutMs,
+    connectAttempts: options.connectAttempts ?? 1,
   }
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
@@ -181,20 +187,29 @@ interface Connections {
   readonly pool: Pool
   readonly places: Places
   readonly timeoutMs: number
+  readonly connectAttempts: number
 }
 
-async function openSession(
-  { pool, places, timeoutMs }: Connections,
-  { assertion, share }: TenantAssertion,
-): Promise<Session> {
+async function openSession(connections: Connections, { assertion, share }: TenantAssertion): Promise<Session> {
+  const { places, timeoutMs } = connections
   const tenant = tenantOf(assertion)
   await places.enter(tenant)
   const onReturn = (): void => places.leave(tenant)
   try {
-    return new Session(await acquire(pool), timeoutMs, { budget: share, onReturn })
+    return new Session(await acquirePatiently(connections), timeoutMs, { budget: share, onReturn })
   } catch (error) {
     onReturn()
     throw error
+  }
+}
+
+async function acquirePatiently({ pool, connectAttempts }: Connections): Promise<PoolClient> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await acquire(pool)
+    } catch (error) {
+      if (attempt >= connectAttempts || pool.totalCount === 0) throw error
+    }
   }
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Socket } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FakeClient } from './fake-client.ts'
+import { openPostgresProxy } from './postgres-proxy.ts'
 import { type TenantTables, addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
 import { destroy } from '../src/pool.ts'
 import { NotMigrated } from '../src/sql-error.ts'
@@ -48,6 +49,27 @@ describe('the pool', () => {
     await holding
     expect(await waiting).toEqual([])
     expect(db.stats()).toEqual({ total: 1, idle: 1, waiting: 0 })
+  })
+
+  test.each([
+    [3, []],
+    [1, 'no database connection'],
+  ] as const)('asks %i times for a connection while it has another one', async (connectAttempts, outcome) => {
+    const connectionString = tables.database.url('findings')
+    await using proxy = await openPostgresProxy(connectionString)
+    const db = tables.open({ connectionString: proxy.through(connectionString), connectAttempts })
+    const release = Promise.withResolvers<void>()
+    const holding = db.write(tenant, async (tx) => {
+      await tx.execute(sql('select 1'))
+      await release.promise
+    })
+    await proxy.hasSent('P select 1')
+    proxy.refuseNext()
+    const answer = await names(db, tenant).catch((error: unknown) => (error instanceof Error ? error.message : error))
+    release.resolve()
+    await holding
+    await db.close()
+    expect(answer).toEqual(outcome)
   })
 
   test('may be closed more than once', async () => {

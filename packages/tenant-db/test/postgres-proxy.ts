@@ -16,6 +16,8 @@ export interface PostgresProxy extends AsyncDisposable {
   letGo(): void
   /** Breaks all connections. */
   cut(): void
+  /** Breaks the next connection as soon as it is opened. */
+  refuseNext(): void
 }
 
 export async function openPostgresProxy(connectionString: string): Promise<PostgresProxy> {
@@ -25,12 +27,18 @@ export async function openPostgresProxy(connectionString: string): Promise<Postg
   const held: (() => void)[] = []
   const sockets = new Set<Socket>()
   let holding = false
+  let isNextRefused = false
 
   const note = (message: string): void => {
     sent.push(message)
     waiting.get(message)?.resolve()
   }
   const server = createServer((client) => {
+    if (isNextRefused) {
+      isNextRefused = false
+      client.destroy()
+      return
+    }
     const upstream = connect(Number(target.port), target.hostname)
     const read = readMessages(note)
     client.on('data', (bytes) => {
@@ -80,6 +88,9 @@ export async function openPostgresProxy(connectionString: string): Promise<Postg
     },
     cut: () => {
       for (const socket of sockets) socket.destroy()
+    },
+    refuseNext: () => {
+      isNextRefused = true
     },
     [Symbol.asyncDispose]: async () => {
       for (const socket of sockets) socket.destroy()

@@ -51,6 +51,7 @@ export async function openDeps(
       connectionString: config.databaseUrl,
       maxConnections,
       connectTimeoutMs: 2_000,
+      connectAttempts: 3,
       queryTimeoutMs,
       applicationName,
       observer: observeDatabase(metrics, pool),

@@ -20,6 +20,7 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
+    connectAttempts: 3,
     queryTimeoutMs: 6_000,
     applicationName: 'postern-universe',
     observer: observeDatabase(metrics),
