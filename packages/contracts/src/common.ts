@@ -208,10 +208,10 @@ export type ResourceAddress =
   | { readonly by: 'reference'; readonly reference: string }
   | { readonly by: 'external-id'; readonly externalId: string }
 
-/** Splits a resource address that `resourceAddressSchema` has accepted. */
+/** Splits a resource address that `resourceAddressSchema` has accepted. External ids are in NFC. */
 export function parseResourceAddress(address: string): ResourceAddress {
   if (address.startsWith('ref:')) return { by: 'reference', reference: address.slice(4) }
   if (address.startsWith('ext:')) return { by: 'external-id', externalId: address.slice(4) }
-  if (address.startsWith('ext64:')) return { by: 'external-id', externalId: externalIdOf64(address) ?? '' }
+  if (address.startsWith('ext64:')) return { by: 'external-id', externalId: externalIdOf64(address)?.normalize('NFC') ?? '' }
   return { by: 'id', id: address }
 }

@@ -50,6 +50,8 @@ export interface Route {
   readonly query?: z.ZodObject
   /** The JSON body. A route without it takes a body of its `bodyMediaTypes` as a stream, and where it has none, no body. */
   readonly body?: z.ZodType
+  /** Members of the JSON body whose texts are kept as they are sent. All other texts are normalized to NFC (UAX #15). */
+  readonly exactMembers?: readonly string[]
   /** Media types of the body; `application/json` where `body` is given and this is not. */
   readonly bodyMediaTypes?: readonly string[]
   /** The largest body that the gateway lets through, in bytes; 0 where the route takes none. */

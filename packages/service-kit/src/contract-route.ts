@@ -30,6 +30,7 @@ import { inputErrors } from './input-errors.ts'
 import { parseJsonLines } from './json-body.ts'
 import { contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
+import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { problem } from './problem.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
@@ -374,17 +375,25 @@ async function repeat(
   return await reply.type(`${mediaType === '' ? 'application/json' : mediaType}; charset=utf-8`).send(body)
 }
 
+/**
+ * Texts from clients are normalized before any schema looks at them, so that limits, comparisons and searches see one form. Between
+ * services they stay as they are: they may name what was stored before texts were normalized.
+ */
 function parseInputs(request: FastifyRequest, registration: Registration): Inputs {
+  const isFromClient = registration.contract !== undefined
+  const [params, query] = isFromClient
+    ? [normalizeParameters(request.params), normalizeParameters(request.query)]
+    : [request.params, request.query]
   return {
-    params: parse(registration.params, request.params, 'not_found', 'parameter'),
-    query: parse(registration.query, request.query, 'bad_request', 'parameter'),
+    params: parse(registration.params, params, 'not_found', 'parameter'),
+    query: parse(registration.query, query, 'bad_request', 'parameter'),
     body: parseBody(request, registration),
   }
 }
 
 const noBytes = Buffer.alloc(0)
 
-function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Registration): unknown {
+function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed, contract }: Registration): unknown {
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
@@ -394,7 +403,8 @@ function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Re
   if (body === undefined) return undefined
   // Where all of a body was lost on the way no parser has seen that there was one.
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
-  return parse(body, request.body, 'invalid_content', 'body')
+  const given = contract === undefined ? request.body : normalizeBody(request.body, contract.exactMembers)
+  return parse(body, given, 'invalid_content', 'body')
 }
 
 function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode, where: 'body' | 'parameter'): unknown {

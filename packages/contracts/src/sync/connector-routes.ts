@@ -46,6 +46,9 @@ export const listConnectors = defineRoute({
   answers: { 200: { description: 'Connectors, by key', schema: z.array(connectorSchema) } },
 })
 
+/** What is sent on to another system, whose texts are its own matter. */
+const keptAsSent = ['config', 'secrets'] as const
+
 export const createConnector = defineRoute({
   ...base,
   id: 'sync.create-connector',
@@ -54,6 +57,7 @@ export const createConnector = defineRoute({
   summary: 'Set up a connector',
   description: 'Secrets are kept encrypted and never answered; nothing of the request is kept for a repetition.',
   body: createConnectorBodySchema,
+  exactMembers: keptAsSent,
   answers: { 201: { description: 'The connector', schema: connectorSchema } },
   problems: ['invalid_content', 'conflict'],
 })
@@ -80,6 +84,7 @@ export const updateConnector = defineRoute({
     'JSON Merge Patch (RFC 7396) with If-Match. 412 where somebody has changed the connector since it was read; what runs and the schedule change (`last_run_at`, `next_run_at`, `consecutive_failures`, `state` `error` and back) makes another ETag, and the one before still holds for If-Match. A run that waits for approval stays as it is.',
   params: connectorParams,
   body: updateConnectorBodySchema,
+  exactMembers: keptAsSent,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
   answers: { 200: { description: 'The connector as it is now', schema: connectorSchema } },
   problems: ['not_found', 'conflict', 'precondition_failed', 'precondition_required', 'invalid_content'],

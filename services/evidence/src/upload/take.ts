@@ -6,7 +6,15 @@ import {
   isPeriodOrdered,
   wordsOf,
 } from '@postern/contracts'
-import { ProblemError, type RequestInfo, bodyError, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
+import {
+  ProblemError,
+  type RequestInfo,
+  bodyError,
+  inputErrors,
+  normalizeBody,
+  parseJsonBody,
+  problem,
+} from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
@@ -224,7 +232,8 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
 
 /** Parses what a sender says of its files. Throws a problem that says what to mend. */
 export function parseDetails(value: unknown, now: number): EvidenceDetails {
-  const parsed = evidenceDetailsSchema.safeParse(value)
+  // A query is kept as it was run.
+  const parsed = evidenceDetailsSchema.safeParse(normalizeBody(value, ['query_text']))
   if (parsed.success) {
     const untimely = findUntimely(parsed.data, now)
     if (untimely === undefined) return parsed.data

@@ -172,7 +172,7 @@ function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | stri
 
 /** The name that a token gives, or the subject where it gives none. */
 function nameOf(name: unknown, subject: string): string {
-  const given = typeof name === 'string' ? cut(name) : ''
+  const given = typeof name === 'string' ? cut(name.normalize('NFC')) : ''
   return given === '' ? cut(subject) : given
 }
 

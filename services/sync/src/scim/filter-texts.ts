@@ -35,8 +35,8 @@ function endOfText(filter: string, begin: number): number {
 }
 
 function meaningsOf(literal: string): TextMeanings {
-  const asWritten = literal.slice(1, -1).replaceAll('\\"', '"')
-  const read = asJson(literal)
+  const asWritten = literal.slice(1, -1).replaceAll('\\"', '"').normalize('NFC')
+  const read = asJson(literal)?.normalize('NFC')
   return read === undefined || read === asWritten ? [asWritten] : [read, asWritten]
 }
 

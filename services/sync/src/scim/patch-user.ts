@@ -183,7 +183,7 @@ function isMeant(entry: Readonly<Record<string, unknown>>, filter: Filter): bool
 }
 
 function comparable(value: unknown): string {
-  return value === undefined || value === null ? '' : String(value).toLowerCase()
+  return value === undefined || value === null ? '' : String(value).normalize('NFC').toLowerCase()
 }
 
 function compares(left: string, op: Compare['op'], right: string): boolean {

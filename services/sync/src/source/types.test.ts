@@ -42,3 +42,36 @@ describe('a source type', () => {
     expect(await readAll({})).toHaveLength(2)
   })
 })
+
+describe('an item whose texts are decomposed (NFD)', () => {
+  const of = defineSourceType({
+    type: 'of',
+    configSchema: z.strictObject({ values: z.record(z.string(), z.unknown()) }),
+    secretNames: [],
+    async *read({ config: { values } }) {
+      yield { kind: 'row' as const, row: 1, values }
+    },
+  })
+  const read = async (values: object): Promise<SourceItem[]> => {
+    const { signal } = new AbortController()
+    const context = { config: { values }, secrets: {}, outbound, signal, limits: defaultLimits }
+    const items: SourceItem[] = []
+    for await (const item of of.read(context)) items.push(item)
+    return items
+  }
+
+  test('comes with names and values composed, at every depth', async () => {
+    expect(await read({ 'stra\u00dfe u\u0308': ['u\u0308', { 'o\u0308': 'a\u0308' }] })).toEqual([
+      { kind: 'row', row: 1, values: { 'stra\u00dfe \u00fc': ['\u00fc', { '\u00f6': '\u00e4' }] } },
+    ])
+  })
+
+  test.each([
+    ['a name', { id: 1, '\u00fc': 2, 'u\u0308': 3 }],
+    ['a name within a value', { id: 1, '\u00fc': { '\u00e4': 2, 'a\u0308': 3 } }],
+  ])('is a fault of the column in which %s stands in two forms', async (_what, values) => {
+    expect(await read(values)).toMatchObject([
+      { kind: 'error', row: 1, field: '\u00fc', code: 'duplicate_key', values: { id: 1 } },
+    ])
+  })
+})

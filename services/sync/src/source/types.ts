@@ -3,6 +3,7 @@ import { wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
 import { SourceFailure } from './failure.ts'
+import { normalizeColumns } from './normalize-columns.ts'
 
 /** One item of a source as it stands there, before any mapping. */
 export interface SourceRow {
@@ -195,11 +196,22 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
   throw new SourceFailure('config_invalid', words, { cause: error })
 }
 
+/** Returns an item with its texts in NFC. The rows of a table that come as texts are normalized as they are decoded. */
+function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item | SourceItem {
+  if (item.kind === 'texts' || item.values === undefined) return item
+  const normalized = normalizeColumns(item.values)
+  if (normalized === undefined) return item
+  const { values, faults } = normalized
+  if (item.kind === 'row') return rowOrError(item.row, values, faults)
+  const known = item.faults?.map((fault) => ({ ...fault, column: fault.column.normalize('NFC') }))
+  return known === undefined ? { ...item, values } : rowOrError(item.row, values, [...known, ...faults])
+}
+
 async function* bounded<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
   configSchema: Schema,
   context: SourceContext<unknown>,
   read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<Item>,
-): AsyncGenerator<Item> {
+): AsyncGenerator<Item | SourceItem> {
   const config = parseConfig(configSchema, context.config)
   const { maxRows, maxDurationMs } = context.limits
   const timeLimit = AbortSignal.timeout(maxDurationMs)
@@ -213,7 +225,7 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
       if (items > maxRows) {
         throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
-      yield item
+      yield normalizeItem(item)
       // Asking costs more than an item does, and those that wait for the source are ended by the signal themselves.
       if (items - asked >= 256) {
         signal.throwIfAborted()

@@ -18,6 +18,7 @@ import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { findTextFormat } from './other-formats.ts'
 import { type Column, readHeader } from './header.ts'
+import { normalizePieces } from './normalize-pieces.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
@@ -29,7 +30,7 @@ const configSchema = z.strictObject({
   /** Found out when it is not set. */
   delimiter: z.enum([',', ';', '\t', '|']).optional(),
   /** The columns to read; the header must have them, in any order. All, when it is not set. */
-  columns: z.array(z.string().trim().min(1).max(255)).min(1).max(500).optional(),
+  columns: z.array(z.string().trim().normalize('NFC').min(1).max(255)).min(1).max(500).optional(),
   /** Takes a quote that stands inside a value for a part of it. */
   lenient_quotes: z.boolean().default(false),
   /** Takes cells that a row lacks at its end for empty ones, as some spreadsheets leave them out. */
@@ -60,7 +61,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   const table = openTable(context, (type) => {
     mediaType = type
   })
-  const { sample, rest } = await peek(decodeText(table, config.encoding, () => mediaType))
+  const { sample, rest } = await peek(normalizePieces(decodeText(table, config.encoding, () => mediaType)))
   refuseOtherFormats(sample)
   const { said, length } = readSeparatorLine(sample)
   const text = followedBy(sample.slice(length), rest)

@@ -1,0 +1,99 @@
+import { bodyError, pointerTo } from './input-errors.ts'
+import { problem } from './problem.ts'
+
+/** Texts of characters below U+0300 are the same in every normalization form. */
+const mayChange = /[\u0300-\uffff]/
+
+/** Two names of one object are the same in NFC. One of their values would be lost. */
+export class DuplicateNameError extends Error {
+  override readonly name = 'DuplicateNameError'
+  readonly path: readonly (string | number)[]
+
+  constructor(path: readonly (string | number)[]) {
+    super('two names of one object are the same in NFC')
+    this.path = path
+  }
+}
+
+/**
+ * Returns a value with every text in it, names of members included, in Unicode Normalization Form C (UAX #15). A value that is normalized
+ * already is returned as it is. Objects other than plain ones are left alone. Throws DuplicateNameError.
+ */
+export function normalizeTexts(value: unknown): unknown {
+  return normalizeAt(value, [])
+}
+
+/**
+ * Returns the body of a request with its texts in NFC, except those of the top-level members named in `exact`. Throws a problem if two
+ * names of one object become the same.
+ */
+export function normalizeBody(body: unknown, exact: readonly string[] = []): unknown {
+  try {
+    if (exact.length === 0 || !isPlainObject(body)) return normalizeTexts(body)
+    const members = Object.entries(body)
+    const others = normalizeTexts(Object.fromEntries(members.filter(([name]) => !exact.includes(name))))
+    return Object.assign(Object.fromEntries(members.filter(([name]) => exact.includes(name))), others)
+  } catch (cause) {
+    if (!(cause instanceof DuplicateNameError)) throw cause
+    throw problem('malformed_json', {
+      detail: 'Two names of one object differ only in their Unicode normalization. Send each name once.',
+      errors: [
+        { ...bodyError('stands more than once in its object', 'duplicate_key'), pointer: pointerTo(cause.path) },
+      ],
+      cause,
+    })
+  }
+}
+
+/** Returns the parameters of a path or query with their values in NFC. Their names are ASCII, or unknown. */
+export function normalizeParameters(parameters: unknown): unknown {
+  if (typeof parameters !== 'object' || parameters === null) return parameters
+  const given = Object.entries(parameters)
+  const normalized = given.map(([name, value]) => [name, normalizeTexts(value)] as const)
+  return normalized.every(([, value], at) => value === given[at]?.[1]) ? parameters : Object.fromEntries(normalized)
+}
+
+/** `path`: where the value is; it changes on the way down and is whole again afterwards. */
+function normalizeAt(value: unknown, path: (string | number)[]): unknown {
+  if (typeof value === 'string') return normalizeText(value)
+  if (Array.isArray(value)) return normalizeItems(value, path)
+  return isPlainObject(value) ? normalizeMembers(value, path) : value
+}
+
+function normalizeText(text: string): string {
+  return mayChange.test(text) ? text.normalize('NFC') : text
+}
+
+function normalizeItems(items: readonly unknown[], path: (string | number)[]): readonly unknown[] {
+  let isChanged = false
+  const normalized = items.map((item, index) => {
+    path.push(index)
+    const own = normalizeAt(item, path)
+    path.pop()
+    isChanged ||= own !== item
+    return own
+  })
+  return isChanged ? normalized : items
+}
+
+function normalizeMembers(members: object, path: (string | number)[]): object {
+  const given: readonly (readonly [string, unknown])[] = Object.entries(members)
+  const normalized = new Map<string, unknown>()
+  let isChanged = false
+  for (const [name, member] of given) {
+    const own = normalizeText(name)
+    path.push(name)
+    if (normalized.has(own)) throw new DuplicateNameError([...path])
+    const value = normalizeAt(member, path)
+    path.pop()
+    isChanged ||= own !== name || value !== member
+    normalized.set(own, value)
+  }
+  return isChanged ? Object.fromEntries(normalized) : members
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype
+}

@@ -1,0 +1,37 @@
+import { DuplicateNameError, normalizeTexts } from '@postern/service-kit'
+
+type Values = Readonly<Record<string, unknown>>
+
+/** The values of an item in NFC, and the columns of which nobody knows which value is meant, because two names become one. */
+interface NormalizedColumns {
+  readonly values: Values
+  readonly faults: readonly { readonly column: string; readonly code: string; readonly message: string }[]
+}
+
+const twice = {
+  code: 'duplicate_key',
+  message: 'stands twice, or a name does in it, in two Unicode forms: have the source say it once',
+}
+
+/** Returns the columns of an item with their names and values in NFC. Undefined if they are normalized already. */
+export function normalizeColumns(given: Values): NormalizedColumns | undefined {
+  try {
+    if (normalizeTexts(given) === given) return undefined
+  } catch (error) {
+    if (!(error instanceof DuplicateNameError)) throw error
+  }
+  const faults: NormalizedColumns['faults'][number][] = []
+  const values = new Map<string, unknown>()
+  for (const [name, value] of Object.entries(given)) {
+    const column = name.normalize('NFC')
+    try {
+      if (values.has(column)) throw new DuplicateNameError([name])
+      values.set(column, normalizeTexts(value))
+    } catch (error) {
+      if (!(error instanceof DuplicateNameError)) throw error
+      faults.push({ column, ...twice })
+    }
+  }
+  for (const { column } of faults) values.delete(column)
+  return { values: Object.fromEntries(values), faults }
+}
