@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '..', '..')
 const allowed: Readonly<Record<string, { readonly uses: readonly string[]; readonly tests?: readonly string[] }>> = {
   contracts: { uses: [] },
   'api-key': { uses: [] },
-  'tenant-db': { uses: [], tests: ['local-stack'] },
+  'tenant-db': { uses: ['contracts'], tests: ['local-stack'] },
 
   'log-chain': { uses: [] },
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { TestStack } from '@postern/local-stack/testing'
-import { Client } from 'pg'
+import { connect } from '@postern/tenant-db'
 
 /** What is stored of each write, by the name that its request gave it. */
 export type Writes = ReadonlyMap<string, readonly { readonly tenantId: string; readonly title: string }[]>
@@ -46,11 +46,6 @@ function pathOf(tenantId: string, sha256: string): string {
 
 /** The rows of a statement, as the superuser sees them. */
 export async function select<T extends object>(stack: TestStack, statement: string): Promise<T[]> {
-  const client = new Client({ connectionString: stack.database.url('superuser') })
-  await client.connect()
-  try {
-    return (await client.query<T>(statement)).rows
-  } finally {
-    await client.end()
-  }
+  await using connection = await connect(stack.database.url('superuser'))
+  return (await connection.client.query<T>(statement)).rows
 }

@@ -324,7 +324,8 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
 
 const migrateHelp = `
 Settings, each also as NAME_FILE:
-  POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
+  POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler. It may name several
+                             servers: postgres://…@one:5432,two:5432/postern?target_session_attrs=read-write
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion
   POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords: a role with CREATEROLE and CREATEDB, or a
                              superuser. Without it, run what --print-roles prints first

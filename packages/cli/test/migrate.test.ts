@@ -25,6 +25,11 @@ beforeAll(async () => {
 })
 afterAll(async () => await database.drop())
 
+/** The same database, behind a server that is not there. */
+function among(url = ''): string {
+  return `${url.replace('@', '@127.0.0.1:1,')}?target_session_attrs=read-write`
+}
+
 async function postern(args: readonly string[], settings: Record<string, string> = env) {
   const texts = { out: '', err: '' }
   const code = await run(args, settings, {
@@ -53,6 +58,30 @@ describe('postern migrate', () => {
     expect(code).toBe(1)
     expect(err).toContain('the database could not be brought up to date')
     expect(out + err).not.toContain('do-not-show-me')
+  })
+
+  test.each([
+    ['mysql://me:do-not-show-me@one/db', 'must be a URL that begins with postgres:// or postgresql://'],
+    ['postgres://me:do-not-show-me@one,/db', 'must name each host as host or host:port'],
+    [
+      'postgres://me:do-not-show-me@one,two/db?target_session_attrs=standby',
+      'must have target_session_attrs=read-write, primary or any, because Postern writes to the database',
+    ],
+  ])('refuses %s and says what it must be', async (url, message) => {
+    const { code, out, err } = await postern(['migrate'], { ...env, POSTERN_MIGRATOR_URL: url })
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(`postern: POSTERN_MIGRATOR_URL ${message}`)
+    expect(err).not.toContain('do-not-show-me')
+  })
+
+  test('finds the server that answers among several', async () => {
+    const { POSTERN_SUPERUSER_URL: superuser, POSTERN_MIGRATOR_URL: migrator } = env
+    const other = migrator?.replace(/\/migrate_/, '/migrate_several_')
+    const settings = { ...env, POSTERN_SUPERUSER_URL: among(superuser), POSTERN_MIGRATOR_URL: among(other) }
+    const { code, out, err } = await postern(['migrate'], settings)
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain('applied tenancy/000001_')
+    expect(out).toContain('the database is up to date')
   })
 
   test('makes a new database ready, also when two start at once', async () => {

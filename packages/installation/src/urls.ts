@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
+import { DatabaseUrlError, parseDatabaseUrl } from '@postern/contracts/internal'
 import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type RedisClientName, redisClients, redisUserName } from './redis-users.ts'
 import { readIfThere } from './secrets.ts'
@@ -9,7 +10,10 @@ import { readIfThere } from './secrets.ts'
  * what the compose file calls it.
  */
 export interface InstallationAddresses {
-  /** What services connect to: a pooler in transaction mode, or PostgreSQL itself. `host:port`, `host:port?parameter=…`. */
+  /**
+   * What services connect to: a pooler in transaction mode, or PostgreSQL itself. `host:port`, or several with commas between them, and
+   * parameters behind: `host:port,host:port?target_session_attrs=read-write`.
+   */
   readonly pooler?: string | undefined
   /** PostgreSQL itself, for migrations, in the same form. */
   readonly postgres?: string | undefined
@@ -145,9 +149,21 @@ function formatUrl({ scheme, user, password, address, path, query }: Url): strin
   return `${scheme}://${user}:${password}@${address}${path === '' ? '' : `/${path}`}${query === '' ? '' : `?${query}`}`
 }
 
+const hostForm = String.raw`(?:[\w.-]+|\[[\da-f:.]+\]):\d{1,5}`
+const serverForm = new RegExp(String.raw`^${hostForm}(?:,${hostForm})*(?:\?[\w.~%&=/-]*)?$`, 'i')
+
 function checkServer(name: string, address: string | undefined): void {
-  if (address === undefined || /^(?:[\w.-]+|\[[\da-f:.]+\]):\d{1,5}(?:\?[\w.~%&=/-]*)?$/i.test(address)) return
-  throw new Error(`the address of ${name} is host:port, or host:port?sslmode=verify-full`)
+  if (address === undefined) return
+  if (!serverForm.test(address))
+    throw new Error(
+      `the address of ${name} is host:port, host:port?sslmode=verify-full, or host:port,host:port?target_session_attrs=read-write`,
+    )
+  try {
+    parseDatabaseUrl(`postgres://${address}`)
+  } catch (error) {
+    if (!(error instanceof DatabaseUrlError)) throw error
+    throw new Error(`the address of ${name} ${error.message}`, { cause: error })
+  }
 }
 
 function checkRedis(address: string | undefined): void {

@@ -173,6 +173,25 @@ describe('the addresses of an installation', () => {
     })
   })
 
+  test('may name several servers of PostgreSQL', async () => {
+    const several = await mkdtemp(join(tmpdir(), 'secrets-'))
+    const servers = 'a.internal:5432,[fd00::1]:5433?target_session_attrs=read-write&sslmode=verify-full'
+    await initSecrets(several, { postgres: servers, pooler: servers })
+    await initSecrets(several)
+    const hosts = 'a.internal:5432,[fd00::1]:5433'
+    const query = 'target_session_attrs=read-write&sslmode=verify-full'
+    for (const [file, user, name] of [
+      [at.keys, 'postern_keys', 'postern'],
+      [at.sync, 'postern_sync', 'postern'],
+      [at.migrator, 'postern_migrator', 'postern'],
+      [at.superuser, 'postgres', 'postgres'],
+    ] as const) {
+      const text = (await readFile(join(several, file), 'utf8')).trim()
+      expect(text.replace(/:[\w-]{43}@/, ':SECRET@')).toBe(`postgres://${user}:SECRET@${hosts}/${name}?${query}`)
+    }
+    await rm(several, { recursive: true, force: true })
+  })
+
   test('of a file that is missing are those of its neighbours', async () => {
     for (const name of ['superuser', 'keys', 'redis'] as const) await rm(join(own, at[name]))
     await initSecrets(own)
@@ -187,6 +206,10 @@ describe('the addresses of an installation', () => {
     [{ postgres: 'db.internal' }, 'postgres is host:port'],
     [{ pooler: 'postgres://db:5432' }, 'pooler is host:port'],
     [{ postgres: 'db:5432/other?a b' }, 'postgres is host:port'],
+    [{ postgres: 'a:5432,b' }, 'postgres is host:port'],
+    [{ pooler: 'a:5432,,b:5432' }, 'pooler is host:port'],
+    [{ postgres: 'a:5432,b:70000' }, 'postgres must name each host'],
+    [{ pooler: 'a:5432,b:5432?target_session_attrs=standby' }, 'because Postern writes to the database'],
     [{ redis: 'rediss://:secret@cache:6379' }, 'without a password'],
     [{ redis: 'http://cache:6379' }, 'without a password'],
   ])('%j is refused and changes nothing', async (wrong, message) => {

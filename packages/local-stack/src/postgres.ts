@@ -28,6 +28,8 @@ export interface PostgresOptions {
   readonly durable: boolean
   /** Default 200. */
   readonly maxConnections?: number
+  /** Settings of the server that come before ours. None may be a secret: they are in the list of processes. */
+  readonly settings?: Readonly<Record<string, string>>
   /** Variables for the server, beside those that it always has. */
   readonly env?: Readonly<Record<string, string>>
   /** Told what was found and mended, a line each. */
@@ -73,6 +75,7 @@ async function run(
     log_timezone: 'UTC',
     lc_messages: 'C',
     ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_wal_size: '2GB' }),
+    ...options.settings,
   }
   const server = await launch({
     name: 'postgres',
@@ -140,9 +143,9 @@ async function answers(url: string, data: string, pid: number): Promise<true | u
   }
 }
 
-/** Whether the server's own note, its number first and its state last, says that it accepts connections. */
+/** Whether the server's own note, its number first and its state last, says that it accepts connections, if only to read. */
 async function saysReady(data: string, pid: number): Promise<boolean> {
   const note = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = note.split('\n').map((line) => line.trim())
-  return lines[0] === String(pid) && lines.includes('ready')
+  return lines[0] === String(pid) && lines.some((line) => line === 'ready' || line === 'standby')
 }

@@ -1,6 +1,7 @@
 import { type KeyObject, createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { wordsOf } from '@postern/contracts'
+import { DatabaseUrlError, parseDatabaseUrl } from '@postern/contracts/internal'
 import { type KeyRing, isOperatorName, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
@@ -118,6 +119,15 @@ const url = (protocols: readonly string[]) =>
     message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
   })
 
+const databaseUrl = z.string().superRefine((text, context) => {
+  try {
+    parseDatabaseUrl(text)
+  } catch (error) {
+    if (!(error instanceof DatabaseUrlError)) throw error
+    context.addIssue({ code: 'custom', message: error.message })
+  }
+})
+
 const httpUrl = url(['http', 'https']).transform((text) => text.replace(/\/+$/, ''))
 
 function isOrigin(text: string): boolean {
@@ -161,7 +171,7 @@ export const settings = {
       .default(fallback)
       .transform((value) => value === 'on'),
   text: (fallback: string) => z.string().min(1).default(fallback),
-  databaseUrl: url(['postgres', 'postgresql']),
+  databaseUrl,
   redisUrl: z.string().refine((text) => parseRedisAddress(text) !== undefined, {
     message:
       'must be redis://…, redis+sentinel://host,host/group or redis+cluster://host,host, or the same with rediss for TLS',

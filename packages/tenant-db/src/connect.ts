@@ -1,4 +1,5 @@
-import { Client } from 'pg'
+import type { Client } from 'pg'
+import { openServers, trySeveral } from './servers.ts'
 
 /** A connection of its own for administration, closed at the end of the scope. */
 export interface Connection extends AsyncDisposable {
@@ -7,16 +8,18 @@ export interface Connection extends AsyncDisposable {
 
 const connectTimeoutMs = 10_000
 
-/** Connects, or rejects after ten seconds. */
+/** Connects to the server that can be written to, or rejects after ten seconds. */
 export async function connect(connectionString: string): Promise<Connection> {
-  const client = new Client({
-    connectionString,
-    connectionTimeoutMillis: connectTimeoutMs,
-    application_name: 'postern-admin',
-    keepAlive: true,
+  const servers = openServers(connectionString)
+  return await trySeveral(servers.count, async () => {
+    const client = new servers.Client({
+      connectionTimeoutMillis: connectTimeoutMs,
+      application_name: 'postern-admin',
+      keepAlive: true,
+    })
+    // The statement under way reports the failure; without a listener the process would end.
+    client.on('error', () => undefined)
+    await client.connect()
+    return { client, [Symbol.asyncDispose]: () => client.end() }
   })
-  // The statement under way reports the failure; without a listener the process would end.
-  client.on('error', () => undefined)
-  await client.connect()
-  return { client, [Symbol.asyncDispose]: () => client.end() }
 }

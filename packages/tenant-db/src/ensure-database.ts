@@ -1,3 +1,4 @@
+import { changeDatabaseUrl } from '@postern/contracts/internal'
 import type { Client } from 'pg'
 import { escapeIdentifier } from 'pg'
 import { connect } from './connect.ts'
@@ -47,10 +48,11 @@ export async function ensureDatabase(superuserConnectionString: string, database
     await client.query('commit')
   })
   if (isSuperuser) {
-    const url = new URL(superuserConnectionString)
-    url.pathname = `/${encodeURIComponent(database)}`
+    const ofDatabase = changeDatabaseUrl(superuserConnectionString, (url) => {
+      url.pathname = `/${encodeURIComponent(database)}`
+    })
     await withRetries(async () => {
-      await using connection = await connect(url.href)
+      await using connection = await connect(ofDatabase)
       await connection.client.query(['revoke all on schema public from public', ...closeLargeObjectsSql].join(';\n'))
     })
   }

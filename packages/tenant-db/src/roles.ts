@@ -1,3 +1,4 @@
+import { changeDatabaseUrl } from '@postern/contracts/internal'
 import type { Client } from 'pg'
 import { escapeIdentifier } from 'pg'
 import { connect } from './connect.ts'
@@ -217,11 +218,12 @@ async function passwordCheck(client: Client, connectionString: string): Promise<
 }
 
 async function canLogIn(connectionString: string, role: string, password: string): Promise<boolean> {
-  const url = new URL(connectionString)
-  url.username = encodeURIComponent(role)
-  url.password = encodeURIComponent(password)
+  const asRole = changeDatabaseUrl(connectionString, (url) => {
+    url.username = encodeURIComponent(role)
+    url.password = encodeURIComponent(password)
+  })
   try {
-    const connection = await connect(url.href)
+    const connection = await connect(asRole)
     await connection[Symbol.asyncDispose]()
     return true
   } catch (error) {

@@ -32,6 +32,21 @@ describe('the configuration of the evidence service', () => {
   })
 
   test.each([
+    ['postgres://me:hidden@one:5432,/db', 'must name each host as host or host:port'],
+    ['postgres://me:hidden@one,two/db?target_session_attrs=prefer-standby', 'because Postern writes to the database'],
+    ['mysql://me:hidden@one/db', 'must be a URL that begins with postgres:// or postgresql://'],
+  ])('refuses the database %s without its password', (url, message) => {
+    const faults = faultsOf({ ...good, POSTERN_DATABASE_URL: url })
+    expect(faults).toContain(message)
+    expect(faults).not.toContain('hidden')
+  })
+
+  test('takes a database on several servers', () => {
+    const url = 'postgresql://me:hidden@one:5432,two:5432/db?target_session_attrs=read-write'
+    expect(readConfig({ ...good, POSTERN_DATABASE_URL: url }).databaseUrl).toBe(url)
+  })
+
+  test.each([
     ['a key of another kind', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey)],
     ['a public key', generateKeyPairSync('ed25519').publicKey.export({ format: 'pem', type: 'spki' }).toString()],
     ['no key', 'not-a-key-but-perhaps-a-secret'],

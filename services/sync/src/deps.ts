@@ -1,6 +1,13 @@
 import { type Logger, type Registry, type Tracing, databaseAway, observeDatabase } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
+import {
+  type AnswerMemory,
+  type TenantDb,
+  openAnswerMemory,
+  openServers,
+  openTenantDb,
+  refusingWhenAway,
+} from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { openOutbound } from './outbound/open-outbound.ts'
 import type { Outbound } from './outbound/outbound.ts'
@@ -62,7 +69,7 @@ export async function openDeps(
   const answering = refusingWhenAway(db, databaseAway)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config
-  const queue = openQueue({ connectionString: config.databaseUrl, pollMs: config.queuePollMs, logger })
+  const queue = openQueue({ servers: openServers(config.databaseUrl), pollMs: config.queuePollMs, logger })
   const runs = measureRuns(metrics, db)
   const parts: WorkerParts = {
     workerDb,

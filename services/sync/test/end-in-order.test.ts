@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connectorSchema, runSchema } from '@postern/contracts'
 import { createLogger } from '@postern/service-kit'
+import { openServers } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { openQueue } from '../src/queue/queue.ts'
@@ -58,7 +59,7 @@ test.for([
   { passedMs: 22_000, leftMs: 1_000 },
 ])('jobs have $leftMs ms more where $passedMs passed since no more were looked for', async ({ passedMs, leftMs }) => {
   const logger = createLogger({ service: 'sync', level: 'silent' })
-  const queue = openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger })
+  const queue = openQueue({ servers: openServers(world.database.url('sync')), pollMs: 500, logger })
   let aborted: Promise<unknown> | undefined
   await queue.work(1, {
     run: async (_id, { signal }) => {

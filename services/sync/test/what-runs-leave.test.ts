@@ -1,7 +1,7 @@
 import { type Run, runSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
-import type { TenantDb } from '@postern/tenant-db'
+import { type TenantDb, openServers } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { isStale } from '../src/diff/stale.ts'
@@ -203,7 +203,7 @@ describe('a schedule that is due', () => {
     const sent: Date[] = []
     const logger = workerParts().logger
     const queue = {
-      ...openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger }),
+      ...openQueue({ servers: openServers(world.database.url('sync')), pollMs: 500, logger }),
       sendSchedule: async (_tx: unknown, _id: string, due: Date) => void sent.push(due),
       sendRun: async () => undefined,
     }

@@ -1,4 +1,5 @@
 import { isAbsolute, resolve } from 'node:path'
+import { DatabaseUrlError, changeDatabaseUrl, parseDatabaseUrl } from '@postern/contracts/internal'
 import {
   type InstallationAddresses,
   describeRoles,
@@ -24,18 +25,21 @@ export async function migrateDatabase(
   }
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
   if (migratorUrl === undefined) throw usage('set POSTERN_MIGRATOR_URL or POSTERN_MIGRATOR_URL_FILE')
-  const database = decodeURIComponent(migratorUrl.pathname.slice(1))
+  const database = decodeURIComponent(migratorUrl.first.pathname.slice(1))
   if (database === '') throw usage('POSTERN_MIGRATOR_URL must end with the name of the database')
   const superuserUrl = await readUrl(env, 'POSTERN_SUPERUSER_URL')
   const done = await prepareDatabase({
     database,
-    migratorUrl: migratorUrl.href,
+    migratorUrl: migratorUrl.text,
     assertionKeys: await required(env, 'POSTERN_ASSERTION_KEYS'),
     ...(superuserUrl !== undefined && {
       superuser: {
-        url: (name: string) => Object.assign(new URL(superuserUrl), { pathname: `/${name}` }).href,
+        url: (name: string) =>
+          changeDatabaseUrl(superuserUrl.text, (url) => {
+            url.pathname = `/${name}`
+          }),
         passwords: {
-          migrator: decodeURIComponent(migratorUrl.password),
+          migrator: decodeURIComponent(migratorUrl.first.password),
           keys: await required(env, 'POSTERN_PASSWORD_KEYS'),
           findings: await required(env, 'POSTERN_PASSWORD_FINDINGS'),
           universe: await required(env, 'POSTERN_PASSWORD_UNIVERSE'),
@@ -67,14 +71,14 @@ async function printRoles(context: CommandContext, options: OutputOptions): Prom
   const { env } = context
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
   const passwords = {
-    migrator: decodeURIComponent(migratorUrl?.password ?? '') || undefined,
+    migrator: decodeURIComponent(migratorUrl?.first.password ?? '') || undefined,
     keys: await readSetting(env, 'POSTERN_PASSWORD_KEYS'),
     findings: await readSetting(env, 'POSTERN_PASSWORD_FINDINGS'),
     universe: await readSetting(env, 'POSTERN_PASSWORD_UNIVERSE'),
     evidence: await readSetting(env, 'POSTERN_PASSWORD_EVIDENCE'),
     sync: await readSetting(env, 'POSTERN_PASSWORD_SYNC'),
   }
-  const database = decodeURIComponent(migratorUrl?.pathname.slice(1) ?? '') || 'postern'
+  const database = decodeURIComponent(migratorUrl?.first.pathname.slice(1) ?? '') || 'postern'
   const sql = describe(database, passwords)
   if (options.json) printJson(context, { sql })
   else for (const line of sql.trimEnd().split('\n')) context.print(line)
@@ -128,14 +132,20 @@ async function required(env: Environment, name: string): Promise<string> {
   return value
 }
 
-async function readUrl(env: Environment, name: string): Promise<URL | undefined> {
+/** A connection string, and that of the first of its servers. */
+interface GivenUrl {
+  readonly text: string
+  readonly first: URL
+}
+
+async function readUrl(env: Environment, name: string): Promise<GivenUrl | undefined> {
   const text = await readSetting(env, name)
   if (text === undefined) return undefined
-  const url = URL.parse(text)
-  if (url === null || (url.protocol !== 'postgres:' && url.protocol !== 'postgresql:')) {
-    throw usage(`${name} must be a URL that begins with postgres://`)
+  try {
+    return { text, first: new URL(parseDatabaseUrl(text).servers[0] ?? text) }
+  } catch (error) {
+    throw error instanceof DatabaseUrlError ? usage(`${name} ${error.message}`) : error
   }
-  return url
 }
 
 /** The messages of an error and its causes. Those of pg and tenant-db hold no password. */

@@ -1,4 +1,5 @@
 export * from './current-rows.ts'
+export * from './database-url.ts'
 export * from './entities.ts'
 export * from './entity-sources.ts'
 export * from './findings.ts'

@@ -2,13 +2,15 @@ import { mkdir, mkdtemp, readFile, readdir, realpath, rm, writeFile } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepareDatabase, rolePasswords } from '@postern/installation'
+import { Client } from 'pg'
 import { roleUrl } from '../database.ts'
 import { repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import { isAlive } from '../processes.ts'
-import { startPostgres } from '../postgres.ts'
+import { type Postgres, type PostgresOptions, startPostgres } from '../postgres.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { openSecrets } from '../secrets.ts'
+import { primarySettings, startStandby } from './standby.ts'
 
 /** Names the file that tells test workers where the cluster of this run is. */
 export const clusterVariable = 'POSTERN_TEST_CLUSTER'
@@ -21,6 +23,8 @@ export interface Cluster {
   /** Holds secrets, logs and whatever tests put there; removed at the end. */
   readonly home: string
   readonly port: number
+  /** Of the synchronous standby, where there is one. */
+  readonly standbyPort?: number
   readonly superuserPassword: string
   readonly template: string
   readonly passwords: ReturnType<typeof rolePasswords>
@@ -47,15 +51,18 @@ export interface TestPostgres {
 export interface RunningCluster {
   readonly cluster: Cluster
   readonly postgres: TestPostgres
+  /** Makes the standby the primary. */
+  readonly promote: () => Promise<void>
   /** Stops PostgreSQL and removes everything. */
   readonly stop: () => Promise<void>
 }
 
 /**
  * Starts PostgreSQL on a free port, without regard for the data's safety unless `durable`, makes a template database with
- * all migrations, and sets the variable that `createTestDatabase` finds it by.
+ * all migrations, and sets the variable that `createTestDatabase` finds it by. `standby`: with a synchronous standby on another port,
+ * which the connection strings of test databases name, too.
  */
-export async function startTestCluster({ durable = false } = {}): Promise<RunningCluster> {
+export async function startTestCluster({ durable = false, standby = false } = {}): Promise<RunningCluster> {
   await removeAbandoned()
   const before = process.env[clusterVariable]
   const home = await mkdtemp(join(tmpdir(), homePrefix))
@@ -63,18 +70,24 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
   const secrets = await openSecrets(home)
   const { superuser } = secrets.passwords
   const port = await findFreePort()
+  const standbyPort = standby ? await findFreePort() : undefined
+  const common = { password: superuser, maxConnections: 400 }
+  let settings: NonNullable<PostgresOptions['settings']> = {}
   const launch = async (env: Readonly<Record<string, string>> = {}) =>
-    await startPostgres({ home, port, password: superuser, durable, maxConnections: 400, env })
+    await startPostgres({ ...common, home, port, durable, env, settings })
   let postgres = await launch()
+  let follower: Postgres | undefined
   const stop = async (): Promise<void> => {
     // One that was started inside a test leaves the others to theirs.
     if (before === undefined) delete process.env[clusterVariable]
     else process.env[clusterVariable] = before
     await postgres.stop()
+    await follower?.stop()
     try {
       await assertNoKeyIn(home)
     } finally {
       await rm(postgres.folder, { recursive: true, force: true })
+      if (follower !== undefined) await rm(follower.folder, { recursive: true, force: true })
       await rm(home, { recursive: true, force: true })
     }
   }
@@ -90,9 +103,16 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
       assertionKeys,
       onFailure: (schema, error) => failures.push(`schema ${schema}: ${explain(error)}`),
     })
+    if (standbyPort !== undefined) {
+      await postgres.stop()
+      follower = await startStandby(postgres, { ...common, home: join(home, 'standby'), port: standbyPort })
+      settings = primarySettings
+      postgres = await launch()
+    }
     const cluster: Cluster = {
       home,
       port,
+      ...(standbyPort === undefined ? {} : { standbyPort }),
       superuserPassword: superuser,
       template,
       passwords,
@@ -111,6 +131,16 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
           await postgres.stop()
           postgres = await launch(env)
         },
+      },
+      promote: async () => {
+        if (follower === undefined) throw new Error('this cluster has no standby')
+        const client = new Client({ connectionString: follower.superuserUrl('postgres') })
+        await client.connect()
+        try {
+          await client.query('select pg_promote(true, 300)')
+        } finally {
+          await client.end()
+        }
       },
       stop,
     }

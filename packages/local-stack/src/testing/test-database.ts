@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { ensureDatabase, loginRoles } from '@postern/tenant-db'
+import { roleUrl } from '@postern/installation'
+import { connect, ensureDatabase, loginRoles } from '@postern/tenant-db'
 import type { LoginRole } from '@postern/tenant-db'
-import { Client, escapeIdentifier } from 'pg'
-import { roleUrl } from '../database.ts'
+import { escapeIdentifier } from 'pg'
 import { loopback } from '../ports.ts'
 import type { Cluster } from './cluster.ts'
 import { findCluster } from './cluster.ts'
@@ -41,22 +41,30 @@ export async function createTestDatabase({ holdsLocks = false } = {}): Promise<T
   return {
     name,
     url: (role) =>
-      role === 'superuser' ? superuserUrl(cluster, name) : roleUrl(role, cluster.passwords[role], cluster.port, name),
+      role === 'superuser'
+        ? superuserUrl(cluster, name)
+        : `${roleUrl(role, cluster.passwords[role], hostsOf(cluster), name)}${queryOf(cluster)}`,
     assertionKeys: cluster.assertionKeys,
     drop: async () => await administer(cluster, `drop database if exists ${escapeIdentifier(name)} with (force)`),
   }
 }
 
 function superuserUrl(cluster: Cluster, database: string): string {
-  return `postgres://postgres:${encodeURIComponent(cluster.superuserPassword)}@${loopback}:${cluster.port}/${database}`
+  const login = `postgres:${encodeURIComponent(cluster.superuserPassword)}`
+  return `postgres://${login}@${hostsOf(cluster)}/${database}${queryOf(cluster)}`
+}
+
+function hostsOf({ port, standbyPort }: Cluster): string {
+  // The standby first: it has to be passed over from the start.
+  const ports = standbyPort === undefined ? [port] : [standbyPort, port]
+  return ports.map((each) => `${loopback}:${each}`).join(',')
+}
+
+function queryOf({ standbyPort }: Cluster): string {
+  return standbyPort === undefined ? '' : '?target_session_attrs=read-write'
 }
 
 async function administer(cluster: Cluster, statement: string): Promise<void> {
-  const client = new Client({ connectionString: superuserUrl(cluster, 'postgres'), application_name: 'postern-tests' })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
+  await using connection = await connect(superuserUrl(cluster, 'postgres'))
+  await connection.client.query(statement)
 }

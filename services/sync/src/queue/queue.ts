@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { queueNames, queueSchema } from '@postern/contracts/internal'
 import { type Logger, problem } from '@postern/service-kit'
+import type { Servers } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
 /** A transaction that a job can be put into: it is there once the transaction is committed, or never. */
@@ -51,7 +52,8 @@ export interface Queue {
 }
 
 export interface QueueOptions {
-  readonly connectionString: string
+  /** Of the database. */
+  readonly servers: Servers
   /** How often a worker looks for jobs, and for workers that have died. Milliseconds. */
   readonly pollMs: number
   readonly logger: Logger
@@ -78,13 +80,17 @@ const stopWithinMs = 20_000
 const leastStopMs = 1_000
 
 /** Opens the queue. Its tables are made by `postern migrate`: this process may not change a schema. */
-export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Queue {
+export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
   // Handed on to pg as they are, though the types of pg-boss name less.
-  const connection = { connectionTimeoutMillis: connectTimeoutMs, query_timeout: queryTimeoutMs, keepAlive: true }
+  const connection = {
+    Client: servers.Client,
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: queryTimeoutMs,
+    keepAlive: true,
+  }
   const boss = new PgBoss({
     ...connection,
-    connectionString,
     application_name: 'postern-sync-queue',
     max: 3,
     schema: queueSchema,

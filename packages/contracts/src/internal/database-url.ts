@@ -1,0 +1,81 @@
+/** Where a PostgreSQL database is. A secret: it holds the password. */
+export interface DatabaseUrl {
+  /** A connection string for each host, in the order in which they are tried. */
+  readonly servers: readonly string[]
+  /** What a server must be before it is used. With `anything` it is not asked. */
+  readonly requires: 'anything' | 'primary' | 'read-write'
+}
+
+/** Says what is wrong with a connection string and what to do, without quoting it. */
+export class DatabaseUrlError extends Error {
+  override readonly name = 'DatabaseUrlError'
+}
+
+const form = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
+const queryForm = /\?[^#]*/
+
+/**
+ * Reads a connection string that names one host, or several with commas between them, in the authority or in the parameters
+ * `host` and `port` (PostgreSQL 18 documentation, 32.1.1.3). Throws a DatabaseUrlError.
+ */
+export function parseDatabaseUrl(text: string): DatabaseUrl {
+  const { before, hosts, after } = split(text)
+  const query = new URLSearchParams(queryForm.exec(after)?.[0])
+  const parameter = (name: string): string | undefined => query.getAll(name).at(-1)
+  const requires = parameter('target_session_attrs')
+  const [named, ports] = [parameter('host'), parameter('port')]
+  let authorities: readonly string[] = hosts.split(',')
+  let rest = after
+  if (named?.includes(',') === true) {
+    authorities = authoritiesOf(named.split(','), ports?.split(',') ?? [])
+    for (const name of ['host', 'port']) query.delete(name)
+    rest = after.replace(queryForm, () => `?${query.toString()}`)
+  }
+  const servers = authorities.map((authority) => `${before}${authority}${rest}`)
+  const areNamed = authorities.length === 1 || !authorities.includes('')
+  if (!areNamed || !servers.every((server) => URL.canParse(server)))
+    throw new DatabaseUrlError('must name each host as host or host:port, with commas between several')
+  return { servers, requires: requirementOf(requires, servers.length > 1) }
+}
+
+/** One port is that of all hosts. */
+function authoritiesOf(hosts: readonly string[], ports: readonly string[]): string[] {
+  if (![0, 1, hosts.length].includes(ports.length))
+    throw new DatabaseUrlError('must have one port for all hosts, or one for each')
+  return hosts.map((host, index) => {
+    const port = ports[index] ?? ports[0] ?? ''
+    const name = host.includes(':') ? `[${host}]` : encodeURIComponent(host)
+    return port === '' ? name : `${name}:${port}`
+  })
+}
+
+/** The connection string with everything changed that `change` changes, except its hosts. */
+export function changeDatabaseUrl(text: string, change: (url: URL) => void): string {
+  const { before, hosts, after } = split(text)
+  const url = new URL(`${before}hosts${after}`)
+  change(url)
+  const changed = split(url.href)
+  return `${changed.before}${hosts}${changed.after}`
+}
+
+function split(text: string): { readonly before: string; readonly hosts: string; readonly after: string } {
+  const [, before, hosts = '', after = ''] = form.exec(text) ?? []
+  if (before === undefined) throw new DatabaseUrlError('must be a URL that begins with postgres:// or postgresql://')
+  return { before, hosts, after }
+}
+
+/** Of several hosts most are standbys, so that one of them is never used without being asked. */
+function requirementOf(wanted: string | undefined, areSeveral: boolean): DatabaseUrl['requires'] {
+  switch (wanted) {
+    case undefined:
+    case 'any':
+      return areSeveral ? 'primary' : 'anything'
+    case 'primary':
+    case 'read-write':
+      return wanted
+    default:
+      throw new DatabaseUrlError(
+        'must have target_session_attrs=read-write, primary or any, because Postern writes to the database',
+      )
+  }
+}
