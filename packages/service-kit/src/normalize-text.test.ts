@@ -56,6 +56,13 @@ describe('normalizeBody', () => {
     )
   })
 
+  test('keeps a member that is called __proto__ a member', () => {
+    const body: unknown = JSON.parse('{"__proto__":{"name":"a"},"secrets":{}}')
+    const normalized = normalizeBody(body, ['secrets'])
+    expect(Object.keys(Object(normalized))).toEqual(['secrets', '__proto__'])
+    expect(Object.getPrototypeOf(normalized)).toBe(Object.prototype)
+  })
+
   test('lets exact members hold two forms of one name', () => {
     const body = { secrets: { [composed]: '1', [decomposed]: '2' } }
     expect(normalizeBody(body, ['secrets'])).toEqual(body)

@@ -31,8 +31,9 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   try {
     if (exact.length === 0 || !isPlainObject(body)) return normalizeTexts(body)
     const members = Object.entries(body)
-    const others = normalizeTexts(Object.fromEntries(members.filter(([name]) => !exact.includes(name))))
-    return Object.assign(Object.fromEntries(members.filter(([name]) => exact.includes(name))), others)
+    const others = normalizeMembers(Object.fromEntries(members.filter(([name]) => !exact.includes(name))), [])
+    // Spread, not assigned: a member `__proto__` stays a member.
+    return { ...Object.fromEntries(members.filter(([name]) => exact.includes(name))), ...others }
   } catch (cause) {
     if (!(cause instanceof DuplicateNameError)) throw cause
     throw problem('malformed_json', {
