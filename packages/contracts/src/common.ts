@@ -212,6 +212,7 @@ export type ResourceAddress =
 export function parseResourceAddress(address: string): ResourceAddress {
   if (address.startsWith('ref:')) return { by: 'reference', reference: address.slice(4) }
   if (address.startsWith('ext:')) return { by: 'external-id', externalId: address.slice(4) }
-  if (address.startsWith('ext64:')) return { by: 'external-id', externalId: externalIdOf64(address)?.normalize('NFC') ?? '' }
+  if (address.startsWith('ext64:'))
+    return { by: 'external-id', externalId: externalIdOf64(address)?.normalize('NFC') ?? '' }
   return { by: 'id', id: address }
 }

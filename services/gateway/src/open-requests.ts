@@ -182,7 +182,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     const byKey = new Map<string, OpenRequest[]>()
     const byTenant = new Map<string, OpenRequest[]>()
     // Of a copy: requests are removed meanwhile.
-    for (const request of [...open]) {
+    for (const request of open.slice()) {
       const { exchange } = request
       // An answer that waits behind another one on its connection is not told that the connection has closed.
       if (exchange.request.socket.destroyed) {
