@@ -129,7 +129,7 @@ create table keys.api_key_denial (
   constraint api_key_denial_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
   constraint api_key_denial_pending_addresses_object CHECK ((jsonb_typeof(pending_addresses) = 'object'::text)) NOT VALID,
   constraint api_key_denial_pending_not_negative CHECK ((pending >= 0)),
-  constraint api_key_denial_reason_known CHECK ((reason = ANY (ARRAY['expired'::text, 'revoked'::text, 'address'::text]))),
+  constraint api_key_denial_reason_known CHECK ((reason = ANY (ARRAY['expired'::text, 'revoked'::text, 'address'::text, 'scope'::text]))),
   constraint api_key_denial_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
 );
 CREATE INDEX api_key_denial_due ON keys.api_key_denial USING btree (tenant_id, noted_at) WHERE (pending > 0);
@@ -157,7 +157,7 @@ create table keys.api_key_event (
   constraint api_key_event_actor_whole CHECK ((num_nonnulls(actor_type, actor_id, actor_label) = ANY (ARRAY[0, 3]))),
   constraint api_key_event_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
   constraint api_key_event_detail_object CHECK ((jsonb_typeof(detail) = 'object'::text)),
-  constraint api_key_event_type_known CHECK ((type = ANY (ARRAY['created'::text, 'rotated'::text, 'updated'::text, 'revoked'::text, 'denied_expired'::text, 'denied_revoked'::text, 'denied_address'::text, 'used_from_new_address'::text]))),
+  constraint api_key_event_type_known CHECK ((type = ANY (ARRAY['created'::text, 'rotated'::text, 'updated'::text, 'revoked'::text, 'denied_expired'::text, 'denied_revoked'::text, 'denied_address'::text, 'denied_scope'::text, 'used_from_new_address'::text]))),
   constraint api_key_event_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
 );
 CREATE INDEX api_key_event_of_key ON keys.api_key_event USING btree (tenant_id, key_id, id DESC);

@@ -25,7 +25,7 @@ const ofKeys = [
   `select 'keys.api_key', concat(count(*), ' ', sum(version)) from keys.api_key`,
   `select 'keys.tenant', concat(count(*), ' ', sum(version), ' ', sum(policy_version)) from keys.tenant`,
   `select 'keys.api_key_event', count(*)::text from keys.api_key_event
-    where type not in ('denied_expired', 'denied_revoked', 'denied_address', 'used_from_new_address')`,
+    where type not in ('denied_expired', 'denied_revoked', 'denied_address', 'denied_scope', 'used_from_new_address')`,
   `select 'keys.key_policy_event', count(*)::text from keys.key_policy_event`,
   `select 'keys.revocation', count(*)::text from keys.revocation`,
 ]

@@ -32,6 +32,7 @@ function setUp(given: Partial<Steps>) {
     isDraining: () => false,
     onRefusal: unasked,
     onUnserved: unasked,
+    onDenied: unasked,
     onGone: ({ requestId }: Exchange) => void gone.push(requestId),
     onCrash: ({ requestId }: Exchange, error: unknown) => void crashed.push([requestId, error]),
     trace: undefined,

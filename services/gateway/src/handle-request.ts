@@ -37,6 +37,8 @@ export interface Steps {
   readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
   /** Called once for a request of somebody whom the gateway knows that is refused for what is asked, or for how often. */
   readonly onUnserved: (principal: Principal, address: string) => void
+  /** Called once for a request of a known caller who lacks the scope or the role that the route needs. */
+  readonly onDenied: (principal: Principal, address: string) => void
   /** Called once for a request whose client went away before anything was done for it. */
   readonly onGone: (exchange: Exchange) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
@@ -68,6 +70,7 @@ export function createRequestHandler(
     isDraining,
     onRefusal,
     onUnserved,
+    onDenied,
     onGone,
     onCrash,
     trace,
@@ -127,6 +130,7 @@ export function createRequestHandler(
     }
     const denial = denialOf(match.route, principal)
     if (denial !== undefined) {
+      onDenied(principal, exchange.address)
       const { code, ...answer } = denial
       refuse(exchange, code, answer)
       return undefined

@@ -303,6 +303,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
     },
     onUnserved: (principal, address) => usage.used(principal, address, undefined),
+    onDenied: (principal, address) => usage.denied(principal, address, 'scope'),
     onGone: (exchange) => done(exchange, 0),
     onCrash,
   })

@@ -18,6 +18,7 @@ type Person = NonNullable<UsageReport['people']>[number]
 export interface Usage {
   /** HOT PATH. Without a route: the request was refused for what it asked, not for who asked. That is no use of a route, and shows that somebody has the key. */
   used(principal: Principal, address: string, route: string | undefined): void
+  /** Counts a refusal of a key. Refusals of people are not counted. */
   denied(principal: Principal, address: string, reason: Denial['reason']): void
   /** Sends what has been collected. */
   flush(): Promise<void>
@@ -115,6 +116,7 @@ export function createUsage(options: {
       } else others.set(id, use)
     },
     denied: (principal, address, reason) => {
+      if (principal.kind !== 'api_key') return
       const id = `${principal.id} ${address} ${reason}`
       const known = denials.get(id)
       if (known !== undefined) known.count += 1

@@ -16,11 +16,11 @@ test('whoever holds a key and is refused for what is asked leaves a trace, and n
   const bound = newKey({ allowedAddresses: ['203.0.113.0/24'] })
   await gateway.untilReady()
   const statuses: number[] = []
-  for (const path of ['/api/v1/entities', '/api/v1/nowhere', '/api/v1/findings'])
+  for (const path of ['/api/v1/entities', '/api/v1/api-keys', '/api/v1/nowhere', '/api/v1/findings'])
     statuses.push((await gateway.get(path, key.value)).status)
   statuses.push((await gateway.get('/api/v1/findings', revoked.value)).status)
   statuses.push((await gateway.get('/api/v1/findings', bound.value)).status)
-  expect(statuses).toEqual([403, 404, 200, 401, 403])
+  expect(statuses).toEqual([403, 403, 404, 200, 401, 403])
   const wrongMethod = await gateway.raw(
     `PUT /api/v1/findings HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: ApiKey ${key.value}\r\nContent-Length: 0\r\n\r\n`,
   )
@@ -28,10 +28,11 @@ test('whoever holds a key and is refused for what is asked leaves a trace, and n
   await gateway.close()
   const { reports } = gateway.keys
   expect(reports.flatMap(({ uses }) => uses)).toMatchObject([
-    { keyId: key.id, count: 4, routes: { 'findings.list': 1 }, address: '127.0.0.1' },
+    { keyId: key.id, count: 5, routes: { 'findings.list': 1 }, address: '127.0.0.1' },
   ])
   const denials = reports.flatMap((report) => report.denials)
   expect(denials.map(({ keyId, reason, count }) => [keyId, reason, count])).toEqual([
+    [key.id, 'scope', 2],
     [revoked.id, 'revoked', 1],
     [bound.id, 'address', 1],
   ])

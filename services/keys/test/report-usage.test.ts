@@ -208,7 +208,7 @@ describe('refused attempts with a key', () => {
     expect((await events(admin, id))[1]).toMatchObject({ address: '203.0.113.9', actor: null })
   })
 
-  test.each(['revoked', 'expired', 'address'] as const)(
+  test.each(['revoked', 'expired', 'address', 'scope'] as const)(
     'for %s are counted for the address that they came from',
     async (reason) => {
       const admin = await newTenant(service)
@@ -267,13 +267,13 @@ describe('refused attempts with a key', () => {
     ])
   })
 
-  test('for expiry, for revocation and for the address are counted apart', async () => {
+  test('for expiry, revocation, the address and the scope are counted apart', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
-    const reasons = ['expired', 'revoked', 'address'] as const
+    const reasons = ['expired', 'revoked', 'address', 'scope'] as const
     await report({ denials: reasons.map((reason) => denialOf(admin, id, { reason })) })
     expect(new Set(await eventTypes(service, admin, id))).toEqual(
-      new Set(['created', 'denied_expired', 'denied_revoked', 'denied_address']),
+      new Set(['created', 'denied_expired', 'denied_revoked', 'denied_address', 'denied_scope']),
     )
   })
 })

@@ -167,7 +167,7 @@ export const usageReportSchema = z.strictObject({
         tenantId: z.uuid(),
         address: z.string().max(64),
         /** A gateway of the release before tells no `address`. */
-        reason: z.enum(['expired', 'revoked', 'address']),
+        reason: z.enum(['expired', 'revoked', 'address', 'scope']),
         at: z.int(),
         count: z.int().min(1),
       }),

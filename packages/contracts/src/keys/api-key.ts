@@ -151,6 +151,7 @@ export const apiKeyEventSchema = z
       'denied_expired',
       'denied_revoked',
       'denied_address',
+      'denied_scope',
       'used_from_new_address',
     ]),
     at: timestampSchema,

@@ -14,6 +14,7 @@ const kinds = {
   denied_expired: { title: 'Refused: the key had expired', icon: 'clock', tone: 'warn' },
   denied_revoked: { title: 'Refused: the key had been revoked', icon: 'warning', tone: 'bad' },
   denied_address: { title: 'Refused: from an address that the key may not be used from', icon: 'warning', tone: 'bad' },
+  denied_scope: { title: 'Refused: the key may not do what was asked', icon: 'warning', tone: 'warn' },
   used_from_new_address: { title: 'First use from a new address', icon: 'globe', tone: 'plain' },
 } as const satisfies Record<ApiKeyEvent['type'], { title: string; icon: IconName; tone: string }>
 
