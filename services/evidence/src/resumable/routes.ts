@@ -14,6 +14,7 @@ import {
   ProblemError,
   type RequestInfo,
   contractRoute,
+  discardRest,
   inputErrors,
   parseJsonBody,
   problem,
@@ -25,7 +26,6 @@ import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
-import { discardRest } from '../upload/receive.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
 import { assertRoom, promiseRoom, promiseRoomAgain, reading } from '../upload/room.ts'
 import { judgeFile } from '../upload/rules.ts'
@@ -153,7 +153,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         return undefined
       })
     } catch (error) {
-      discardRest(raw.body)
+      void discardRest(raw.body)
       throw isNoRoom(error) ? noRoom(error) : error
     }
   })

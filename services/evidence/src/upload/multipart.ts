@@ -1,10 +1,10 @@
 import { Readable, pipeline } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
-import { type Stall, bodyError, problem, watchStall } from '@postern/service-kit'
+import { type Stall, bodyError, discardRest, problem, watchStall } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
-import { UploadStalled, discardRest } from './receive.ts'
+import { UploadStalled } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
 
 export interface FilePart {
@@ -97,7 +97,7 @@ export async function readMultipart(
     body.unpipe(parser)
     // Nobody waits for the rest of a file any more, least of all who reads it.
     for (const stream of streams) stream.destroy(new UploadEnded())
-    discardRest(body)
+    void discardRest(body)
     await turn.catch(() => undefined)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     throw error

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, problem, watchStall } from '@postern/service-kit'
+import { countPassedBytes, discardRest, problem, watchStall } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { NoBlockFree } from '../digest/blocks.ts'
 import { type Digester, DigesterGone } from '../digest/digester.ts'
@@ -78,7 +78,7 @@ export async function receiveBody(
     stall.stop()
     return { ...received, scan: await scan.finish() }
   } catch (error) {
-    discardRest(body)
+    void discardRest(body)
     await pour.abandon()
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
@@ -136,29 +136,6 @@ function createSniffer(allowed: AllowedTypes): {
       return detected
     },
   }
-}
-
-const discardLimitBytes = 16 * 1024 * 1024
-const discardLimitMs = 5_000
-
-/**
- * Reads on, without keeping anything, after a refusal: a connection closed with bytes unread is reset, and the reset may
- * overtake the answer. A sender that does not stop is cut off.
- */
-export function discardRest(body: unknown): void {
-  if (!(body instanceof Readable) || body.destroyed || body.readableEnded) return
-  let left = discardLimitBytes
-  const limit = setTimeout(() => body.destroy(), discardLimitMs)
-  limit.unref()
-  body.on('data', (chunk: Buffer) => {
-    left -= chunk.length
-    if (left < 0) body.destroy()
-  })
-  body.on('error', () => {
-    // The refusal is what is reported; what becomes of the rest of the body no longer matters.
-  })
-  body.once('close', () => clearTimeout(limit))
-  body.resume()
 }
 
 function isAbort(error: unknown): boolean {

@@ -1,12 +1,11 @@
 import { type Receipt, maxFilesAtOnce, reviseEvidence, uploadEvidence } from '@postern/contracts'
-import { type App, type Keeping, type RequestInfo, contractRoute, problem } from '@postern/service-kit'
+import { type App, type Keeping, type RequestInfo, contractRoute, discardRest, problem } from '@postern/service-kit'
 import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
 import { findReplaceable } from './attachment-store.ts'
-import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
 import { assertAwaited, refused, replaced } from './refusal.ts'
 import { assertRoom, reading } from './room.ts'
@@ -36,7 +35,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
       const upload = await take(deps, limits, input, 1, keptOpen)
       return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, only)
     } catch (error) {
-      discardRest(input.raw.body)
+      void discardRest(input.raw.body)
       throw error
     }
   })

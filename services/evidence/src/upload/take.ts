@@ -10,6 +10,7 @@ import {
   ProblemError,
   type RequestInfo,
   bodyError,
+  discardRest,
   inputErrors,
   normalizeBody,
   parseJsonBody,
@@ -17,7 +18,7 @@ import {
 } from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
-import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
+import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
 import { noRoom, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
@@ -95,7 +96,7 @@ export async function takeUpload(
     }
     return { files, details, procedureIds, isMultipart }
   } catch (error) {
-    discardRest(raw.body)
+    void discardRest(raw.body)
     throw isNoRoom(error) ? noRoom(error) : error
   } finally {
     for (const { incoming } of arrived) await incoming?.discard()
