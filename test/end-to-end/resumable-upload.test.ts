@@ -206,3 +206,102 @@ describe('tus-js-client through a gateway', () => {
     await expect(refused).rejects.toThrow('response code: 403')
   })
 })
+
+const tus = { 'tus-resumable': '1.0.0' }
+
+/** A request that says with POST which method it means. */
+async function override(meant: string, url: string, headers: Record<string, string>, body?: string): Promise<Response> {
+  const all = { ...tus, ...headers, 'x-http-method-override': meant }
+  return await fetch(url, { method: 'POST', headers: all, ...(body === undefined ? {} : { body }) })
+}
+
+async function begin(key: string, length: number): Promise<string> {
+  const headers = { ...tus, 'upload-length': String(length), 'upload-metadata': 'filename YS50eHQ=' }
+  const answer = await fetch(endpoint(), { method: 'POST', headers: { ...headers, authorization: `ApiKey ${key}` } })
+  expect(answer.status).toBe(201)
+  return `${gateway}${answer.headers.get('location')}`
+}
+
+describe('a client that asks what is offered', () => {
+  test.each(['', '/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'])(
+    'is told so without credentials at uploads%s',
+    async (more) => {
+      const answer = await fetch(endpoint() + more, { method: 'OPTIONS' })
+      expect(answer.status).toBe(204)
+      expect(Object.fromEntries(answer.headers)).toMatchObject({
+        'tus-resumable': '1.0.0',
+        'tus-version': '1.0.0',
+        'tus-extension': 'creation,termination,checksum,expiration',
+        'tus-max-size': expect.stringMatching(/^[1-9]\d+$/),
+      })
+    },
+  )
+
+  test.each(['/api/v1/findings', '/api/v1/evidence', '/api/v1/evidence/uploads/', '/api/v1/nothing'])(
+    'is told nothing without credentials at %s',
+    async (path) => {
+      expect((await fetch(gateway + path, { method: 'OPTIONS' })).status).toBe(401)
+    },
+  )
+})
+
+describe('a client that can send no PATCH, HEAD or DELETE', () => {
+  test('uploads, asks and gives up with POST and X-HTTP-Method-Override', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
+    const authorization = `ApiKey ${key}`
+    const url = await begin(key, 10)
+    const piece = { authorization, 'content-type': 'application/offset+octet-stream' }
+    const first = await override('PATCH', url, { ...piece, 'upload-offset': '0' }, '12345')
+    expect([first.status, first.headers.get('upload-offset')]).toEqual([204, '5'])
+    const asked = await override('HEAD', url, { authorization })
+    expect([asked.status, asked.headers.get('upload-offset'), await asked.text()]).toEqual([200, '5', ''])
+    const last = await override('PATCH', url, { ...piece, 'upload-offset': '5' }, '67890')
+    expect([last.status, last.headers.has('postern-receipt')]).toEqual([204, true])
+
+    const other = await begin(key, 10)
+    expect((await override('DELETE', other, { authorization })).status).toBe(204)
+    // Of an answer to HEAD there is no body, whatever length it speaks of.
+    const gone = await override('HEAD', other, { authorization })
+    expect([gone.status, await gone.text()]).toEqual([404, ''])
+    expect((await override('OPTIONS', endpoint(), {})).status).toBe(204)
+  })
+
+  test('needs the scope of the method that it means', async () => {
+    const tenant = await stack.createTenant()
+    const { key } = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+    const { key: reader } = await stack.createKey(tenant, { scopes: ['read:findings'] })
+    const url = await begin(key, 10)
+    for (const method of ['PATCH', 'HEAD', 'DELETE']) {
+      const refused = await override(method, url, { authorization: `ApiKey ${reader}` })
+      expect([method, refused.status]).toEqual([method, 403])
+      expect((await override(method, url, {})).status).toBe(401)
+    }
+    expect(await arrived(url, `ApiKey ${key}`)).toBe(0)
+  })
+
+  test.each(['GET', 'PUT', 'patch', 'BREW', ''])(
+    'is refused where it means %s, and nothing is created',
+    async (method) => {
+      const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
+      const headers = { authorization: `ApiKey ${key}`, 'upload-length': '10', 'upload-metadata': 'filename YS50eHQ=' }
+      expect((await override(method, endpoint(), headers)).status).toBe(405)
+      expect((await override(method, await begin(key, 10), headers)).status).toBe(405)
+    },
+  )
+
+  test('means POST everywhere else', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
+    const headers = { authorization: `ApiKey ${key}`, 'content-type': 'application/json' }
+    const created = await override('DELETE', `${gateway}/api/v1/findings`, headers, '{}')
+    expect(created.status).toBe(422)
+    const nothing = await override('DELETE', `${gateway}/api/v1/findings/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001`, headers)
+    expect(nothing.status).toBe(405)
+    const publicly = await override(
+      'OPTIONS',
+      `${gateway}/api/v1/findings`,
+      { 'content-type': 'application/json' },
+      '{}',
+    )
+    expect(publicly.status).toBe(401)
+  })
+})

@@ -2,7 +2,7 @@ import { openApi, routeTable } from '@postern/contracts'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { describe, expect, test } from 'vitest'
 
-const methods = ['get', 'head', 'post', 'put', 'patch', 'delete'] as const
+const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'] as const
 
 /** The document as a client reads it. */
 function readDocument(): Record<string, unknown> {

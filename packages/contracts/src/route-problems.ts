@@ -49,7 +49,7 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
     codes.add('digest_mismatch')
   }
   // The database may have no room for a change.
-  if (route.method !== 'GET' && route.method !== 'HEAD') codes.add('insufficient_storage')
+  if (route.method !== 'GET' && route.method !== 'HEAD' && route.method !== 'OPTIONS') codes.add('insufficient_storage')
   if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
   return codes
 }

@@ -74,6 +74,8 @@ const access: Readonly<Record<string, string>> = {
   'HEAD /api/v1/evidence/uploads/:id': 'scope write:evidence',
   'PATCH /api/v1/evidence/uploads/:id': 'scope write:evidence',
   'DELETE /api/v1/evidence/uploads/:id': 'scope write:evidence',
+  'OPTIONS /api/v1/evidence/uploads': 'public',
+  'OPTIONS /api/v1/evidence/uploads/:id': 'public',
   'POST /api/v1/evidence/:id/revisions': 'scope write:evidence',
   'POST /api/v1/evidence/:id/attachments': 'scope write:evidence',
   'GET /api/v1/evidence-files': 'person auditor',

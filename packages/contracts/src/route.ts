@@ -21,7 +21,7 @@ export type Access =
   | { readonly kind: 'any-scope'; readonly scopes: readonly NamedScope[] }
   | { readonly kind: 'person'; readonly role: Role }
 
-export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
 export interface Answer {
   readonly description: string
@@ -72,6 +72,8 @@ export interface Route {
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
   /** Of a list: the columns of its CSV in their order. Without it, they follow the members of an item. */
   readonly csvColumns?: readonly string[]
+  /** Whether a POST can reach this route by naming its method in `X-HTTP-Method-Override`, as tus 1.0 requires. */
+  readonly acceptsMethodOverride?: true
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
   /** Where it is set, bodies and errors are those of SCIM 2.0, and what a body holds beyond its schema is left out. */

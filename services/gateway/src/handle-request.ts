@@ -5,7 +5,7 @@ import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
 import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { denialOf } from './authorize/access.ts'
-import type { Match, RouteMatcher } from './authorize/route-match.ts'
+import { type Match, type RouteMatcher, matchOverride } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, isTakenNoMore, sendProblem } from './exchange.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
@@ -242,10 +242,17 @@ export function createRequestHandler(
   return (request, response, isUnmet = false) => {
     if (isTakenNoMore(request)) return
     const headers = readHeaders(request.rawHeaders)
-    const method = request.method ?? ''
+    let method = request.method ?? ''
     const url = request.url ?? ''
     const target = canonicalTarget(url, maxUrlBytes)
-    const found: Match = target.ok ? matchRoute(method, target.path) : { kind: 'none' }
+    let found: Match = target.ok ? matchRoute(method, target.path) : { kind: 'none' }
+    const override = method === 'POST' ? headers.read['x-http-method-override'] : undefined
+    if (override !== undefined && target.ok) {
+      // Before scope and signature, which are those of the method that is meant.
+      const meant = matchOverride(matchRoute, override, target.path, found)
+      if (meant?.kind === 'route') method = override
+      found = meant ?? found
+    }
     const exchange: Exchange = {
       request,
       response,

@@ -17,6 +17,7 @@ const base = {
   upstream: 'evidence',
   tag: 'Resumable uploads',
   access: { kind: 'scope', scope: 'write:evidence' },
+  acceptsMethodOverride: true,
   onEveryAnswer: { 'Tus-Resumable': { description: 'The version of the protocol', value: tusVersion } },
 } as const
 
@@ -53,7 +54,7 @@ export const createUpload = defineRoute({
   path: '/api/v1/evidence/uploads',
   summary: 'Begin a resumable upload',
   description:
-    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
+    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Clients that cannot send PATCH or DELETE send POST with `X-HTTP-Method-Override`. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
   requestHeaders: {
     ...version,
     'Upload-Length': { description: 'The size of the file in bytes', example: '1048576', required: true },
@@ -132,4 +133,43 @@ export const deleteUpload = defineRoute({
   problems: ['not_found', 'conflict', 'unsupported_protocol'],
 })
 
-export const resumableRoutes = [createUpload, readUpload, appendUpload, deleteUpload] as const
+/** Public: clients ask before they send credentials, and the answer is the same for all tenants. */
+const describing = {
+  ...base,
+  method: 'OPTIONS',
+  access: { kind: 'public' },
+  answers: {
+    204: {
+      description: 'What the server offers',
+      headers: {
+        'Tus-Version': 'The versions of the protocol',
+        'Tus-Extension': 'The extensions of the protocol',
+        'Tus-Max-Size': 'The largest file in bytes',
+      },
+    },
+  },
+} as const
+
+export const describeUploads = defineRoute({
+  ...describing,
+  id: 'evidence.describe-uploads',
+  path: createUpload.path,
+  summary: 'Ask which parts of tus are offered',
+})
+
+export const describeUpload = defineRoute({
+  ...describing,
+  ...ownUpload,
+  id: 'evidence.describe-upload',
+  summary: 'Ask the same of an upload',
+  description: 'The answer does not depend on the upload, or on whether it exists.',
+})
+
+export const resumableRoutes = [
+  createUpload,
+  readUpload,
+  appendUpload,
+  deleteUpload,
+  describeUploads,
+  describeUpload,
+] as const

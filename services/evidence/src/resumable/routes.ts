@@ -2,6 +2,8 @@ import {
   appendUpload,
   createUpload,
   deleteUpload as deleteUploadRoute,
+  describeUpload,
+  describeUploads,
   fileNameSchema,
   readUpload,
   receiptHeader,
@@ -54,9 +56,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, createUpload, async ({ context, requestId, raw, answer, keep }) => {
     begin(answer, raw.headers)
-    answer.header('tus-version', tusVersion)
-    answer.header('tus-extension', tusExtensions)
-    answer.header('tus-max-size', String(limits.maxFileBytes))
+    describe(answer)
     const upload = readCreation(raw.headers, limits, deps.now())
     await assertRoom(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
@@ -171,6 +171,19 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       return undefined
     })
   })
+
+  for (const route of [describeUploads, describeUpload]) {
+    contractRoute(app, route, async ({ answer }) => {
+      describe(answer)
+      return undefined
+    })
+  }
+
+  function describe(answer: AnswerControl): void {
+    answer.header('tus-version', tusVersion)
+    answer.header('tus-extension', tusExtensions)
+    answer.header('tus-max-size', String(limits.maxFileBytes))
+  }
 
   /** Says how much has arrived; when that is all, the upload is recorded before anybody hears of it. */
   async function tell(

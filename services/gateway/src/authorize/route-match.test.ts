@@ -30,6 +30,26 @@ describe('the route table', () => {
     expect(match('get', '/api/v1/whoami')).toMatchObject({ kind: 'method' })
   })
 
+  test.each([
+    ['GET', '/api/v1/findings/bulk', ['POST']],
+    ['PATCH', '/api/v1/findings/bulk', ['POST']],
+    ['PATCH', '/api/v1/findings/summary', ['GET', 'HEAD']],
+    ['GET', '/api/v1/action-plans/bulk', ['POST']],
+    ['POST', '/api/v1/evidence/uploads/attachments', ['DELETE', 'HEAD', 'OPTIONS', 'PATCH']],
+  ])('takes %s %s for another method of that path, and not for an item', (method, path, allowed) => {
+    expect(match(method, path)).toEqual({ kind: 'method', allowed })
+  })
+
+  test('takes no item for a path of its own', () => {
+    const literal = routeTable.filter(({ path }) => !path.includes(':'))
+    for (const { path } of literal) {
+      for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        const found = match(method, path)
+        expect(found.kind === 'route' ? found.route.path : path, `${method} ${path}`).toBe(path)
+      }
+    }
+  })
+
   test('answers HEAD where it answers GET, under the same rule', () => {
     const get = match('GET', '/api/v1/findings/some-id')
     expect(get).toMatchObject({ kind: 'route', route: { id: 'findings.get' }, params: { id: 'some-id' } })

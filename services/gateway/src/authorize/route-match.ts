@@ -1,4 +1,4 @@
-import { type Route, routeTable } from '@postern/contracts'
+import { type Method, type Route, routeTable } from '@postern/contracts'
 import createRouter from 'find-my-way'
 
 /** What the route table says of a method and a canonical path. */
@@ -9,6 +9,21 @@ export type Match =
   | { readonly kind: 'none' }
 
 export type RouteMatcher = (method: string, path: string) => Match
+
+/**
+ * Matches the method that a POST names in `X-HTTP-Method-Override`. Returns undefined on paths that accept no override.
+ * `posted` is the match of the POST itself.
+ */
+export function matchOverride(
+  matchRoute: RouteMatcher,
+  method: string,
+  path: string,
+  posted: Match,
+): Match | undefined {
+  const meant = matchRoute(method, path)
+  const match = meant.kind === 'route' ? meant : posted
+  return match.kind === 'route' && match.route.acceptsMethodOverride === true ? meant : undefined
+}
 
 const none: Match = { kind: 'none' }
 // The router wants a handler; we only ask it what matches.
@@ -24,12 +39,12 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
   const router = createRouter({ caseSensitive: true, ignoreTrailingSlash: false, maxParamLength })
   const methods = new Set<string>()
   for (const route of routes) {
-    const verbs = route.method === 'GET' ? (['GET', 'HEAD'] as const) : ([route.method] as const)
-    for (const verb of verbs) {
+    for (const verb of verbsOf(route)) {
       methods.add(verb)
       router.on(verb, route.path, noop, route)
     }
   }
+  for (const { path, verb } of hiddenMethods(routes)) router.on(verb, path, noop, null)
   const known = [...methods].toSorted()
 
   return (method, path) => {
@@ -42,13 +57,45 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
 
 function lookUp(router: ReturnType<typeof createRouter>, method: string, path: string): Match | undefined {
   const found = router.find(isHttpMethod(method) ? method : 'GET', path)
-  if (found === null) return undefined
+  if (found === null || found.store === null) return undefined
   // The router lets a parameter be empty: `/findings/` would be authorized as an item and be read elsewhere as the list.
   for (const name in found.params) if (found.params[name] === '') return undefined
   return { kind: 'route', route: found.store, params: found.params }
 }
 
-const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+function verbsOf({ method }: Route): readonly Method[] {
+  return method === 'GET' ? ['GET', 'HEAD'] : [method]
+}
+
+/** Methods that a path lacks and that a path with a parameter in its place has. */
+function hiddenMethods(routes: readonly Route[]): readonly { readonly path: string; readonly verb: Method }[] {
+  const paths = [...new Set(routes.map(({ path }) => path))]
+  return paths.flatMap((path) => {
+    const own = new Set(routes.filter((route) => route.path === path).flatMap(verbsOf))
+    const others = new Set(routes.filter((route) => hides(path, route.path)).flatMap(verbsOf))
+    return [...others].filter((verb) => !own.has(verb)).map((verb) => ({ path, verb }))
+  })
+}
+
+/** Whether `path` names a resource of its own that `other` matches too: `/findings/bulk` is not an item of `/findings/:id`. */
+function hides(path: string, other: string): boolean {
+  const own = path.split('/')
+  const others = other.split('/')
+  if (own.length !== others.length) return false
+  const canMatchBoth = own.every((segment, at) => {
+    const opposite = others[at] ?? ''
+    return isParameter(segment) || isParameter(opposite) || segment === opposite
+  })
+  // The path with the earlier literal segment wins.
+  const first = own.findIndex((segment, at) => isParameter(segment) !== isParameter(others[at] ?? ''))
+  return canMatchBoth && first !== -1 && isParameter(others[first] ?? '')
+}
+
+function isParameter(segment: string): boolean {
+  return segment.startsWith(':')
+}
+
+const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 
 function isHttpMethod(method: string): method is (typeof httpMethods)[number] {
   return httpMethods.some((known) => known === method)

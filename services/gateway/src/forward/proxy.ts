@@ -100,6 +100,7 @@ function methodOf(method: string): Dispatcher.HttpMethod {
     case 'PUT':
     case 'PATCH':
     case 'DELETE':
+    case 'OPTIONS':
       return method
     default:
       throw new Error('the route table names no such method')
@@ -202,9 +203,12 @@ class AnswerHandler extends Turn implements OpenRequest {
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     const passed = (exchange.route === undefined ? undefined : passedByRoute.get(exchange.route)) ?? noHeaders
+    // The length that HEAD announces is of a body that does not follow. The client, which sent a POST, would wait for it.
+    const isHeadInPost = exchange.method === 'HEAD' && exchange.request.method !== 'HEAD'
+    if (isHeadInPost) out.push('content-length', '0')
     const ofThisHop = namedIn(headers['connection'])
     for (const name in headers) {
-      if (!passed.has(name) || ofThisHop.has(name)) continue
+      if (!passed.has(name) || ofThisHop.has(name) || (isHeadInPost && name === 'content-length')) continue
       const value = headers[name]
       if (value === undefined) continue
       if (name === 'cache-control') hasCacheControl = true

@@ -38,7 +38,8 @@ describe('a header that the platform owns', () => {
     'X-User',
     'Forwarded',
     'X-Original-URL',
-    'X-HTTP-Method-Override',
+    'X-Method-Override',
+    'X_HTTP_Method_Override',
     'X-Real-IP',
     'Cookie',
     'Trailer',
@@ -61,6 +62,7 @@ describe('a header that must occur once', () => {
     'If-Match',
     'X-Request-Id',
     'Transfer-Encoding',
+    'X-HTTP-Method-Override',
   ])('%s is told when it occurs twice, also in another case or with the same value', (name) => {
     const lower = name.toLowerCase()
     expect(readHeaders([name, 'a', lower, 'b']).duplicate).toBe(lower)

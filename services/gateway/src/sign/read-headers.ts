@@ -32,6 +32,7 @@ export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
     host: undefined,
     connection: undefined,
     'transfer-encoding': undefined,
+    'x-http-method-override': undefined,
     'x-request-id': undefined,
     'x-forwarded-for': undefined,
   }
@@ -103,6 +104,10 @@ function keepRead(read: Read, name: ReadHeader, value: string): boolean {
       return true
     case 'connection':
       read.connection = read.connection === undefined ? value : `${read.connection},${value}`
+      return true
+    case 'x-http-method-override':
+      if (read['x-http-method-override'] !== undefined) return false
+      read['x-http-method-override'] = value
       return true
     case 'transfer-encoding':
       if (read['transfer-encoding'] !== undefined) return false

@@ -15,6 +15,7 @@ export type ReadHeader =
   | 'host'
   | 'connection'
   | 'transfer-encoding'
+  | 'x-http-method-override'
   | 'x-request-id'
   | 'x-forwarded-for'
 
@@ -24,6 +25,7 @@ const read: readonly string[] = [
   'host',
   'connection',
   'transfer-encoding',
+  'x-http-method-override',
   'x-request-id',
   'x-forwarded-for',
 ]
