@@ -3,11 +3,12 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction } from 'fastify'
 import { Counter, type Registry } from 'prom-client'
 import { type ProblemOptions, problem } from './problem.ts'
+import { heldBytes } from './read-ahead-budget.ts'
 
 /** Requests that may wait on one connection behind the one that is being answered. */
 const maxWaiting = 64
-/** Requests that wait, or are ignored behind a refusal, on all connections together. Each takes a few KiB. */
-const maxHeldInAll = 4096
+/** Bytes of requests that wait, or are ignored behind a refusal, on all connections together. */
+const maxHeldBytes = 8 * 1024 * 1024
 /** Requests behind a refusal that one connection may bring before it is cut. */
 const maxIgnored = 1024
 
@@ -28,6 +29,8 @@ interface Connection<Extra> {
   isBusy: boolean
   isRefused: boolean
   ignored: number
+  /** Of the requests that wait or are ignored. */
+  heldBytes: number
   readonly waiting: Waiting<Extra>[]
   readonly onAnswered: () => void
 }
@@ -54,24 +57,30 @@ export function createPipelining<Extra>({
   const connections = new WeakMap<Socket, Connection<Extra>>()
   let heldInAll = 0
 
+  function addHeld(connection: Connection<Extra>, bytes: number): void {
+    connection.heldBytes += bytes
+    heldInAll += bytes
+  }
+
   function open(socket: Socket): Connection<Extra> {
     const connection: Connection<Extra> = {
       isBusy: false,
       isRefused: false,
       ignored: 0,
+      heldBytes: 0,
       waiting: [],
       onAnswered: () => {
         connection.isBusy = false
         const next = connection.waiting.shift()
         if (next === undefined) return
-        heldInAll -= 1
+        addHeld(connection, -heldBytes(next.request))
         // An answer may have ended the connection: nothing behind it is carried out.
         if (!socket.destroyed && !socket.writableEnded) start(connection, next)
       },
     }
     connections.set(socket, connection)
     socket.once('close', () => {
-      heldInAll -= connection.waiting.length + connection.ignored
+      addHeld(connection, -connection.heldBytes)
       connection.waiting.length = 0
       connection.ignored = 0
     })
@@ -86,17 +95,18 @@ export function createPipelining<Extra>({
   }
 
   function wait(connection: Connection<Extra>, next: Omit<Waiting<Extra>, 'isRefused'>): void {
+    const bytes = heldBytes(next.request)
+    const isFull = heldInAll + bytes > maxHeldBytes
+    addHeld(connection, bytes)
     if (connection.isRefused) {
       connection.ignored += 1
-      heldInAll += 1
       // Node keeps what is ignored for as long as the connection lives.
-      if (connection.ignored > maxIgnored || heldInAll > maxHeldInAll) next.request.socket.destroy()
+      if (connection.ignored > maxIgnored || isFull) next.request.socket.destroy()
       return
     }
-    const isRefused = connection.waiting.length >= maxWaiting || heldInAll >= maxHeldInAll
+    const isRefused = connection.waiting.length >= maxWaiting || isFull
     connection.isRefused = isRefused
     connection.waiting.push({ ...next, isRefused })
-    heldInAll += 1
     if (isRefused) counter.inc()
   }
 

@@ -29,6 +29,7 @@ export {
 export { announcedSha256, digestMismatch, unreadableDigest } from './content-digest.ts'
 export { assertIfMatch, matchesEtag, notThisVersion, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
+export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
 export { handled } from './handled.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'

@@ -28,6 +28,7 @@ function setUp(given: Partial<Steps>) {
     maxUrlBytes: 1000,
     clientTimeoutMs: 1000,
     openRequests: { add: unasked, remove: unasked },
+    lookupBudget: { reserve: () => true, release: () => undefined },
     pressure: { isLate: false },
     isDraining: () => false,
     onRefusal: unasked,
@@ -97,4 +98,17 @@ test('whoever asks too often without credentials is refused likewise, whatever i
     })
   expect([ask(0).response.statusCode, ask(7).response.statusCode]).toEqual([401, 429])
   expect(codes).toEqual(['missing_credentials', 'too_many_requests'])
+})
+
+test('a request that would wait for a look-up gets 503 if too much waits already', () => {
+  const codes: string[] = []
+  let waits: boolean | undefined
+  const { response } = setUp({
+    lookupBudget: { reserve: () => false, release: () => undefined },
+    authenticate: (exchange, { mayWait }) => {
+      waits = mayWait(exchange)
+    },
+    onRefusal: (_exchange, code) => void codes.push(code),
+  })
+  expect([waits, response.statusCode, codes]).toEqual([false, 503, ['overloaded']])
 })

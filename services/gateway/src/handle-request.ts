@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ProblemCode } from '@postern/contracts'
-import { type Pressure, type Span, tooBusy } from '@postern/service-kit'
+import { type Pressure, type ReadAheadBudget, type Span, tooBusy } from '@postern/service-kit'
 import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
 import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -31,6 +31,8 @@ export interface Steps {
   /** The first bytes of a body in chunks must come within this time. */
   readonly clientTimeoutMs: number
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
+  /** Bounds what requests hold that wait for a look-up. */
+  readonly lookupBudget: ReadAheadBudget
   readonly pressure: Pick<Pressure, 'isLate'>
   readonly isDraining: () => boolean
   /** Called once for a request that the gateway refused. */
@@ -66,6 +68,7 @@ export function createRequestHandler(
     maxUrlBytes,
     clientTimeoutMs,
     openRequests,
+    lookupBudget,
     pressure,
     isDraining,
     onRefusal,
@@ -78,6 +81,8 @@ export function createRequestHandler(
 
   function refuse(exchange: Exchange, code: ProblemCode, { headers = [], ...answer }: ProblemAnswer = {}): void {
     const closing = isDraining() && !headers.includes('connection') ? closeConnection : []
+    // The rest of its body is dropped from now on, however long the client takes to send it.
+    lookupBudget.release(exchange.request)
     sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...headers, ...closing] })
     onRefusal(exchange, code)
   }
@@ -96,6 +101,19 @@ export function createRequestHandler(
       detail: limitInWords(verdict.bucket, exchange.principal),
       retryAfterSeconds: verdict.retryAfterSeconds,
     })
+  }
+
+  /** Reserves what a request holds while it waits for a look-up. Refuses it if too much waits already. */
+  function mayWait(exchange: Exchange): boolean {
+    const { request, response } = exchange
+    // The response of a connection that is gone emits no `close`, which releases the reservation.
+    if (request.socket.destroyed) return true
+    if (lookupBudget.reserve(request)) {
+      response.once('close', () => lookupBudget.release(request))
+      return true
+    }
+    refuse(exchange, 'overloaded', tooBusy)
+    return false
   }
 
   /** Counts a request of an address. Refuses it where there have been too many. */
@@ -186,6 +204,7 @@ export function createRequestHandler(
       }
       if (!hasToken && !exchange.hasTokens && !rateLimit.tryTake(limits)) return limits
       exchange.hasTokens = true
+      lookupBudget.release(exchange.request)
       if (isContentUnknown(exchange)) awaitContent(exchange, () => authenticate(exchange, outcomes))
       else serve(exchange, exchange.match)
       return 'done'
@@ -198,6 +217,7 @@ export function createRequestHandler(
       }
     },
     limited: refuseLimited,
+    mayWait,
     gone: onGone,
   }
 

@@ -12,6 +12,7 @@ import {
   createApp,
   createLogger,
   createMetrics,
+  createReadAheadBudget,
   openTracing,
   tooManyPipelined,
   warnOfUnknownSettings,
@@ -59,6 +60,8 @@ export interface RunningGateway {
 
 type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>
 
+/** Bytes of requests that wait for a look-up, and as many again of those that wait for a connection to a service. */
+const maxReadAheadBytes = 8 * 1024 * 1024
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 const databaseCheckEveryMs = 30_000
@@ -273,6 +276,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       usage,
       clientTimeoutMs: config.clientTimeoutMs,
       openRequests,
+      connectionBudget: createReadAheadBudget(maxReadAheadBytes),
       isDraining: () => draining,
       onDone: done,
       onForwarded: (exchange, status) => done(exchange, status, true),
@@ -294,6 +298,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     maxUrlBytes: config.maxUrlBytes,
     clientTimeoutMs: config.clientTimeoutMs,
     openRequests,
+    lookupBudget: createReadAheadBudget(maxReadAheadBytes),
     pressure,
     isDraining: () => draining,
     trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),

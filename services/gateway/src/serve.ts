@@ -8,7 +8,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { matchesEtag, negotiate, takesGzip } from '@postern/service-kit'
+import { type ReadAheadBudget, matchesEtag, negotiate, takesGzip } from '@postern/service-kit'
 import {
   type AssertionMinter,
   UnsignableValueError,
@@ -40,6 +40,7 @@ export interface ServeParts {
   /** A body must come in faster than 10 KiB in this time. */
   readonly clientTimeoutMs: number
   readonly openRequests: OpenRequests
+  readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
   /** Called once when the gateway's own answer is complete; status 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
@@ -63,7 +64,7 @@ const pageHeaders = [
 
 /** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
-  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests } = parts
+  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
   const { isDraining, onDone, onForwarded, onFailure } = parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
@@ -256,6 +257,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       answerWithinMs: route.answerWithinMs,
       clientTimeoutMs,
       openRequests,
+      connectionBudget,
       onDone: onForwarded,
       onFailure,
     })

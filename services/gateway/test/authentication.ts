@@ -145,6 +145,7 @@ export function setUp(
     refused: (_exchange, code, answer) => void said.push([code, answer]),
     unreadable: (_exchange, code, answer) => void said.push([code, answer, 'unreadable']),
     limited: (_exchange, of) => void said.push(of),
+    mayWait: () => true,
     gone: () => void said.push('gone'),
   }
   const begin = (authorization: string | undefined, target = '/api/v1/findings'): Exchange => {

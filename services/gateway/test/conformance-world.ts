@@ -328,6 +328,7 @@ export class GatewayUnderTest {
         if (code === 'invalid_key') world.violations.push('refused as unknown, and is not')
       },
       limited: () => void world.violations.push('limited'),
+      mayWait: () => true,
       gone: () => void world.violations.push('gone'),
     })
   }

@@ -5,7 +5,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer, r
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { randomBytes } from 'node:crypto'
-import { createMetrics } from '@postern/service-kit'
+import { createMetrics, createReadAheadBudget } from '@postern/service-kit'
 import { createSigner, parseKeyRing } from '@postern/signed-context'
 import { afterEach } from 'vitest'
 import { createGatewayApp } from '../src/app.ts'
@@ -113,6 +113,7 @@ export async function startGateway(
         answerWithinMs: options.answerWithinMs ?? 5000,
         clientTimeoutMs: 10_000,
         openRequests: { add: () => undefined, remove: () => undefined },
+        connectionBudget: createReadAheadBudget(Infinity),
         onDone: (_exchange, status) => resolve({ status, failures }),
         onFailure: (_exchange, error) => void failures.push(error),
       })

@@ -24,6 +24,8 @@ export interface Outcomes {
   /** Refused by form alone: there are no credentials, or what there is can be none. Nothing was looked up. */
   readonly unreadable: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
   readonly limited: (exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>) => void
+  /** Called before the request waits for a look-up. Returns false if too much waits already; the request has been refused then. */
+  readonly mayWait: (exchange: Exchange) => boolean
   /** The client went away before it was known who it is. */
   readonly gone: (exchange: Exchange) => void
 }
@@ -211,10 +213,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
           found.inMemory += 1
           if (judge(exchange, entry, false, outcomes) === 'done') return
         }
+        if (!outcomes.mayWait(exchange)) return
         judgeSlowly(exchange, hash, outcomes).catch((error: unknown) => onCrash(exchange, error))
         return
       }
       case 'bearer':
+        if (!outcomes.mayWait(exchange)) return
         judgeToken(exchange, credentials.token, outcomes).catch((error: unknown) => onCrash(exchange, error))
         return
       case 'misplaced_key':

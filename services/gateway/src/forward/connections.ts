@@ -193,6 +193,11 @@ export abstract class Turn implements Dispatcher.DispatchHandler {
     this.#release = release
   }
 
+  /** Whether a connection is there for it, which may still be opening. */
+  protected get hasConnection(): boolean {
+    return this.#client !== undefined
+  }
+
   /** To be called by the connections alone, where too many wait for one. */
   refuse(): void {
     this.failed(new NoConnectionError())

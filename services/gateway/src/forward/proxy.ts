@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { type ProblemCode, apiVersion, passedAnswerHeaders, routeTable } from '@postern/contracts'
-import { countPassedBytes } from '@postern/service-kit'
+import { type ReadAheadBudget, countPassedBytes } from '@postern/service-kit'
 import type { Dispatcher } from 'undici'
 import {
   type Exchange,
@@ -36,6 +36,8 @@ export interface Forwarding {
   readonly clientTimeoutMs: number
   /** Where it is known while it is open. */
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
+  /** Bounds what requests hold that wait for a connection. */
+  readonly connectionBudget: ReadAheadBudget
   /** Called once with the status, or with 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
   /** Called when the service failed, and not for what the client did wrong. */
@@ -153,6 +155,10 @@ class AnswerHandler extends Turn implements OpenRequest {
   /** Bounds the wait for a connection when none was free at once. */
   awaitConnection(): void {
     if (this.#done || this.#controller !== undefined) return
+    if (!this.hasConnection && !this.#forwarding.connectionBudget.reserve(this.exchange.request)) {
+      this.#fail(new NoConnectionError())
+      return
+    }
     this.#timer = setTimeout(() => this.#fail(new NoConnectionError()), connectionWithinMs)
   }
 
@@ -187,6 +193,7 @@ class AnswerHandler extends Turn implements OpenRequest {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#timer !== undefined) clearTimeout(this.#timer)
+    this.#forwarding.connectionBudget.release(this.exchange.request)
     if (this.#done) controller.abort(new Error('the client went away'))
   }
 
@@ -286,6 +293,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     this.#done = true
     if (this.#timer !== undefined) clearTimeout(this.#timer)
     if (this.#body?.readableEnded === false) this.#body.destroy()
+    this.#forwarding.connectionBudget.release(this.exchange.request)
     this.#forwarding.onDone(this.#forwarding.exchange, status)
   }
 }
