@@ -189,3 +189,14 @@ test('a list that can be had as CSV names its columns, and that it comes as a fi
 test('every schema that a description names is in the document', () => {
   expect(at('components', 'schemas', 'EvidenceDetails')).toMatchObject({ type: 'object' })
 })
+
+test.each(['Ada', 'Ada,Grace', 'Ada, \tGrace\t,', ' ,\n,Ada', '!,\t!', ',', ' ', '', 'A\tda', 'Ada,Gr\u0007ace'])(
+  'the document and the service agree on whether %j is a filter by owner',
+  (owner) => {
+    for (const id of ['findings.list', 'findings.summarize', 'universe.list-entities']) {
+      const route = routeOf(id)
+      const isAccepted = route.query?.safeParse({ owner }).success
+      expect([id, publishedOf(route).faultOfParameter('owner', owner) === undefined]).toEqual([id, isAccepted])
+    }
+  },
+)

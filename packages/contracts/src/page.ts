@@ -119,9 +119,10 @@ export function anyText(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
     if (pattern === undefined) return { one: z.string().min(1) }
-    // Free text may hold commas itself: its pattern describes several values too, which together may be longer than one.
+    // Free text may hold commas itself. In a list they part the values, and its classes must not match them: nested, that is exponential.
     const isFree = new RegExp(`^(?:${pattern})$`, 'u').test('a,b')
-    const several = isFree ? pattern : `(?:\\s*,)*(?:${pattern})(?:,(?:${pattern}|\\s*))*`
+    const each = isFree ? pattern.replaceAll('[^', '[^,') : pattern
+    const several = `(?:\\s*,)*(?:${each})(?:,(?:${each}|\\s*))*`
     return { one: item, commas: z.string().meta({ pattern: `^(?:${several})$` }) }
   })
     .transform((given) => [...new Set([given].flat().flatMap((text) => readingsOf(text, item)))])
