@@ -10,7 +10,7 @@ const drafts = new Map<string, readonly Draft[]>()
 function draftsOf(id: string): readonly Draft[] {
   const route = routeTable.find((each) => each.id === id)
   if (route === undefined) throw new Error(`no route ${id}`)
-  const known = drafts.get(id) ?? fc.sample(requestsFor(route), { numRuns: 600, seed: 7 })
+  const known = drafts.get(id) ?? fc.sample(requestsFor(route), { numRuns: 900, seed: 7 })
   drafts.set(id, known)
   return known
 }
