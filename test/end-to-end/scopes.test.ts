@@ -92,6 +92,8 @@ const opening = {
 
   'POST /api/v1/evidence': ['write:evidence'],
   'POST /api/v1/evidence/uploads': ['write:evidence'],
+  'OPTIONS /api/v1/evidence/uploads': ['nothing'],
+  'OPTIONS /api/v1/evidence/uploads/:id': ['nothing'],
   'HEAD /api/v1/evidence/uploads/:id': ['write:evidence'],
   'PATCH /api/v1/evidence/uploads/:id': ['write:evidence'],
   'DELETE /api/v1/evidence/uploads/:id': ['write:evidence'],
