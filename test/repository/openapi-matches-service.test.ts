@@ -193,10 +193,13 @@ test('every schema that a description names is in the document', () => {
 test.each(['Ada', 'Ada,Grace', 'Ada, \tGrace\t,', ' ,\n,Ada', '!,\t!', ',', ' ', '', 'A\tda', 'Ada,Gr\u0007ace'])(
   'the document and the service agree on whether %j is a filter by owner',
   (owner) => {
-    for (const id of ['findings.list', 'findings.summarize', 'universe.list-entities']) {
-      const route = routeOf(id)
+    for (const routeId of ['findings.list', 'findings.summarize', 'universe.list-entities']) {
+      const route = routeOf(routeId)
       const isAccepted = route.query?.safeParse({ owner }).success
-      expect([id, publishedOf(route).faultOfParameter('owner', owner) === undefined]).toEqual([id, isAccepted])
+      expect([routeId, publishedOf(route).faultOfParameter('owner', owner) === undefined]).toEqual([
+        routeId,
+        isAccepted,
+      ])
     }
   },
 )
