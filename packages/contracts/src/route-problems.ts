@@ -50,6 +50,8 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   }
   // The database may have no room for a change.
   if (route.method !== 'GET' && route.method !== 'HEAD' && route.method !== 'OPTIONS') codes.add('insufficient_storage')
+  // The method that a POST names may be one that the path lacks.
+  if (route.method === 'POST' && route.acceptsMethodOverride === true) codes.add('method_not_allowed')
   if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
   return codes
 }
