@@ -1,95 +1,15 @@
-import { type AddressInfo, type Server, type Socket, connect, createServer } from 'node:net'
-import { type Revocation, redisRevocationChannel } from '@postern/contracts/internal'
-import { createCacheCodec } from '@postern/key-cache'
+import { redisRevocationChannel } from '@postern/contracts/internal'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
-import { createLogger } from '@postern/service-kit'
-import { parseKeyRing } from '@postern/signed-context'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type RedisCache, openRedisCache } from '../src/authenticate/redis-cache.ts'
-import { keyRecord } from './builders.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type RedisRelay, type RelayedCache, openRelayedCache, startRedisRelay } from './redis-relay.ts'
 
-const ring = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString('base64url')}`)
-const codec = createCacheCodec(ring)
-const revocation: Revocation = { kind: 'tenant', seq: 7, tenantId: keyRecord().tenantId, version: 2 }
-const both = { commands: true, subscription: true }
 const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`
-
-/** Stands between a gateway and Redis. */
-interface Relay {
-  readonly url: string
-  readonly open: Set<Socket>
-  /** Connections so far. */
-  count: number
-  /** Changes what Redis sends. */
-  rewrite: (bytes: Buffer, client: Socket) => Buffer | string | undefined
-  close(): void
-}
 
 let server: TestRedis
 let operator: Redis
-let relay: Relay
-let cache: RedisCache
-let lines: { readonly event: string; readonly use?: string }[]
-let heard: Revocation[]
-
-async function startRelay(target: string): Promise<Relay> {
-  const url = new URL(target)
-  const port = Number(url.port)
-  const open = new Set<Socket>()
-  const listener: Server = createServer((client) => {
-    const redis = connect(port, '127.0.0.1')
-    open.add(client)
-    state.count += 1
-    for (const socket of [client, redis]) {
-      socket.on('error', () => undefined)
-      socket.on('close', () => {
-        client.destroy()
-        redis.destroy()
-        open.delete(client)
-      })
-    }
-    client.on('data', (bytes) => redis.write(bytes))
-    redis.on('data', (bytes) => {
-      const changed = state.rewrite(bytes, client)
-      if (changed !== undefined && !client.destroyed) client.write(changed)
-    })
-  })
-  await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve))
-  const address: AddressInfo | string | null = listener.address()
-  url.port = String(address !== null && typeof address === 'object' ? address.port : 0)
-  const state: Relay = {
-    url: url.href,
-    open,
-    count: 0,
-    rewrite: (bytes) => bytes,
-    close: () => {
-      listener.close()
-      for (const socket of open) socket.destroy()
-    },
-  }
-  return state
-}
-
-function healthOf({ health }: RedisCache) {
-  return { commands: health.commands.isHealthy(), subscription: health.subscription.isHealthy() }
-}
-
-async function expectToWork(): Promise<void> {
-  await expect.poll(() => healthOf(cache)).toEqual(both)
-  const record = keyRecord()
-  const { key, value } = codec.encodeRecord(record)
-  await operator.set(key, value)
-  await expect.poll(async () => await cache.find(record.hash)).toEqual(record)
-  heard.length = 0
-  await expect
-    .poll(async () => {
-      await operator.publish(redisRevocationChannel, codec.encodeMessage(revocation))
-      return heard.length
-    })
-    .toBeGreaterThan(0)
-  expect(heard[0]).toEqual(revocation)
-}
+let relay: RedisRelay
+let relayed: RelayedCache
 
 beforeAll(async () => {
   server = await startTestRedis()
@@ -102,18 +22,14 @@ afterAll(async () => {
 })
 
 beforeEach(async () => {
-  lines = []
-  heard = []
-  relay = await startRelay(server.urls.gateway)
-  const logger = createLogger({ service: 'test', level: 'info', write: (line) => void lines.push(JSON.parse(line)) })
-  cache = openRedisCache({ url: relay.url, ring, logger, onRefused: () => undefined })
-  cache.onRevocation((one) => void heard.push(one))
-  await vi.waitUntil(() => Object.values(healthOf(cache)).every(Boolean), { timeout: 20_000 })
+  relay = await startRedisRelay(server.urls.gateway)
+  relayed = openRelayedCache(relay.url)
+  await relayed.expectToWork(operator)
 })
 
 afterEach(async () => {
-  await cache.close()
-  relay.close()
+  await relayed?.cache.close()
+  relay?.close()
 })
 
 describe('a gateway goes on, and hears of revocations again, after Redis has sent', () => {
@@ -146,8 +62,8 @@ describe('a gateway goes on, and hears of revocations again, after Redis has sen
     ['bytes of no protocol', '\u0000\u0001\u0002\n\n\n'],
   ])('%s', async (_name, frame) => {
     for (const client of relay.open) client.write(frame, 'latin1')
-    await expectToWork()
-    expect(lines.length).toBeLessThan(25)
+    await relayed.expectToWork(operator)
+    expect(relayed.lines.length).toBeLessThan(25)
   })
 
   test.each([
@@ -173,8 +89,8 @@ describe('a gateway goes on, and hears of revocations again, after Redis has sen
     for (const client of relay.open) client.resetAndDestroy()
     await expect.poll(() => answered).toBeGreaterThan(8)
     relay.rewrite = (bytes) => bytes
-    await expectToWork()
-    expect(lines.length).toBeLessThan(25)
+    await relayed.expectToWork(operator)
+    expect(relayed.lines.length).toBeLessThan(25)
   })
 
   test('every reply with its end cut off', async () => {
@@ -186,7 +102,7 @@ describe('a gateway goes on, and hears of revocations again, after Redis has sen
     }
     await expect.poll(() => cut).toBeGreaterThan(4)
     relay.rewrite = (bytes) => bytes
-    await expectToWork()
+    await relayed.expectToWork(operator)
   })
 })
 
@@ -194,32 +110,34 @@ describe('a subscription', () => {
   test('that may not be renewed is tried again until it may, and is seen to be lost meanwhile', async () => {
     await operator.call('ACL', 'SETUSER', 'postern-gateway', '-subscribe')
     await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await expect.poll(() => healthOf(cache)).toEqual({ commands: true, subscription: false })
-    await expect.poll(() => lines.map(({ event }) => event)).toContain('redis_subscribe_failed')
+    await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })
+    await expect.poll(() => relayed.lines.map(({ event }) => event)).toContain('redis_subscribe_failed')
     await operator.call('ACL', 'SETUSER', 'postern-gateway', '+subscribe')
-    await expectToWork()
+    await relayed.expectToWork(operator)
   })
 
   test('that is connected and hears nothing is seen to be lost, and opened again', async () => {
     const { count } = relay
     relay.rewrite = (bytes) => (bytes.includes('message') ? undefined : bytes)
-    await expect.poll(() => healthOf(cache)).toEqual({ commands: true, subscription: false })
-    await expect.poll(() => lines).toContainEqual(expect.objectContaining({ event: 'redis_lost', use: 'subscription' }))
+    await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })
+    await expect
+      .poll(() => relayed.lines)
+      .toContainEqual(expect.objectContaining({ event: 'redis_lost', use: 'subscription' }))
     await expect.poll(() => relay.count).toBeGreaterThan(count)
     relay.rewrite = (bytes) => bytes
-    await expectToWork()
+    await relayed.expectToWork(operator)
   })
 })
 
 test('a Redis that hangs is seen to be lost, and used again when it answers', async () => {
   server.kill('SIGSTOP')
   try {
-    await expect.poll(() => healthOf(cache)).toEqual({ commands: false, subscription: false })
-    const lost = () => lines.flatMap(({ event, use }) => (event === 'redis_lost' ? [use] : []))
+    await expect.poll(() => relayed.health()).toEqual({ commands: false, subscription: false })
+    const lost = () => relayed.lines.flatMap(({ event, use }) => (event === 'redis_lost' ? [use] : []))
     await expect.poll(() => lost().toSorted()).toEqual(['commands', 'subscription'])
-    expect(cache.health.commands.answerAgeMs()).toBeGreaterThanOrEqual(3000)
+    expect(relayed.cache.health.commands.answerAgeMs()).toBeGreaterThanOrEqual(3000)
   } finally {
     server.kill('SIGCONT')
   }
-  await expectToWork()
+  await relayed.expectToWork(operator)
 })
