@@ -33,7 +33,7 @@ Settings come from the environment; without them the system that \`npm start\` r
   POSTERN_HOME               folder that npm start keeps its files in (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
   POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
-  POSTERN_URL                origin of a gateway, for connectors
+  POSTERN_URL                URL of a gateway, for connectors
   POSTERN_API_KEY            key with admin:sync, for connectors (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)

@@ -107,7 +107,7 @@ export async function readSyncUrl(env: Environment): Promise<URL> {
 
 /** What the commands need that speak to the API, as any integration does. */
 export interface GatewaySettings {
-  /** Origin of a gateway. */
+  /** URL of a gateway: an origin, and the path below which a proxy publishes it. */
   readonly url: string
   /** An API key. A secret. */
   readonly key: string
@@ -117,19 +117,30 @@ export interface GatewaySettings {
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
   if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
-  const url = await readOrigin(env, homeOf(env), 'POSTERN_URL', ['gateways', '0'])
-  return { url: url.origin, key }
+  const url = await readHttpUrl(env, homeOf(env), 'POSTERN_URL', ['gateways', '0'])
+  if (url.href !== `${url.origin}${url.pathname}` || `${url.pathname}/`.includes('/api/v1/')) {
+    throw usage(
+      'POSTERN_URL must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
+    )
+  }
+  return { url: url.href, key }
 }
 
 /** An origin from its variable, or from what `npm start` has written about the system that it runs. */
 async function readOrigin(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
-  const value = given(env, name) ?? (await readStackFile(join(home, 'stack.json'), name, path))
-  const url = URL.parse(value)
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.href !== `${url.origin}/`) {
-    throw usage(`${name} must be an origin, as http://127.0.0.1:8181`)
-  }
+  const url = await readHttpUrl(env, home, name, path)
+  if (url.href !== `${url.origin}/`) throw usage(mustBeOrigin(name))
   return url
 }
+
+async function readHttpUrl(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
+  const value = given(env, name) ?? (await readStackFile(join(home, 'stack.json'), name, path))
+  const url = URL.parse(value)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) throw usage(mustBeOrigin(name))
+  return url
+}
+
+const mustBeOrigin = (name: string): string => `${name} must be an origin, as http://127.0.0.1:8181`
 
 async function readStackFile(file: string, name: string, path: readonly string[]): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {

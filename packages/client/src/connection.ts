@@ -10,7 +10,10 @@ export type Credentials =
 
 export type ConnectionOptions = Credentials &
   RetryOptions & {
-    /** Origin of the gateway, as `https://postern.example.com`. The key is sent there and nowhere else. */
+    /**
+     * URL of the gateway: an origin such as `https://postern.example.com`, or an origin and the path below which a proxy
+     * publishes it. The key is sent there and nowhere else.
+     */
     readonly baseUrl: string
     /** How long one try may take, in milliseconds. Default 30,000; the upload of a file has no limit but its signal. */
     readonly timeoutMs?: number
@@ -26,7 +29,7 @@ export type RequestBody = string | Uint8Array<ArrayBuffer> | Blob | ReadableStre
 
 export interface Request {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE'
-  /** Path and query from the origin. */
+  /** Path and query below the base URL. */
   readonly target: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: RequestBody
@@ -63,7 +66,7 @@ export interface Connection {
   receive(request: Request): Promise<Received>
   /** Carries out an operation with JSON. Gives undefined for an answer without a body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
-  /** The target of a URL of the same origin; throws when it lies elsewhere, where the key must not go. */
+  /** The target of a URL of the same origin, below the base URL; throws when it lies elsewhere, where the key must not go. */
   targetOf(url: string): string
 }
 
@@ -77,11 +80,14 @@ const defaultMaxWaitMs = 60_000
 export function connect(options: ConnectionOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
-  if (base === null || !/^https?:$/.test(base.protocol) || base.href !== `${base.origin}/`) {
-    throw new TypeError('baseUrl must be an origin, as https://postern.example.com')
+  if (base === null || !/^https?:$/.test(base.protocol) || !isBaseUrl(base)) {
+    throw new TypeError(
+      'baseUrl must be an origin, or an origin and a path without /api/v1, such as https://postern.example.com',
+    )
   }
   const authorize = authorizer(options)
   const { origin } = base
+  const basePath = base.pathname.replace(/\/$/, '')
 
   async function attempt(
     { method, target, headers = {}, body, signal, isLong }: Request,
@@ -91,7 +97,7 @@ export function connect(options: ConnectionOptions): Connection {
       ...(signal === undefined ? [] : [signal]),
       ...(isLong === true ? [] : [AbortSignal.timeout(timeoutMs)]),
     ]
-    return await fetch(`${origin}${target}`, {
+    return await fetch(`${origin}${basePath}${target}`, {
       method,
       headers: { accept: 'application/json', ...headers, authorization },
       // An answer never redirects; whoever does is not Postern, and does not get the key.
@@ -161,9 +167,16 @@ export function connect(options: ConnectionOptions): Connection {
     targetOf: (url) => {
       const parsed = new URL(url, origin)
       if (parsed.origin !== origin) throw new TypeError('the next page lies on another origin: it is not asked for')
-      return `${parsed.pathname}${parsed.search}`
+      // Whatever path the gateway believes that it is published below, the client goes on below its own.
+      const path = parsed.pathname.slice(Math.max(0, parsed.pathname.lastIndexOf('/api/v1/')))
+      return `${path}${parsed.search}`
     },
   }
+}
+
+/** An origin, or an origin and the path below which a proxy publishes the gateway. */
+function isBaseUrl({ href, origin, pathname }: URL): boolean {
+  return href === `${origin}${pathname}` && !`${pathname}/`.includes('/api/v1/')
 }
 
 /** Gives the value of Authorization. What was given is never shown: it may be a part of a key. */

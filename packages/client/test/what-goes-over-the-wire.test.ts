@@ -69,7 +69,8 @@ describe('the client refuses, before anything is sent,', () => {
     '',
     'postern.example',
     'ftp://postern.example',
-    'https://postern.example/api',
+    'https://postern.example/api/v1',
+    'https://postern.example/postern?tenant=a',
     'https://u:p@postern.example',
   ])('the base URL %j', (baseUrl) => {
     expect(() => createPosternClient({ baseUrl, key })).toThrow('baseUrl must be an origin')
@@ -210,6 +211,50 @@ function hidden(_request: IncomingMessage, response: ServerResponse): void {
   const next = asked === 'now' ? 500 : Math.min(500, Number(asked) + 100)
   response.setHeader('link', `</api/v1/changes?since=${next}>; rel="next"`).end('[]')
 }
+
+describe('below a base URL with a path', () => {
+  test.each([
+    ['names the path', '/postern/api/v1'],
+    ['names none', '/api/v1'],
+    ['names another', '/elsewhere/api/v1'],
+  ])('every request stays there, also after an answer whose link %s', async (_which, linked) => {
+    const answers = [
+      { link: `<${linked}/findings?cursor=2>; rel="next"`, text: '[{"id":"1"}]' },
+      { link: '', text: '[{"id":"2"}]' },
+      { link: `<${linked}/changes?since=7>; rel="next"`, text: '[]' },
+    ]
+    answer = (_request, response) => {
+      const { link, text } = answers[seen.length - 1] ?? expect.unreachable('no further request was expected')
+      response.setHeader('link', link)
+      response.end(text)
+    }
+    const below = createPosternClient({ baseUrl: `${origin}/postern/`, key, retries: 0 })
+    expect(await collect(below.findings.list())).toEqual([{ id: '1' }, { id: '2' }])
+    expect(await below.changes.read()).toEqual({ changes: [], next: '7' })
+    expect(seen.map(({ url }) => url)).toEqual([
+      '/postern/api/v1/findings',
+      '/postern/api/v1/findings?cursor=2',
+      '/postern/api/v1/changes',
+    ])
+  })
+
+  test('a resumable upload stays there', async () => {
+    answer = (request, response) => {
+      request.resume()
+      request.on('end', () => {
+        const isMade = request.method === 'POST'
+        const headers = isMade
+          ? { location: '/postern/api/v1/evidence/uploads/u1' }
+          : { 'upload-offset': '4', 'postern-receipt': 'e30.e30.e30' }
+        response.writeHead(isMade ? 201 : 204, headers).end()
+      })
+    }
+    const below = createPosternClient({ baseUrl: `${origin}/postern`, key, retries: 0 })
+    await below.evidence.uploadResumably({ fileName: 'a.txt', content: new Blob(['text']) })
+    const path = '/postern/api/v1/evidence/uploads'
+    expect([...new Set(seen.map(({ url }) => url))]).toEqual([path, `${path}/u1`])
+  })
+})
 
 describe('the feed of changes', () => {
   test('says where to go on, also where all that it has passed is nothing to the key', async () => {

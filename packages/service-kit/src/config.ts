@@ -135,6 +135,18 @@ function isOrigin(text: string): boolean {
   return pathname === '/' && [username, password, search, hash].every((part) => part === '')
 }
 
+/** Characters that need no escape in a URL, a cookie's `Path` or HTML. */
+const plainPath = /^(?:\/[A-Za-z0-9._~-]+)*\/?$/
+
+function isPublicUrl(text: string): boolean {
+  const { username, password, pathname, search, hash } = new URL(text)
+  return (
+    plainPath.test(pathname) &&
+    !`${pathname}/`.includes('/api/v1/') &&
+    [username, password, search, hash].every((part) => part === '')
+  )
+}
+
 const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 
 /** Over plain HTTP anybody on the way reads along, and answers in its place; on the loopback address there is no way. */
@@ -181,6 +193,12 @@ export const settings = {
   httpOrigin: httpUrl
     .refine(isOrigin, { message: 'must be scheme, host and port alone, such as http://host:8080, without a path' })
     .transform((text) => new URL(text).origin),
+  /** Where clients reach a server, through a proxy that removes the path: an origin, or an origin and a path. */
+  publicUrl: httpUrl
+    .refine(isPublicUrl, {
+      message: 'must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
+    })
+    .transform((text) => new URL(text).href.replace(/\/$/, '')),
   /**
    * What a person's sign-in hangs on, such as the name of an OpenID provider. It is compared to the letter, hence kept as it is, also with a slash
    * at its end.

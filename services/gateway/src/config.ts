@@ -49,6 +49,8 @@ export interface GatewayConfig extends BaseConfig {
   /** Failed authentications a minute from one address, over all gateways, before further look-ups are refused. */
   readonly failedAttemptsPerMinute: number
   readonly publicRequestsPerMinute: number
+  /** Path below which a proxy publishes the API, such as `/postern`; empty at the root. */
+  readonly basePath: string
   readonly maxUrlBytes: number
   readonly maxHeaderBytes: number
   /** A client has this long, in milliseconds, to send the head of a request, and each further part of its body. */
@@ -98,6 +100,7 @@ const shape = {
   POSTERN_MEMORY_ENTRIES: settings.integer({ min: 100, max: 10_000_000, fallback: 100_000 }),
   POSTERN_FAILED_ATTEMPTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 300 }),
   POSTERN_PUBLIC_REQUESTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 600 }),
+  POSTERN_API_URL: settings.publicUrl.optional(),
   POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
   POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
@@ -133,6 +136,7 @@ export function readConfig(env: Environment): GatewayConfig {
     memoryEntries: values.POSTERN_MEMORY_ENTRIES,
     failedAttemptsPerMinute: values.POSTERN_FAILED_ATTEMPTS,
     publicRequestsPerMinute: values.POSTERN_PUBLIC_REQUESTS,
+    basePath: basePathOf(values.POSTERN_API_URL),
     maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
     clientTimeoutMs: values.POSTERN_CLIENT_TIMEOUT_MS,
@@ -151,4 +155,8 @@ export function readConfig(env: Environment): GatewayConfig {
             rolesClaim: values.POSTERN_OIDC_ROLES_CLAIM,
           },
   })
+}
+
+function basePathOf(apiUrl: string | undefined): string {
+  return apiUrl === undefined ? '' : new URL(apiUrl).pathname.replace(/\/$/, '')
 }

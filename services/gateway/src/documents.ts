@@ -22,19 +22,19 @@ export interface Documents {
 }
 
 /** Makes each document when it is first asked for. It takes a second of the processor, and other requests go on meanwhile. */
-export function createDocuments(): Documents {
+export function createDocuments(basePath: string): Documents {
   let described: Promise<string> | undefined
   let document: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
-  const describe = async (): Promise<string> => await (described ??= describeInTurns())
+  const describe = async (): Promise<string> => await (described ??= describeInTurns(basePath))
   return {
     openApi: async () => await (document ??= describe().then(asDocument)),
     reference: async () => await (reference ??= describe().then(asReference)),
   }
 }
 
-async function describeInTurns(): Promise<string> {
-  const work = openApiInTurns('/')
+async function describeInTurns(basePath: string): Promise<string> {
+  const work = openApiInTurns(basePath === '' ? '/' : basePath)
   for (;;) {
     const step = work.next()
     if (step.done === true) return JSON.stringify(step.value)

@@ -31,7 +31,7 @@ export function referencePage(document: Json): ReferencePage {
       `<title>${escape(info['title'])} API</title><style>${style}</style></head><body>` +
       `<nav><h2><a href="#top">${escape(info['title'])} API</a></h2>${tags.map((tag) => menuOf(tag, operations)).join('')}` +
       `<a href="#schemas">Schemas</a></nav><main id="top"><h1>${escape(info['title'])} API ${escape(info['version'])}</h1>` +
-      `<p>${escape(info['summary'])}. The same as a document for machines: <a href="/api/v1/openapi.json">OpenAPI 3.1</a>.</p>` +
+      `<p>${escape(info['summary'])}. The same as a document for machines: <a href="api/v1/openapi.json">OpenAPI 3.1</a>.</p>` +
       `${scopesOf(document)}${tags.map((tag) => partOf(tag, operations)).join('')}${schemasOf(document)}</main></body></html>`,
   )
   const hash = createHash('sha256').update(style).digest('base64')

@@ -74,7 +74,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     scopes: [],
     roles: [],
   })
-  const documents = createDocuments()
+  const documents = createDocuments(upstreams.basePath)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
     sendProblem(exchange, code, { ...answer, headers: answerHeaders(exchange) })

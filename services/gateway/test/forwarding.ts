@@ -104,7 +104,7 @@ export async function startGateway(
       }
       forward({
         exchange,
-        target: { name: 'findings', pool, signer: createSigner(ring, 'findings') },
+        target: { name: 'findings', pool, signer: createSigner(ring, 'findings'), basePath: '' },
         headers: [...headers.passed, ...(length === undefined ? [] : ['content-length', length])],
         answerHeaders: [...(options.answerHeaders ?? [])],
         isDraining: options.isDraining ?? (() => false),

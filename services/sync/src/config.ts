@@ -51,7 +51,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
     POSTERN_SYNC_NETWORKS: networksSetting,
     POSTERN_SYNC_KEEP_DETAILS_DAYS: settings.integer({ min: 0, max: 36_500, fallback: 0 }),
-    POSTERN_API_URL: settings.httpUrl.optional(),
+    POSTERN_API_URL: settings.publicUrl.optional(),
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
   })

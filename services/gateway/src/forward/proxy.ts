@@ -58,6 +58,16 @@ function namedIn(connection: string | string[] | undefined): ReadonlySet<string>
   )
 }
 
+/** Whether the header names a target of the API. */
+function hasTarget(name: string): boolean {
+  return name === 'location' || name === 'link'
+}
+
+/** Puts the base path before a path-absolute `Location`, and before each such target of a `Link`. */
+function publish(value: string, basePath: string): string {
+  return value.startsWith('/') ? basePath + value : value.replaceAll('</', `<${basePath}/`)
+}
+
 /**
  * A request waits this long for a connection: a service that hangs must not hold ever more clients, and a signature that
  * has aged in a queue would be refused.
@@ -205,7 +215,7 @@ class AnswerHandler extends Turn implements OpenRequest {
       controller.abort(new SignatureRefusedError())
       return
     }
-    const { exchange, answerHeaders: out } = this.#forwarding
+    const { exchange, answerHeaders: out, target } = this.#forwarding
     this.#sayWhetherItCloses()
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
@@ -219,7 +229,8 @@ class AnswerHandler extends Turn implements OpenRequest {
       const value = headers[name]
       if (value === undefined) continue
       if (name === 'cache-control') hasCacheControl = true
-      if (typeof value === 'string') out.push(name, value)
+      if (target.basePath !== '' && hasTarget(name)) out.push(name, publish(String(value), target.basePath))
+      else if (typeof value === 'string') out.push(name, value)
       else for (const one of value) out.push(name, one)
       if (name === 'content-length') this.#length = Number(value)
     }

@@ -43,6 +43,7 @@ test('an idle connection is closed by the gateway, before a service that drains 
     upstreamConnections: 1,
     tenantConnections: 96,
     upstreamWaiting: 1,
+    basePath: '',
   }
   const upstreams = openUpstreams(config)
   try {

@@ -9,10 +9,13 @@ export interface UpstreamTarget {
   readonly name: Upstream
   readonly pool: Connections
   readonly signer: Signer
+  /** Path below which a proxy publishes the API; empty at the root. */
+  readonly basePath: string
 }
 
 export interface Upstreams {
   readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
+  readonly basePath: string
   /** To be called now and then: gives back what was not used since the last time. */
   prune(): void
   close(): Promise<void>
@@ -41,11 +44,16 @@ const connection = {
  * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
  */
 export function openUpstreams(
-  config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections' | 'tenantConnections' | 'upstreamWaiting'>,
+  config: Pick<
+    GatewayConfig,
+    'upstreams' | 'upstreamConnections' | 'tenantConnections' | 'upstreamWaiting' | 'basePath'
+  >,
 ): Upstreams {
+  const { basePath } = config
   const open = (name: Upstream): UpstreamTarget => ({
     name,
     signer: createSigner(config.upstreams[name].ring, name),
+    basePath,
     pool: openConnections(
       config.upstreams[name].url,
       {
@@ -69,6 +77,7 @@ export function openUpstreams(
   }
   return {
     targets,
+    basePath,
     prune: () => {
       for (const name of upstreams) targets[name].pool.prune()
     },

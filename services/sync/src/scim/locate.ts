@@ -3,8 +3,7 @@ import { scimBase } from '@postern/contracts'
 /** Returns the address of a resource, whose path begins below `/scim/v2`. */
 export type Locate = (path: string) => string
 
-/** `apiUrl`: the public origin of the API. Without it addresses begin at the path. */
+/** `apiUrl`: the public URL of the API. Without it addresses begin at the path. */
 export function createLocate(apiUrl: string | undefined): Locate {
-  const base = apiUrl === undefined ? scimBase : `${new URL(apiUrl).href.replace(/\/$/, '')}${scimBase}`
-  return (path) => base + path
+  return (path) => `${apiUrl ?? ''}${scimBase}${path}`
 }

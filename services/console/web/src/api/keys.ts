@@ -29,12 +29,12 @@ export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiK
   return keys
 }
 
-/** The target of `rel="next"` (RFC 8288), as a path on this origin. */
+/** The target of `rel="next"` (RFC 8288), as a path of the API, whatever the path below which a proxy publishes it. */
 export function nextPage(link: string | null): string | undefined {
   const target = /<([^>]*)>\s*;\s*rel="?next"?/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined
   const { pathname, search } = new URL(target, location.origin)
-  return `${pathname}${search}`
+  return `${pathname.slice(Math.max(0, pathname.lastIndexOf('/api/v1/')))}${search}`
 }
 
 export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {

@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import { type IncomingMessage, type Server, type ServerResponse, createServer, request as httpRequest } from 'node:http'
+
+/** A reverse proxy that publishes a server below a path, which it removes, as `proxy_pass` of nginx and StripPrefix of Traefik do. */
+export interface PrefixProxy extends AsyncDisposable {
+  /** Origin and path. */
+  readonly url: string
+  /** Names the server behind the proxy, which may be started after it. */
+  forwardTo(origin: string): void
+}
+
+/** Starts the proxy on a free port. It changes neither headers nor bodies, except that it names the client. */
+export async function startPrefixProxy(prefix: string): Promise<PrefixProxy> {
+  let upstream: string | undefined
+
+  function forward(from: IncomingMessage, to: ServerResponse): void {
+    const target = from.url ?? ''
+    if (upstream === undefined || !target.startsWith(`${prefix}/`)) {
+      to.writeHead(404, { 'content-type': 'text/plain' }).end('outside the prefix')
+      return
+    }
+    const sent = httpRequest(`${upstream}${target.slice(prefix.length)}`, {
+      method: from.method ?? 'GET',
+      headers: { ...from.headers, 'x-forwarded-for': from.socket.remoteAddress ?? '' },
+    })
+    sent.on('response', (answer) => {
+      to.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
+      answer.pipe(to)
+    })
+    sent.on('error', () => to.destroy())
+    to.on('close', () => sent.destroy())
+    from.pipe(sent)
+  }
+
+  const server = createServer(forward)
+  const origin = await listen(server)
+  return {
+    url: `${origin}${prefix}`,
+    forwardTo: (to) => {
+      upstream = to
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+async function listen(server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return `http://127.0.0.1:${address.port}`
+}
