@@ -1,6 +1,6 @@
 import { routeTable } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import { createRouteMatcher } from './route-match.ts'
+import { createRouteMatcher, matchOverride } from './route-match.ts'
 
 const match = createRouteMatcher()
 
@@ -63,4 +63,39 @@ describe('the route table', () => {
       expect(match(method, path.replaceAll(/:[a-z_]+/gi, 'x'))).toMatchObject({ kind: 'route', route })
     },
   )
+})
+
+test('paths that differ only in the name of a parameter are one path with the methods of both', () => {
+  const [route] = routeTable
+  if (route === undefined) throw new Error('the route table is empty')
+  const read = { ...route, method: 'GET', path: '/items/:id' } as const
+  const remove = { ...route, method: 'DELETE', path: '/items/:item_key' } as const
+  const matchItems = createRouteMatcher([read, remove])
+  expect(matchItems('GET', '/items/x')).toEqual({ kind: 'route', route: read, params: { id: 'x' } })
+  expect(matchItems('DELETE', '/items/x')).toEqual({ kind: 'route', route: remove, params: { item_key: 'x' } })
+  expect(matchItems('PUT', '/items/x')).toEqual({ kind: 'method', allowed: ['DELETE', 'GET', 'HEAD'] })
+})
+
+const override = (method: string, path: string) => matchOverride(match, method, path, match('POST', path))
+
+test.each([
+  ['PATCH', '/api/v1/findings/some-id'],
+  ['GET', '/api/v1/findings'],
+  ['DELETE', '/api/v1/findings'],
+  ['PATCH', '/api/v1/there-is-none'],
+])('a POST that names another method stays a POST where no route accepts that: %s %s', (method, path) => {
+  expect(override(method, path)).toBeUndefined()
+})
+
+test('a POST that names another method is matched as that method on the routes of resumable uploads', () => {
+  const path = '/api/v1/evidence/uploads/some-id'
+  expect(override('PATCH', path)).toEqual(match('PATCH', path))
+  expect(match('PATCH', path)).toMatchObject({ kind: 'route' })
+})
+
+test('a POST that names a method which its path lacks is answered like that method, not carried out as a POST', () => {
+  const path = '/api/v1/evidence/uploads'
+  expect(match('POST', path)).toMatchObject({ kind: 'route' })
+  expect(override('PUT', path)).toEqual(match('PUT', path))
+  expect(match('PUT', path)).toMatchObject({ kind: 'method' })
 })

@@ -37,26 +37,31 @@ const maxParamLength = 1100
  */
 export function createRouteMatcher(routes: readonly Route[] = routeTable): RouteMatcher {
   const router = createRouter({ caseSensitive: true, ignoreTrailingSlash: false, maxParamLength })
-  const methods = new Set<string>()
-  for (const route of routes) {
-    for (const verb of verbsOf(route)) {
-      methods.add(verb)
-      router.on(verb, route.path, noop, route)
+  const methods = [...new Set(routes.flatMap(verbsOf))].toSorted()
+  const paths = Map.groupBy(routes, ({ path }) => withoutParameterNames(path))
+  for (const [path, routesOfPath] of paths) {
+    const lacking = new Set(methods)
+    for (const route of routesOfPath) {
+      for (const verb of verbsOf(route)) {
+        lacking.delete(verb)
+        router.on(verb, route.path, noop, route)
+      }
     }
+    // Without these the router would look for the method under a path with a parameter: `/findings/bulk` is no item of `/findings/:id`.
+    for (const verb of lacking) router.on(verb, path, noop, null)
   }
-  for (const { path, verb } of hiddenMethods(routes)) router.on(verb, path, noop, null)
-  const known = [...methods].toSorted()
 
   return (method, path) => {
-    const found = methods.has(method) ? lookUp(router, method, path) : undefined
+    const verb = methods.find((known) => known === method)
+    const found = verb === undefined ? undefined : lookUp(router, verb, path)
     if (found !== undefined) return found
-    const allowed = known.filter((other) => other !== method && lookUp(router, other, path) !== undefined)
+    const allowed = methods.filter((other) => lookUp(router, other, path) !== undefined)
     return allowed.length === 0 ? none : { kind: 'method', allowed }
   }
 }
 
-function lookUp(router: ReturnType<typeof createRouter>, method: string, path: string): Match | undefined {
-  const found = router.find(isHttpMethod(method) ? method : 'GET', path)
+function lookUp(router: ReturnType<typeof createRouter>, method: Method, path: string): Match | undefined {
+  const found = router.find(method, path)
   if (found === null || found.store === null) return undefined
   // The router lets a parameter be empty: `/findings/` would be authorized as an item and be read elsewhere as the list.
   for (const name in found.params) if (found.params[name] === '') return undefined
@@ -67,36 +72,7 @@ function verbsOf({ method }: Route): readonly Method[] {
   return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
-/** Methods that a path lacks and that a path with a parameter in its place has. */
-function hiddenMethods(routes: readonly Route[]): readonly { readonly path: string; readonly verb: Method }[] {
-  const paths = [...new Set(routes.map(({ path }) => path))]
-  return paths.flatMap((path) => {
-    const own = new Set(routes.filter((route) => route.path === path).flatMap(verbsOf))
-    const others = new Set(routes.filter((route) => hides(path, route.path)).flatMap(verbsOf))
-    return [...others].filter((verb) => !own.has(verb)).map((verb) => ({ path, verb }))
-  })
-}
-
-/** Whether `path` names a resource of its own that `other` matches too: `/findings/bulk` is not an item of `/findings/:id`. */
-function hides(path: string, other: string): boolean {
-  const own = path.split('/')
-  const others = other.split('/')
-  if (own.length !== others.length) return false
-  const canMatchBoth = own.every((segment, at) => {
-    const opposite = others[at] ?? ''
-    return isParameter(segment) || isParameter(opposite) || segment === opposite
-  })
-  // The path with the earlier literal segment wins.
-  const first = own.findIndex((segment, at) => isParameter(segment) !== isParameter(others[at] ?? ''))
-  return canMatchBoth && first !== -1 && isParameter(others[first] ?? '')
-}
-
-function isParameter(segment: string): boolean {
-  return segment.startsWith(':')
-}
-
-const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
-
-function isHttpMethod(method: string): method is (typeof httpMethods)[number] {
-  return httpMethods.some((known) => known === method)
+/** Paths that differ only in the names of their parameters are one path for the router. */
+function withoutParameterNames(path: string): string {
+  return path.replaceAll(/:[^/]+/g, ':id')
 }
