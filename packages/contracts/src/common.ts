@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { emailSchema } from './email.ts'
+import { emailSchema, sentEmailSchema } from './email.ts'
 import { namedScopes } from './scope.ts'
 
 /** A UUID in lower case; ids that Postern makes are version 7 (RFC 9562). */
@@ -107,6 +107,11 @@ export function inOneLine(value: string): string {
 /** The integrator's own key of a resource: unique in the tenant for the kind of resource. */
 export const externalIdSchema = line(1, 255)
 
+function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown }): boolean {
+  return person.person_id !== undefined || person.email !== undefined || person.name !== undefined
+}
+const mustBeNamed = { message: 'must name a person by person_id, email or name' }
+
 /** A person as an integrator knows them; an e-mail address that matches a synced person is linked to it. */
 export const personRefSchema = z
   .strictObject({
@@ -114,9 +119,7 @@ export const personRefSchema = z
     email: emailSchema.optional(),
     name: line(1, 255).optional(),
   })
-  .refine((person) => person.person_id !== undefined || person.email !== undefined || person.name !== undefined, {
-    message: 'must name a person by person_id, email or name',
-  })
+  .refine(isNamed, mustBeNamed)
   .meta({
     id: 'Person reference',
     minProperties: 1,
@@ -125,6 +128,22 @@ export const personRefSchema = z
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
   })
 export type PersonRef = z.infer<typeof personRefSchema>
+
+/** A person in a row of a push. Somebody named only by an unusable address keeps that text as the name. */
+export const sentPersonRefSchema = z
+  .strictObject({
+    person_id: uuidSchema.optional(),
+    email: sentEmailSchema.optional(),
+    name: line(1, 255).optional(),
+  })
+  .refine(isNamed, mustBeNamed)
+  .meta({
+    id: 'SentPersonReference',
+    minProperties: 1,
+    description:
+      'Kept as sent. An `email` that nobody has is kept. An `email` that cannot be used is left out with a warning; if nothing else names the person, it becomes the `name`.',
+    examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
+  })
 
 /** What a merge patch (RFC 7396) makes of a person: what is absent stays, null takes away. */
 export const personPatchSchema = z
@@ -140,6 +159,19 @@ export const personPatchSchema = z
     examples: [{ name: 'Ada Lund-Berg' }],
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>
+
+/** A person in an item of a bulk request. Somebody named only by an unusable address keeps that text as the name. */
+export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmailSchema.nullable().optional() }).meta({
+  id: 'SentPersonPatch',
+  description:
+    'As in a single change. An `email` that cannot be used is left out with a warning; if nothing else names the person, it becomes the `name`.',
+  examples: [{ name: 'Ada Lund-Berg' }],
+})
+
+/** Returns what an unusable e-mail address names a person by, if it can be a name. */
+export function addressAsName(address: string): string | undefined {
+  return line(1, 255).safeParse(inOneLine(address)).data
+}
 
 /** Who made a resource; `system`: Postern itself, as when a period is over. */
 export const createdBySchema = z

@@ -46,3 +46,9 @@ export const emailSchema = z
   .regex(published, { message, abort: true })
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
+
+/** An e-mail address in a batch, as it is sent. Any text: an address that cannot be used is left out, and the rest is accepted. */
+export const sentEmailSchema = z.string().meta({
+  description: 'An address that cannot be used (RFC 5321, RFC 6531) is left out, and `warnings` names it',
+  examples: ['ada.lund@harbourline.example'],
+})

@@ -40,6 +40,9 @@ function comparable(text: string, id: string): string {
   return text.replaceAll(id, 'ID').replaceAll(/"instance":"[^"]+"/g, '')
 }
 
+const ownedBy = (id: string, given: object) => findingBody({ external_id: id, owner: given })
+const warned = (index: number) => [[`/items/${index}/owner/email`, 'unusable_address']]
+
 const cost = (amount: object) => [{ finding: 'ext:f', external_id: 'p', estimated_cost: amount }]
 
 describe('changing many findings', () => {
@@ -54,6 +57,50 @@ describe('changing many findings', () => {
     expect(await send({ items: [findingBody()], mode: 'some' })).toEqual([422, 'invalid_content'])
     expect(await send({ items: [findingBody()] }, newTenant(['read:findings']))).toEqual([403, 'insufficient_scope'])
     expect(await findingsOf(tenant)).toEqual([])
+  })
+
+  test('an unusable address of an owner costs only itself, of a new finding and of a changed one', async () => {
+    const tenant = newTenant()
+    const send = async (items: readonly object[]) => {
+      const results = await bulk(tenant, path, items, 'atomic')
+      return results.map(({ status, warnings }) => [status, warnings?.map(({ pointer, code }) => [pointer, code])])
+    }
+    expect(
+      await send([
+        ownedBy('1', { email: 'ada@x.example' }),
+        ownedBy('2', { email: 'n/a', name: 'Bo' }),
+        ownedBy('3', { email: 'Cy Berg' }),
+        ownedBy('4', { email: 'x'.repeat(300) }),
+      ]),
+    ).toEqual([
+      [201, undefined],
+      [201, warned(1)],
+      [201, warned(2)],
+      [201, warned(3)],
+    ])
+    const owners = async () => (await findingsOf(tenant)).map(({ owner: each }) => each)
+    expect(await owners()).toEqual([{ email: 'ada@x.example' }, { name: 'Bo' }, { name: 'Cy Berg' }, null])
+    expect(await send([{ external_id: '1', owner: { email: 'n/a', name: 'Di' } }])).toEqual([[200, warned(0)]])
+    expect(await owners()).toContainEqual({ name: 'Di' })
+  })
+
+  test('an unusable address of who verifies or approves refuses the item', async () => {
+    const tenant = newTenant()
+    await openFinding(service, tenant, { external_id: 'f' })
+    const plan = {
+      finding: 'ext:f',
+      external_id: 'p',
+      title: 'T',
+      description: 'D',
+      owner: { email: 'n/a' },
+      due_date: '2030-01-01',
+    }
+    const [made, refused] = await bulk(tenant, plans, [
+      plan,
+      { ...plan, external_id: 'q', verified_by: { email: 'n/a' } },
+    ])
+    expect(made).toMatchObject({ status: 201, warnings: [{ pointer: '/items/0/owner/email' }] })
+    expect(refused?.problem?.errors).toMatchObject([{ pointer: '/items/1/verified_by/email' }])
   })
 
   test('an upsert of what is not there makes it once, also where another makes it after both have looked', async () => {

@@ -1,7 +1,7 @@
 import { enterpriseUrn, groupUrn, searchUrn, userUrn } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { create, errorOf, patch, people, resource, scim, useOwnWorld } from './scim-support.ts'
+import { create, errorOf, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
 import { admin } from './support.ts'
 
 useOwnWorld()
@@ -299,4 +299,56 @@ test('addresses of resources are absolute where it is known under which the API 
   })
   const types = await scim(principal, 'GET', '/ResourceTypes')
   expect(types.text).toContain('https://api.example/scim/v2/ResourceTypes/User')
+})
+
+describe('an e-mail address that cannot be used', () => {
+  const run = z.array(
+    z.looseObject({ source_key: z.string(), field: z.string(), code: z.string(), severity: z.string() }),
+  )
+  const warningsOf = async (tenantId: string) =>
+    run
+      .parse(
+        await world.rows('select source_key, field, code, severity from sync.run_error where tenant_id = $1', [
+          tenantId,
+        ]),
+      )
+      .map(({ source_key, field, code, severity }) => [source_key, field, code, severity])
+
+  test.each(['n/a', `${'a'.repeat(300)}@x.example`])(
+    'costs the person the address only; the user stays as it was sent and the run has a warning (%#)',
+    async (value) => {
+      const principal = admin()
+      const emails = [{ value, primary: true }]
+      const { id } = await create(principal, { externalId: 'e', displayName: 'Ada', emails })
+      expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({ emails })
+      expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'e', name: 'Ada', email: null }])
+      expect(await warningsOf(principal.tenantId)).toEqual([['e', 'emails', 'unusable_address', 'warning']])
+      const mended = patch({ op: 'replace', path: 'emails', value: [{ value: 'ada@x.example' }] })
+      expect((await scim(principal, 'PATCH', `/Users/${id}`, mended)).status).toBe(200)
+      expect(await people(principal.tenantId)).toMatchObject([{ email: 'ada@x.example' }])
+      const broken = patch({ op: 'replace', path: 'emails', value: emails })
+      expect((await scim(principal, 'PATCH', `/Users/${id}`, broken)).status).toBe(200)
+      expect(await people(principal.tenantId)).toMatchObject([{ email: null }])
+    },
+  )
+
+  test('gives way to another address of the user', async () => {
+    const principal = admin()
+    const emails = [
+      { value: 'n/a', primary: true },
+      { value: 'home@x.example' },
+      { value: 'work@x.example', type: 'work' },
+    ]
+    await create(principal, { externalId: 'e', emails })
+    expect(await people(principal.tenantId)).toMatchObject([{ email: 'work@x.example' }])
+    expect(await warningsOf(principal.tenantId)).toEqual([])
+  })
+
+  test('of a manager leaves the unit its head by name', async () => {
+    const principal = admin()
+    const head = await create(principal, { displayName: 'Mia Falk', emails: [{ value: 'n/a' }] })
+    await create(principal, { [enterpriseUrn]: { department: 'Risk', manager: { value: head.id } } })
+    const rows = await world.rows('select head from universe.node where tenant_id = $1', [principal.tenantId])
+    expect(rows.map((node) => node['head'])).toContainEqual({ name: 'Mia Falk' })
+  })
 })

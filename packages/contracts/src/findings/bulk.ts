@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { resourceAddressSchema, uuidSchema } from '../common.ts'
+import { resourceAddressSchema, sentPersonPatchSchema, uuidSchema } from '../common.ts'
 import { eachOnItsOwn } from '../each-on-its-own.ts'
 import { problemSchema } from '../problem.ts'
 import { defineRoute } from '../route.ts'
@@ -33,8 +33,9 @@ const addressing = {
 
 /** A finding of a bulk request: what a creation needs where it is new, else a merge patch (RFC 7396). */
 export const findingBulkItemSchema = updateFindingBodySchema
-  .extend({
+  .safeExtend({
     ...addressing,
+    owner: sentPersonPatchSchema.nullable().optional(),
     status: z.enum(['draft', 'open']).optional().meta({
       description: 'Where it begins; `open` also opens a draft. What is past the draft keeps its status',
     }),
@@ -47,8 +48,9 @@ export type FindingBulkItem = z.output<typeof findingBulkItemSchema>
  * moves as by a patch of a single plan, and of a new one from `proposed`.
  */
 export const actionPlanBulkItemSchema = updateActionPlanBodySchema
-  .extend({
+  .safeExtend({
     ...addressing,
+    owner: sentPersonPatchSchema.optional(),
     finding: resourceAddressSchema
       .optional()
       .meta({ description: 'The finding that a new plan is for: an id, `ref:` or `ext:`' }),
@@ -68,13 +70,28 @@ export const bulkResultSchema = z
     version: z.int().optional(),
     etag: z.string().optional().meta({ description: 'For If-Match of the next change' }),
     problem: problemSchema.optional(),
+    warnings: z
+      .array(
+        z
+          .object({
+            pointer: z.string().meta({
+              description: 'JSON Pointer (RFC 6901) into the body',
+              examples: ['/items/0/owner/email'],
+            }),
+            code: z.enum(['unusable_address']),
+            detail: z.string(),
+          })
+          .meta({ id: 'BulkWarning' }),
+      )
+      .optional()
+      .meta({ description: 'Values of the item that were left out. The rest of it was accepted' }),
   })
   .meta({ id: 'BulkResult' })
 export type BulkResult = z.infer<typeof bulkResultSchema>
 
 const results = { 200: { description: 'One result for each item, in their order', schema: z.array(bulkResultSchema) } }
 const description =
-  'Each item changes the one that `id` names or that has its `external_id`; else it makes a new one. Every item has its own result: the request is answered 200 also where items are refused. With `mode` `atomic`, the default, nothing is stored unless all items are good: the good ones are then `not_applied` (424).'
+  'Each item changes the one that `id` names or that has its `external_id`; else it makes a new one. Every item has its own result: the request is answered 200 also where items are refused. With `mode` `atomic`, the default, nothing is stored unless all items are good: the good ones are then `not_applied` (424). An e-mail address of an `owner` that cannot be used is left out with a warning; whoever verifies or approves must have a usable one.'
 
 export const bulkFindings = defineRoute({
   id: 'findings.bulk',

@@ -51,7 +51,8 @@ function disorder(row: Row, first: string, last: string): OwnFault[] {
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]
 }
 
-function isSamePerson(one: unknown, other: unknown): boolean {
+/** Whether two references name one person: by an equal id or address, or by being alike. */
+export function isSamePerson(one: unknown, other: unknown): boolean {
   const isSame = (member: string): boolean => partOf(one, member) === partOf(other, member)
   if (partOf(one, 'person_id') !== undefined && isSame('person_id')) return true
   const email = partOf(one, 'email')

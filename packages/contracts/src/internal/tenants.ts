@@ -3,7 +3,7 @@ import { line, timestampSchema, uuidSchema } from '../common.ts'
 import { pushedEntitySchema } from '../sync/routes.ts'
 import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy.ts'
 import { pushedPersonSchema } from '../universe/person.ts'
-import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
+import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
 
 /** Platform operations on tenants, for the operator's command alone. */
 export const tenantSchema = z.object({
@@ -70,7 +70,7 @@ export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 /** `POST /internal/v1/test-procedures` (sync → universe): all or nothing. */
 export const applyTestProceduresBodySchema = z.strictObject({
   run_id: uuidSchema,
-  test_procedures: pushTestProceduresBodySchema,
+  test_procedures: z.array(pushedTestProcedureSchema).min(1).max(5000),
 })
 
 /** `POST /internal/v1/people` (sync → universe): all or nothing. */

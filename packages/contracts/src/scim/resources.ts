@@ -37,6 +37,8 @@ const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['fal
 const schemas = z.array(line(1, 255)).max(10).nullish()
 
 const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
+/** Longer than an e-mail address can be: one that cannot be used does not refuse the user. */
+const address = { ...plural, value: lines(0, 1000).nullish() }
 
 const nameParts = {
   formatted: word,
@@ -88,7 +90,7 @@ export const scimUserInputSchema = named({
   ...userWords,
   name: named(nameParts).nullish(),
   active: flag,
-  emails: z.array(named(plural)).max(50).nullish(),
+  emails: z.array(named(address)).max(50).nullish(),
   phoneNumbers: z.array(named(plural)).max(50).nullish(),
   addresses: z.array(named(addressParts)).max(50).nullish(),
   [enterpriseUrn]: named({ ...enterpriseWords, manager: managerSchema }).nullish(),

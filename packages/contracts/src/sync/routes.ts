@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { externalIdSchema, uuidSchema } from '../common.ts'
+import { externalIdSchema, sentPersonRefSchema, uuidSchema } from '../common.ts'
 import { linesMediaType } from '../media-types.ts'
 import { defineRoute } from '../route.ts'
-import { hierarchyKeySchema, pushedHierarchySchema } from '../universe/hierarchy.ts'
+import { hierarchyKeySchema, sentHierarchySchema } from '../universe/hierarchy.ts'
 import { pushPeopleBodySchema } from '../universe/person.ts'
 import { entityFields } from '../universe/routes.ts'
 import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
@@ -18,7 +18,16 @@ export const pushedEntitySchema = z
   .meta({ id: 'PushedEntity' })
 export type PushedEntity = z.infer<typeof pushedEntitySchema>
 
-export const pushEntitiesBodySchema = z.array(pushedEntitySchema).min(1).max(5000)
+/** A row as it is sent. */
+export const sentEntitySchema = pushedEntitySchema
+  .extend({
+    owner: sentPersonRefSchema.optional(),
+    audit_lead: sentPersonRefSchema.optional(),
+    executive: sentPersonRefSchema.optional(),
+  })
+  .meta({ id: 'SentEntity' })
+
+export const pushEntitiesBodySchema = z.array(sentEntitySchema).min(1).max(5000)
 
 /** Most warnings that one answer lists. */
 export const maxPushWarnings = 50
@@ -68,7 +77,7 @@ export const pushEntities = defineRoute({
   path: '/api/v1/sync/entities',
   summary: 'Push auditable entities',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order. A residual risk above the inherent one is taken in, with a warning.',
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order. A residual risk above the inherent one is accepted with a warning. An e-mail address that cannot be used is left out with a warning.',
   body: pushEntitiesBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
@@ -83,9 +92,9 @@ export const pushOrgStructure = defineRoute({
   path: '/api/v1/sync/org-structures/:key',
   summary: 'Push an organizational hierarchy',
   description:
-    'All rows or none. A node is matched by its `node_key`, a parent may come after its child. Each push that changes something makes a version, and the versions before stay readable.',
+    'All rows or none. A node is matched by its `node_key`, a parent may come after its child. Each push that changes something makes a version, and the versions before stay readable. An e-mail address that cannot be used is left out with a warning.',
   params: z.strictObject({ key: hierarchyKeySchema }),
-  body: pushedHierarchySchema,
+  body: sentHierarchySchema,
   maxBodyBytes: 16 * 1024 * 1024,
   answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
@@ -97,7 +106,8 @@ export const pushTestProcedures = defineRoute({
   method: 'POST',
   path: '/api/v1/sync/test-procedures',
   summary: 'Push test procedures',
-  description: 'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs.',
+  description:
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. An e-mail address that cannot be used is left out with a warning.',
   body: pushTestProceduresBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
@@ -112,7 +122,7 @@ export const pushPeople = defineRoute({
   path: '/api/v1/sync/people',
   summary: 'Push people',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. Nobody is deleted: who has left is pushed with `active: false`.',
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. Nobody is deleted: who has left is pushed with `active: false`. An e-mail address that cannot be used is left out with a warning.',
   body: pushPeopleBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,

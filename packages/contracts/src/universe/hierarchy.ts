@@ -5,6 +5,7 @@ import {
   externalIdSchema,
   line,
   personRefSchema,
+  sentPersonRefSchema,
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
@@ -155,3 +156,13 @@ export const pushedHierarchyFields = {
 }
 export const pushedHierarchySchema = z.strictObject(pushedHierarchyFields).meta({ id: 'PushedHierarchy' })
 export type PushedHierarchy = z.infer<typeof pushedHierarchySchema>
+
+/** A push of a hierarchy as it is sent. */
+export const sentHierarchySchema = pushedHierarchySchema
+  .extend({
+    nodes: z
+      .array(pushedNodeSchema.extend({ head: sentPersonRefSchema.optional() }).meta({ id: 'SentNode' }))
+      .min(1)
+      .max(maxPushedNodes),
+  })
+  .meta({ id: 'SentHierarchy' })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { emailSchema } from '../email.ts'
-import { externalIdSchema, line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { emailSchema, sentEmailSchema } from '../email.ts'
+import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
 
 export const personSchema = z
   .object({
@@ -31,13 +31,10 @@ export type PushedPerson = z.infer<typeof pushedPersonSchema>
 /** A row as it is sent: an address that cannot be used is left out with a warning, and does not refuse the push. */
 export const sentPersonSchema = pushedPersonSchema
   .extend({
-    email: text(0, 1000)
-      .optional()
-      .meta({
-        description:
-          'Kept in lower case; no two active people share one. The person is kept without an address that cannot be used (RFC 5321, RFC 6531), and `warnings` names it',
-        examples: ['ada.lund@harbourline.example'],
-      }),
+    email: sentEmailSchema.optional().meta({
+      description:
+        'Kept in lower case; no two active people share one. The person is kept without an address that cannot be used (RFC 5321, RFC 6531), and `warnings` names it',
+    }),
   })
   .meta({ id: 'SentPerson' })
 

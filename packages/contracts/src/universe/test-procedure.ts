@@ -6,6 +6,7 @@ import {
   externalIdSchema,
   line,
   personRefSchema,
+  sentPersonRefSchema,
   text,
   timestampSchema,
   uuidSchema,
@@ -80,4 +81,12 @@ export const pushedTestProcedureSchema = z
   .meta({ id: 'PushedTestProcedure' })
 export type PushedTestProcedure = z.infer<typeof pushedTestProcedureSchema>
 
-export const pushTestProceduresBodySchema = z.array(pushedTestProcedureSchema).min(1).max(5000)
+/** A row as it is sent. */
+export const sentTestProcedureSchema = pushedTestProcedureSchema
+  .extend({
+    tester: sentPersonRefSchema.optional(),
+    reviewer: sentPersonRefSchema.optional().meta({ description: 'Someone else than the tester' }),
+  })
+  .meta({ id: 'SentTestProcedure' })
+
+export const pushTestProceduresBodySchema = z.array(sentTestProcedureSchema).min(1).max(5000)

@@ -34,6 +34,7 @@ import { actorOf } from '../request.ts'
 import { type ReferenceCheck, referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { peopleLinker } from '../universe/link-people.ts'
+import { withUsableOwners } from './usable-owner.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
 /** Many findings, or many action plans, in one request. */
@@ -44,13 +45,14 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const good = goodItems(input.body.items)
+    const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
+    const good = goodItems(body.items)
     const [link, assertKnown] = await Promise.all([
       peopleLinker(universe, input, good),
       referenceCheck(deps, input, good),
     ])
     return await runBulk(
-      input,
+      { ...input, body },
       { db, record, today },
       {
         addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
@@ -65,13 +67,14 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const good = goodItems(input.body.items)
+    const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
+    const good = goodItems(body.items)
     const [link, assertKnown] = await Promise.all([
       peopleLinker(universe, input, good),
       referenceCheck(deps, input, good),
     ])
     return await runBulk(
-      input,
+      { ...input, body },
       { db, record, today },
       {
         addressesOf: (items) => ({

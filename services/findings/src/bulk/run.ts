@@ -17,6 +17,7 @@ import { NoFreeNumberError } from '../reference/numbers.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
 import { attempt, lockAll } from './store.ts'
+import type { BulkWarnings } from './usable-owner.ts'
 
 /** What an item has made of the resource that it is about. */
 export interface AppliedItem {
@@ -42,6 +43,8 @@ export interface BulkKind<Item> {
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
   readonly items: readonly OwnItem<Item>[]
+  /** Of the items by their index. */
+  readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
 /**
@@ -62,7 +65,7 @@ export async function runBulk<Item>(
   { db, record, today }: { readonly db: TenantDb; readonly record: Recorder; readonly today: string },
   { addressesOf, apply, problemOf, isOvertaken }: BulkKind<Item>,
 ): Promise<BulkResult[]> {
-  const { mode, items } = body
+  const { mode, items, warnings } = body
   if (items.length > maxBulkItems) {
     throw problem('content_too_large', { detail: `Send at most ${maxBulkItems} items in one request.` })
   }
@@ -88,7 +91,8 @@ export async function runBulk<Item>(
             return await tried()
           })
           drafts.push(...applied.drafts)
-          results.push(resultOf(index, applied, today))
+          const own = warnings.get(index)
+          results.push({ ...resultOf(index, applied, today), ...(own === undefined ? {} : { warnings: own }) })
         } catch (error) {
           if (error instanceof NoFreeNumberError) throw new NoFreeNumberError(error.series, items.length)
           const known = problemOf(error)

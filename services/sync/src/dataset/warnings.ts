@@ -1,4 +1,5 @@
-import { type PushedPerson, type sentPersonSchema, isEmailAddress } from '@postern/contracts'
+import { type PushedPerson, type sentPersonSchema, addressAsName, isEmailAddress } from '@postern/contracts'
+import { isSamePerson } from '@postern/contracts/internal'
 import type { z } from 'zod'
 
 /** What is doubtful in a row that is taken in all the same. */
@@ -24,10 +25,12 @@ function scoreOf(risk: unknown): number | undefined {
   return typeof risk.score === 'number' ? risk.score : undefined
 }
 
-const unusableAddress = {
+/** What is said of an address of a person that was left out. */
+export const unusableAddress = {
   code: 'unusable_address',
-  message: 'is no e-mail address (RFC 5321, RFC 6531), and was left out',
+  message: 'is not an e-mail address (RFC 5321, RFC 6531) and was left out',
 } as const
+const keptAsName = { ...unusableAddress, message: 'is not an e-mail address (RFC 5321, RFC 6531) and became the name' }
 
 /** Returns a person without an address that cannot be used, and a warning about it. */
 export function withUsableAddress({ email, ...person }: z.output<typeof sentPersonSchema>): {
@@ -40,26 +43,49 @@ export function withUsableAddress({ email, ...person }: z.output<typeof sentPers
   return { person, warnings: [{ field: 'email', ...unusableAddress }] }
 }
 
-/**
- * Returns a draft of a row without addresses of people that cannot be used, and a warning about each. Who is named only by such a text keeps
- * it as a name.
- */
-export function withUsableAddresses(draft: Row): { readonly draft: Row; readonly warnings: readonly RowWarning[] } {
+/** Returns a row without addresses of people that cannot be used, and a warning about each. */
+export function withUsableAddresses(row: Row): { readonly row: Row; readonly warnings: readonly RowWarning[] } {
   const warnings: RowWarning[] = []
-  const clean = (value: Row, place: string): Row => {
-    const { email, ...rest } = value
-    const isUnusable = typeof email === 'string' && !isEmailAddress(email)
-    if (isUnusable) warnings.push({ field: `${place}email`, ...unusableAddress })
-    const isNamed = place === '' || 'name' in rest || 'person_id' in rest
-    return isUnusable ? { ...rest, ...(isNamed || email === '' ? {} : { name: email }) } : value
+  const changed = new Map<string, Row | undefined>()
+  let renamed: string | undefined
+  for (const [member, value] of Object.entries(row)) {
+    if (member === 'custom' || !isRecord(value) || !('email' in value)) continue
+    const { person, warning } = clean(value)
+    if (person !== value) changed.set(member, person)
+    if (warning !== undefined) warnings.push({ field: `${member}.email`, ...warning })
+    if (warning === keptAsName) renamed = member
   }
-  const people = Object.entries(draft).flatMap(([member, value]) =>
-    isRecord(value) && member !== 'custom' && 'email' in value ? [[member, clean(value, `${member}.`)] as const] : [],
-  )
-  const cleaned = 'email' in draft ? clean(draft, '') : draft
-  return warnings.length === 0
-    ? { draft, warnings }
-    : { draft: { ...cleaned, ...Object.fromEntries(people) }, warnings }
+  const email = row['email']
+  if (email !== undefined && !(typeof email === 'string' && isEmailAddress(email))) {
+    changed.set('email', undefined)
+    warnings.push({ field: 'email', ...unusableAddress })
+  }
+  if (changed.size === 0) return { row, warnings }
+  const { tester, reviewer } = { ...row, ...Object.fromEntries(changed) }
+  // A placeholder such as `n/a` for both must not refuse the row as a review of one's own test.
+  if (renamed !== undefined && tester !== undefined && isSamePerson(tester, reviewer)) changed.set(renamed, undefined)
+  const members = Object.entries({ ...row, ...Object.fromEntries(changed) })
+  return {
+    row: Object.fromEntries(members.filter(([member, value]) => value !== undefined || !changed.has(member))),
+    warnings,
+  }
+}
+
+/** A person without an address that cannot be used. Who is named by nothing else keeps it as a name, if it can be one. */
+function clean(person: Row): {
+  readonly person: Row | undefined
+  readonly warning?: Pick<RowWarning, 'code' | 'message'>
+} {
+  const { email, ...rest } = person
+  const isNamed = rest['name'] !== undefined || rest['person_id'] !== undefined
+  if (email === null) return { person: isNamed ? rest : undefined }
+  const address = typeof email === 'string' ? email.trim() : ''
+  if (isEmailAddress(address)) return { person: address === email ? person : { ...rest, email: address } }
+  if (isNamed) return { person: rest, warning: unusableAddress }
+  const name = addressAsName(address)
+  return name === undefined
+    ? { person: undefined, warning: unusableAddress }
+    : { person: { ...rest, name }, warning: keptAsName }
 }
 
 function isRecord(value: unknown): value is Row {

@@ -39,7 +39,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
       }
     }
-    const { draft, warnings: addressWarnings } = withUsableAddresses(taken)
+    const { row: draft, warnings: addressWarnings } = withUsableAddresses(taken)
     if (isObject(draft['custom']) && Object.hasOwn(draft['custom'], '__proto__'))
       faults.push(forbiddenName('custom.__proto__'))
     const given = dataset.schema.safeParse(draft)

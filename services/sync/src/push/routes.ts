@@ -9,7 +9,7 @@ import {
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import { scopeOf } from '../dataset/rules.ts'
-import { type RowWarning, warningsOfEntity, withUsableAddress } from '../dataset/warnings.ts'
+import { type RowWarning, warningsOfEntity, withUsableAddress, withUsableAddresses } from '../dataset/warnings.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
@@ -22,25 +22,29 @@ import type { ApplicationOutcome, Dataset } from './universe.ts'
 /** Takes pushes and has the universe apply them, each recorded as a run. */
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   contractRoute(app, pushEntities, async (input) => {
-    const { body } = input
-    const keys = body.map(({ external_id: key }) => key)
-    const application = { rows: body.length, body: { entities: body }, keys }
+    const { rows, warnings } = cleanRows(input.body)
+    const keys = input.body.map(({ external_id: key }) => key)
+    const application = { rows: rows.length, body: { entities: rows }, keys }
     const result = await push(deps, input, { dataset: 'auditable_entities', ...application })
-    return withWarnings(result, body.map(warningsOfEntity))
+    return withWarnings(
+      result,
+      rows.map((row, index) => [...(warnings[index] ?? []), ...warningsOfEntity(row)]),
+    )
   })
 
   contractRoute(app, pushOrgStructure, async (input) => {
     const { body, params } = input
+    const { rows: nodes, warnings } = cleanRows(body.nodes)
     const keys = body.mode === 'full' ? undefined : body.nodes.map(({ node_key: key }) => key)
-    const application = { rows: body.nodes.length, body: { key: params.key, ...body }, keys, hierarchy: params.key }
-    return await push(deps, input, { dataset: 'org_structure', ...application })
+    const application = { rows: nodes.length, body: { key: params.key, ...body, nodes }, keys, hierarchy: params.key }
+    return withWarnings(await push(deps, input, { dataset: 'org_structure', ...application }), warnings, '/nodes')
   })
 
   contractRoute(app, pushTestProcedures, async (input) => {
-    const { body } = input
-    const keys = body.map(({ external_id: key }) => key)
-    const application = { rows: body.length, body: { test_procedures: body }, keys }
-    return await push(deps, input, { dataset: 'test_procedures', ...application })
+    const { rows, warnings } = cleanRows(input.body)
+    const keys = input.body.map(({ external_id: key }) => key)
+    const application = { rows: rows.length, body: { test_procedures: rows }, keys }
+    return withWarnings(await push(deps, input, { dataset: 'test_procedures', ...application }), warnings)
   })
 
   contractRoute(app, pushPeople, async (input) => {
@@ -55,11 +59,17 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   })
 }
 
-/** `warnings`: of each row, in their order. */
-function withWarnings(result: PushResult, warnings: readonly (readonly RowWarning[])[]): PushResult {
+/** Returns the rows without addresses that cannot be used, and the warnings of each. */
+function cleanRows(rows: readonly Readonly<Record<string, unknown>>[]) {
+  const cleaned = rows.map(withUsableAddresses)
+  return { rows: cleaned.map(({ row }) => row), warnings: cleaned.map(({ warnings }) => warnings) }
+}
+
+/** `warnings`: of each row, in their order. `at`: the pointer to the list of rows. */
+function withWarnings(result: PushResult, warnings: readonly (readonly RowWarning[])[], at = ''): PushResult {
   const found = warnings.flatMap((ofRow, index) =>
     ofRow.map(({ field, code, message }) => ({
-      pointer: `/${index}/${field.replaceAll('.', '/')}`,
+      pointer: `${at}/${index}/${field.replaceAll('.', '/')}`,
       code,
       detail: message,
     })),

@@ -1,4 +1,11 @@
-import { type ScimUserInput, enterpriseUrn, inOneLine, scimUserInputSchema, wordsOf } from '@postern/contracts'
+import {
+  type ScimUserInput,
+  enterpriseUrn,
+  inOneLine,
+  isEmailAddress,
+  scimUserInputSchema,
+  wordsOf,
+} from '@postern/contracts'
 import { inputErrors, problem } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
@@ -11,6 +18,8 @@ export interface UserFacts {
   readonly externalId: string | undefined
   readonly active: boolean
   readonly email: string | undefined
+  /** What stands where the address should be, if the user has no address that can be used. */
+  readonly unusableEmail: string | undefined
   readonly name: string
   readonly title: string | undefined
   readonly unit: Unit | undefined
@@ -53,12 +62,14 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   const division = some(enterprise?.division)
   const department = some(enterprise?.department)
   const given = [user.name?.givenName, user.name?.familyName].map(some).filter((part) => part !== undefined)
-  const email = emailOf(user)
+  const emails = emailsOf(user)
+  const email = emails.find(isEmailAddress)
   return {
     userName: user.userName,
     externalId: user.externalId ?? undefined,
     active: user.active ?? active,
     email: email?.toLowerCase(),
+    unusableEmail: email === undefined ? emails[0] : undefined,
     name: (some(user.displayName) ?? some(user.name?.formatted) ?? some(given.join(' ')) ?? user.userName).slice(
       0,
       255,
@@ -69,12 +80,14 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   }
 }
 
-/** The primary address, else that of work, else the first. */
-function emailOf({ emails }: ScimUserInput): string | undefined {
-  const list = (emails ?? []).filter(({ value }) => some(value) !== undefined)
-  const chosen =
-    list.find(({ primary }) => primary === true) ?? list.find(({ type }) => type?.toLowerCase() === 'work') ?? list[0]
-  return some(chosen?.value)
+/** The addresses in order of preference: the primary one, those of work, the others. */
+function emailsOf({ emails }: ScimUserInput): string[] {
+  return (emails ?? []).toSorted((a, b) => rankOf(a) - rankOf(b)).flatMap(({ value }) => some(value) ?? [])
+}
+
+function rankOf({ primary, type }: NonNullable<ScimUserInput['emails']>[number]): number {
+  if (primary === true) return 0
+  return type?.toLowerCase() === 'work' ? 1 : 2
 }
 
 /** The row of a push that makes the universe's person what the user is. Throws where the universe could not take it. */

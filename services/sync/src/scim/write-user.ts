@@ -2,9 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { matchesEtag, problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
+import { unusableAddress } from '../dataset/warnings.ts'
+import { excerptOf } from '../mapping/excerpt.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
+import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
 import { withHeads } from './head.ts'
 import { findPerson, setRight, settleUnits } from './set-right.ts'
@@ -121,7 +124,16 @@ async function makePlan(
   await failInterruptedRuns(tx, interruptedAfterSeconds)
   const connectorId = await touchScimConnector(tx)
   const run = { connectorId, fetched: people.length + nodes.length, actor: actorOf(context), requestId }
-  return { ...plan, runId: await startInlineRun(tx, run) }
+  const runId = await startInlineRun(tx, run)
+  const unusable = after?.facts.unusableEmail
+  if (unusable !== undefined) await insertErrors(tx, runId, [warnOfAddress(personKey, unusable)])
+  return { ...plan, runId }
+}
+
+/** The provider is not told: its user is kept as it was sent. */
+function warnOfAddress(key: string, address: string): StagedError {
+  const { code, message } = unusableAddress
+  return { row: null, key, field: 'emails', code, message, excerpt: excerptOf(address), severity: 'warning' }
 }
 
 function factsOf(user: User | undefined): UserFacts {

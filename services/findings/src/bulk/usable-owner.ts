@@ -1,0 +1,43 @@
+import { type BulkResult, type OwnItem, type PersonPatch, addressAsName, isEmailAddress } from '@postern/contracts'
+
+export type BulkWarnings = NonNullable<BulkResult['warnings']>
+
+interface Owned {
+  readonly owner?: PersonPatch | null | undefined
+}
+
+/**
+ * Returns the items of a bulk request without owners' addresses that cannot be used, and the warnings by the index of the item. Such an
+ * address costs only itself. An owner named by nothing else keeps the text as a name, if it can be one.
+ */
+export function withUsableOwners<Item extends Owned>(
+  sent: readonly OwnItem<Item>[],
+): { readonly items: readonly OwnItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
+  const warnings = new Map<number, BulkWarnings>()
+  const items = sent.map((own, index): OwnItem<Item> => {
+    const email = own.ok ? own.item.owner?.email : undefined
+    if (!own.ok || typeof email !== 'string' || isEmailAddress(email)) return own
+    const { owner, change } = cleanOwner({ ...own.item.owner, email })
+    if (change !== undefined) {
+      const detail = `is not an e-mail address (RFC 5321, RFC 6531) and ${change}`
+      warnings.set(index, [{ pointer: `/items/${index}/owner/email`, code: 'unusable_address', detail }])
+    }
+    return { ok: true, item: { ...own.item, owner } }
+  })
+  return { items, warnings }
+}
+
+/** The address becomes null, so that an address stored before does not stay beside another name. */
+function cleanOwner({ email, ...named }: PersonPatch & { readonly email: string }): {
+  readonly owner: PersonPatch | undefined
+  readonly change?: string
+} {
+  const address = email.trim()
+  if (isEmailAddress(address)) return { owner: { ...named, email: address } }
+  if (typeof named.name === 'string' || typeof named.person_id === 'string')
+    return { owner: { ...named, email: null }, change: 'was left out' }
+  const name = addressAsName(address)
+  return name === undefined
+    ? { owner: undefined, change: 'was left out' }
+    : { owner: { ...named, email: null, name }, change: 'became the name' }
+}
