@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, type Server, createServer, request } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { Registry } from 'prom-client'
+import { Registry } from '@prometheus-io/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { type ConnectionBounds, boundConnections } from './bound-connections.ts'
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import { type AddressInfo, type Socket, connect } from 'node:net'
-import { Registry } from 'prom-client'
+import { Registry } from '@prometheus-io/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createPipelining } from './bound-pipelining.ts'
 

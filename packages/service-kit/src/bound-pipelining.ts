@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction } from 'fastify'
-import { Counter, type Registry } from 'prom-client'
+import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 import { heldBytes } from './read-ahead-budget.ts'
 

@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 
 /** What is told of a pool of connections: how it stands now, and what failed in it. */
 export interface DatabaseObserver {
@@ -35,7 +35,7 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
     labelNames: ['pool', 'kind'],
     registers: [registry],
   })
-  const used: Gauge = new Gauge({
+  const used: Gauge<'pool'> = new Gauge({
     name: 'postern_database_connections_used',
     help: 'Connections to PostgreSQL that are lent out, by pool',
     labelNames: ['pool'],
@@ -44,7 +44,7 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
       for (const [pool, { stats }] of pools) used.set({ pool }, stats().total - stats().idle)
     },
   })
-  const most: Gauge = new Gauge({
+  const most: Gauge<'pool'> = new Gauge({
     name: 'postern_database_connections_max',
     help: 'Connections to PostgreSQL that a pool may have',
     labelNames: ['pool'],
@@ -53,7 +53,7 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
       for (const [pool, { connections }] of pools) most.set({ pool }, connections)
     },
   })
-  const waiting: Gauge = new Gauge({
+  const waiting: Gauge<'pool'> = new Gauge({
     name: 'postern_database_requests_waiting',
     help: 'Transactions that wait for a connection, by pool',
     labelNames: ['pool'],

@@ -1,7 +1,7 @@
 import { type Access, type NamedScope, type Role, type Route, namedScopes, opensRole, roles } from '@postern/contracts'
 import type { TenantContext, Verifier } from '@postern/signed-context'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Counter, type Registry } from 'prom-client'
+import { Counter, type Registry } from '@prometheus-io/client'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 import type { RequestContext } from './tenant-shares.ts'

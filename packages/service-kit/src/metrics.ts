@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
-import { Counter, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Histogram, Registry, collectDefaultMetrics } from '@prometheus-io/client'
 
-export type { Registry } from 'prom-client'
+export type { Registry } from '@prometheus-io/client'
 
 /** A registry with the process's own figures (CPU, memory, event loop, file descriptors). */
 export function createMetrics(service: string): Registry {

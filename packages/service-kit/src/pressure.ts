@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Counter, type Registry } from 'prom-client'
+import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 
 /** Whether this process keeps up with what it is asked. */

@@ -1,7 +1,7 @@
 import { Transform, pipeline } from 'node:stream'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import { ProblemError } from './problem.ts'
 
 /** What the tenants of a service share. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
 import { observeRedis } from '@postern/service-kit/redis'
-import { Counter, Gauge } from 'prom-client'
+import { Counter, Gauge } from '@prometheus-io/client'
 import { type GatewayClient, openGateway } from './api/gateway.ts'
 import type { Config } from './config.ts'
 import { type Cookies, createCookies } from './http/cookies.ts'

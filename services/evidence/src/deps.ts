@@ -1,5 +1,5 @@
 import { type Logger, type Registry, databaseAway, observeDatabase, problem } from '@postern/service-kit'
-import { Counter } from 'prom-client'
+import { Counter } from '@prometheus-io/client'
 import {
   type AnswerMemory,
   type TenantDb,

@@ -1,4 +1,4 @@
-import { Gauge } from 'prom-client'
+import { Gauge } from '@prometheus-io/client'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { BlobStore } from './blob/blob-store.ts'
 

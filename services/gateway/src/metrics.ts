@@ -1,7 +1,7 @@
 import { routeTable, upstreams } from '@postern/contracts'
 import type { Registry } from '@postern/service-kit'
 import { type RedisHealth, observeRedis } from '@postern/service-kit/redis'
-import { Counter, Gauge, Histogram } from 'prom-client'
+import { Counter, Gauge, Histogram } from '@prometheus-io/client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
 import type { Refused } from './authenticate/redis-cache.ts'
 
@@ -30,106 +30,8 @@ export interface GatewayGauges {
   readonly keysInMemory: () => number
 }
 
-const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-
-/** What was counted of one route, or of one service. */
-interface Figures {
-  /** How many took at most the time of the bucket and more than that of the one before; the last one has no limit. */
-  readonly inBucket: number[]
-  /** Altogether. */
-  seconds: number
-  readonly byStatus: Map<number, { count: number }>
-}
-
-type FiguresByName = Map<string, Figures>
-
-function newFigures(): Figures {
-  return { inBucket: Array.from({ length: buckets.length + 1 }, () => 0), seconds: 0, byStatus: new Map() }
-}
-
-function figuresOf(all: FiguresByName, name: string): Figures {
-  let figures = all.get(name)
-  if (figures === undefined) all.set(name, (figures = newFigures()))
-  return figures
-}
-
-/** Adds figures up under other names. */
-function summed(parts: readonly FiguresByName[], nameOf: (name: string) => string): FiguresByName {
-  const sums: FiguresByName = new Map()
-  for (const [name, { inBucket, seconds, byStatus }] of parts.flatMap((part) => [...part])) {
-    const sum = figuresOf(sums, nameOf(name))
-    sum.seconds += seconds
-    for (const [at, count] of inBucket.entries()) sum.inBucket[at] = (sum.inBucket[at] ?? 0) + count
-    for (const [status, { count }] of byStatus) {
-      sum.byStatus.set(status, { count: (sum.byStatus.get(status)?.count ?? 0) + count })
-    }
-  }
-  return sums
-}
-
 const upstreamOfRoute = new Map(routeTable.map(({ id, upstream }) => [id, upstream]))
-
-/** Never observe anything: what histograms of these names look like. */
-const ofRoutes = new Histogram({
-  name: 'postern_gateway_request_duration_seconds',
-  help: 'From the arrival of the head of a request to the end of its answer',
-  labelNames: ['route'],
-  buckets,
-  registers: [],
-})
-const ofUpstreams = new Histogram({
-  name: 'postern_gateway_upstream_duration_seconds',
-  help: 'The same, of the requests that were given to a service, by service',
-  labelNames: ['upstream'],
-  buckets,
-  registers: [],
-})
-
-/** How long requests took, made when it is read: prom-client's own histogram looks its labels up for every request. */
-class Durations extends Histogram {
-  readonly #name: string
-  readonly #label: string
-  readonly #described: Pick<Histogram, 'get'>
-  readonly #read: () => FiguresByName
-
-  constructor(name: string, label: string, described: Pick<Histogram, 'get'>, read: () => FiguresByName) {
-    super({ name, help: name, labelNames: [label], buckets, registers: [] })
-    this.#name = name
-    this.#label = label
-    this.#described = described
-    this.#read = read
-  }
-
-  override async get(): ReturnType<Histogram['get']> {
-    const values = [...this.#read()].flatMap(([value, figures]) =>
-      valuesOf(this.#name, { [this.#label]: value }, figures),
-    )
-    return { ...(await this.#described.get()), values }
-  }
-
-  /** What the registry of prom-client 15 asks a histogram for, where there is such a method, in place of `get`. */
-  async getForPromString(): ReturnType<Histogram['get']> {
-    return await this.get()
-  }
-}
-
-/** The series of one label (OpenMetrics: buckets count all that took at most so long). */
-function valuesOf(
-  name: string,
-  labels: Readonly<Record<string, string>>,
-  { inBucket, seconds }: Figures,
-): Awaited<ReturnType<Histogram['get']>>['values'] {
-  let count = 0
-  const series = inBucket.map((inThis, at) => {
-    count += inThis
-    return { metricName: `${name}_bucket`, labels: { ...labels, le: buckets[at] ?? '+Inf' }, value: count }
-  })
-  return [
-    ...series,
-    { metricName: `${name}_sum`, labels: { ...labels }, value: seconds },
-    { metricName: `${name}_count`, labels: { ...labels }, value: count },
-  ]
-}
+const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** Registers the gateway's metrics. */
 export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges): GatewayMetrics {
@@ -153,7 +55,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     labelNames: ['upstream'],
     registers: [registry],
   })
-  // Known before the first: from nothing to one there would be no increase to see.
+  // A rate sees the first failure only if its series existed before.
   for (const upstream of upstreams) {
     failures.inc({ upstream }, 0)
     crowded.inc({ upstream }, 0)
@@ -187,7 +89,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     },
   })
   observeRedis(registry, gauges.redis)
-  const redis: Gauge = new Gauge({
+  const redis: Gauge<'use'> = new Gauge({
     name: 'postern_gateway_redis_connected',
     help: 'The same as postern_redis_connected, of gateways',
     labelNames: ['use'],
@@ -226,56 +128,57 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
 
 const failureStatuses = [500, 502, 503, 504]
 
-/** Rate, errors and duration by route and by service, out of one note a request. */
+/** Counts and times requests by route, and those that were forwarded by service. */
 function countRequests(registry: Registry): GatewayMetrics['request'] {
-  const forwarded: FiguresByName = new Map()
-  const answered: FiguresByName = new Map()
-  const byRoute = (): FiguresByName => summed([forwarded, answered], (route) => route)
-  const byUpstream = (): FiguresByName => summed([forwarded], (route) => upstreamOfRoute.get(route) ?? 'none')
-
-  function show(counter: Counter, label: string, figures: FiguresByName): void {
-    counter.reset()
-    for (const [name, { byStatus }] of figures) {
-      // Known with the first request of a route: its first failure would else be no increase, and one in each of many series none at all.
-      for (const status of failureStatuses) counter.inc({ [label]: name, status }, 0)
-      for (const [status, { count }] of byStatus) counter.inc({ [label]: name, status }, count)
-    }
-  }
-  const requests: Counter = new Counter({
+  const registers = [registry]
+  const requests = new Counter({
     name: 'postern_gateway_requests_total',
-    help: 'Requests answered, by route of the route table and status; status 0 is a client that went away',
+    help: 'Requests answered, by route of the route table and status; status 0: the client disconnected',
     labelNames: ['route', 'status'],
-    registers: [registry],
-    collect: () => show(requests, 'route', byRoute()),
+    registers,
   })
-  const upstreamRequests: Counter = new Counter({
+  const durations = new Histogram({
+    name: 'postern_gateway_request_duration_seconds',
+    help: 'Time from the head of a request to the end of its answer',
+    labelNames: ['route'],
+    buckets,
+    registers,
+  })
+  const upstreamRequests = new Counter({
     name: 'postern_gateway_upstream_requests_total',
-    help: 'Requests that were given to a service, by service and the status that the client was answered',
+    help: 'Requests forwarded to a service, by service and the status that the client received',
     labelNames: ['upstream', 'status'],
-    registers: [registry],
-    collect: () => show(upstreamRequests, 'upstream', byUpstream()),
+    registers,
   })
-  registry.registerMetric(new Durations('postern_gateway_request_duration_seconds', 'route', ofRoutes, byRoute))
-  registry.registerMetric(
-    new Durations('postern_gateway_upstream_duration_seconds', 'upstream', ofUpstreams, byUpstream),
-  )
+  const upstreamDurations = new Histogram({
+    name: 'postern_gateway_upstream_duration_seconds',
+    help: 'Time from the head of a forwarded request to the end of its answer, by service',
+    labelNames: ['upstream'],
+    buckets,
+    registers,
+  })
+  const known = new Set<string>()
+  // A rate sees the first failure only if its series existed before.
+  for (const upstream of upstreams) for (const status of failureStatuses) upstreamRequests.inc({ upstream, status }, 0)
 
   return (route, status, seconds, isForwarded) => {
-    const figures = figuresOf(isForwarded ? forwarded : answered, route)
-    figures.seconds += seconds
-    let bucket = 0
-    while (bucket < buckets.length && seconds > (buckets[bucket] ?? 0)) bucket += 1
-    figures.inBucket[bucket] = (figures.inBucket[bucket] ?? 0) + 1
-    let counted = figures.byStatus.get(status)
-    if (counted === undefined) figures.byStatus.set(status, (counted = { count: 0 }))
-    counted.count += 1
+    if (!known.has(route)) {
+      known.add(route)
+      for (const failure of failureStatuses) requests.inc({ route, status: failure }, 0)
+    }
+    requests.inc({ route, status })
+    durations.observe({ route }, seconds)
+    if (!isForwarded) return
+    const upstream = upstreamOfRoute.get(route) ?? 'none'
+    upstreamRequests.inc({ upstream, status })
+    upstreamDurations.observe({ upstream }, seconds)
   }
 }
 
 function countLookups(registry: Registry): Pick<GatewayMetrics, 'lookup' | 'found'> {
   const found = { inMemory: 0 }
   let shown = 0
-  const lookups: Counter = new Counter({
+  const lookups: Counter<'level'> = new Counter({
     name: 'postern_gateway_key_lookups_total',
     help: 'Keys that requests came with, by where they were found',
     labelNames: ['level'],

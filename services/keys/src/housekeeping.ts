@@ -1,6 +1,6 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { Gauge } from 'prom-client'
+import { Gauge } from '@prometheus-io/client'
 import { createLogKeeper } from './revocation/keep-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'

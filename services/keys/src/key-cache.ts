@@ -4,7 +4,7 @@ import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { observeRedis, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
-import { Counter } from 'prom-client'
+import { Counter } from '@prometheus-io/client'
 
 /**
  * The cache that the gateways share, and the channel on which they hear of revocations. Nothing depends on it: calls return

@@ -1,7 +1,7 @@
 import type { KeysModel, Waiting } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { Registry } from 'prom-client'
+import { Registry } from '@prometheus-io/client'
 import { type LeaseWatch, openLeaseWatch } from '../src/revocation/lease-watch.ts'
 import { type Enforcer, openEnforcer } from '../src/revocation/revoke.ts'
 import type { GrantRow } from '../src/revocation/store.ts'

@@ -1,4 +1,4 @@
-import { Gauge } from 'prom-client'
+import { Gauge } from '@prometheus-io/client'
 import type { Logger } from '../logger.ts'
 import type { Registry } from '../metrics.ts'
 
@@ -110,7 +110,7 @@ export function watchRedis({
 
 /** Registers gauges of what is watched, by use. */
 export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
-  const connected: Gauge = new Gauge({
+  const connected: Gauge<'use'> = new Gauge({
     name: 'postern_redis_connected',
     help: 'Whether Redis has answered in the last 3 seconds (1 or 0), by what the connection is for',
     labelNames: ['use'],
@@ -119,7 +119,7 @@ export function observeRedis(registry: Registry, healths: readonly RedisHealth[]
       for (const { use, isHealthy } of healths) connected.set({ use }, isHealthy() ? 1 : 0)
     },
   })
-  const age: Gauge = new Gauge({
+  const age: Gauge<'use'> = new Gauge({
     name: 'postern_redis_answer_age_seconds',
     help: 'Time since Redis last answered, by what the connection is for',
     labelNames: ['use'],

@@ -1,5 +1,5 @@
 import type { Logger, Registry } from '@postern/service-kit'
-import { Counter } from 'prom-client'
+import { Counter } from '@prometheus-io/client'
 import type { SignedEnd } from './store.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
-import { Counter } from 'prom-client'
+import { Counter } from '@prometheus-io/client'
 import { sealLog } from './seal.ts'
 import type { CheckpointSigner } from './sign.ts'
 import { LogContradicted } from './signed-end.ts'

@@ -2,7 +2,7 @@ import type { Run } from '@postern/contracts'
 import { queueNames, queueSchema } from '@postern/contracts/internal'
 import type { Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { Counter, Gauge } from 'prom-client'
+import { Counter, Gauge } from '@prometheus-io/client'
 
 const outcomes = ['succeeded', 'partial', 'failed', 'cancelled', 'needs_approval'] as const
 
