@@ -1,8 +1,7 @@
-import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { type PrefixProxy, type TestStack, startPrefixProxy, startTestStack } from '@postern/local-stack/testing'
 import { Upload } from 'tus-js-client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type PrefixProxy, startPrefixProxy } from '../support/prefix-proxy.ts'
 
 let proxy: PrefixProxy
 let stack: TestStack

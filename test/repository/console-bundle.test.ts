@@ -18,7 +18,7 @@ describe('the first page of the console', () => {
     await buildConsolePages()
     const html = readFileSync(join(built, 'index.html'), 'utf8')
     // Vite names what the first script imports, and what that imports, as modulepreload.
-    const needed = [...html.matchAll(/(?:src|href)="(\/[^"]+\.(?:js|css))"/g)].map(([, path = '']) => path)
+    const needed = [...html.matchAll(/(?:src|href)="\.(\/[^"]+\.(?:js|css))"/g)].map(([, path = '']) => path)
     expect(needed.filter((path) => path.endsWith('.js')).length).toBeGreaterThan(1)
     expect(needed.filter((path) => path.endsWith('.css'))).toHaveLength(1)
     const size = [...new Set(needed), 'index.html'].reduce((sum, path) => sum + gzipOf(path), 0)

@@ -49,7 +49,8 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   const base = { PATH: '/usr/bin:/bin', TZ: 'UTC', NODE_COMPILE_CACHE: compileCache, POSTERN_HOST: loopback }
   const client = {
     ...signInVariables(ports),
-    POSTERN_CONSOLE_URL: url,
+    // Another one where a proxy publishes the console.
+    POSTERN_CONSOLE_URL: env['POSTERN_CONSOLE_URL'] ?? url,
     POSTERN_OIDC_CLIENT_ID: clientId,
     POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile,
   }

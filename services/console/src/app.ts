@@ -75,7 +75,7 @@ export function createConsoleApp(
   signInRoutes(app, { ...deps, ...signIn }, config)
   sessionRoutes(app, deps, config)
   apiRoutes(app, { ...deps, ...signIn }, config)
-  pageRoutes(app, deps.pages, unknown)
+  pageRoutes(app, { pages: deps.pages, unknown, basePath: config.basePath })
   return app
 }
 
@@ -90,8 +90,8 @@ const redirectedCookie = 'postern-redirected'
  * Redirects navigations under another host name to the configured address, where the cookies are. A proxy that does not pass on
  * the Host header would make that an endless redirect, so the second one in five seconds ends with an explanation.
  */
-function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>, logger: Logger): void {
-  const { host, protocol } = new URL(origin)
+function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url' | 'basePath'>, logger: Logger): void {
+  const { host, protocol } = new URL(url)
   app.addHook('onRequest', async (request, reply) => {
     const path = request.raw.url ?? '/'
     const isNavigation = request.method === 'GET' && !/^\/(?:api|assets)\//.test(path) && path !== '/auth/session'
@@ -104,8 +104,11 @@ function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>, 
         detail: `A proxy replaces the Host header of this request. Configure the proxy to send Host or X-Forwarded-Host with ${host}.`,
       })
     }
-    reply.header('set-cookie', `${redirectedCookie}=1; Max-Age=5; Path=/; HttpOnly; SameSite=Lax`)
-    await reply.redirect(origin + path, 302)
+    reply.header(
+      'set-cookie',
+      `${redirectedCookie}=1; Max-Age=5; Path=${basePath === '' ? '/' : basePath}; HttpOnly; SameSite=Lax`,
+    )
+    await reply.redirect(url + path, 302)
   })
 }
 

@@ -4,6 +4,7 @@ import {
   baseConfig,
   baseEnvironment,
   edgeEnvironment,
+  isProtectedUrl,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -18,12 +19,16 @@ export interface Config extends BaseConfig {
   readonly keepAliveMs: number
   /** Bytes of answers that may wait for clients that do not read. */
   readonly maxUnreadBytes: number
-  /** Under which browsers reach the console: scheme, host and port. Plain HTTP only on the loopback address. */
+  /** URL at which browsers reach the console, without a slash at its end. Plain HTTP only on the loopback address. */
+  readonly url: string
+  /** Its scheme, host and port. */
   readonly origin: string
-  /** Whether the origin is https: cookies are then `Secure` with the prefix `__Host-`, and HSTS is sent. */
+  /** Its path, which a proxy removes; empty at the root. */
+  readonly basePath: string
+  /** Whether the origin is https: cookies are then `Secure`. */
   readonly isSecure: boolean
   readonly gatewayUrl: string
-  /** Under which integrations reach the gateway: the pages show it in what is to be copied. */
+  /** URL at which integrations reach the gateway: the pages show it in what is to be copied. */
   readonly apiUrl: string
   /** A secret: it holds the password. */
   readonly redisUrl: string
@@ -56,11 +61,11 @@ const environment = {
   POSTERN_PORT: settings.port(8090),
   POSTERN_ADMIN_PORT: settings.port(0),
   ...edgeEnvironment,
-  POSTERN_CONSOLE_URL: settings.protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
-    message: 'must be scheme, host and port alone',
+  POSTERN_CONSOLE_URL: settings.publicUrl.refine(isProtectedUrl, {
+    message: 'must be an https URL (http on the loopback address alone)',
   }),
   POSTERN_GATEWAY_URL: settings.httpUrl,
-  POSTERN_API_URL: settings.httpUrl.optional(),
+  POSTERN_API_URL: settings.publicUrl.optional(),
   POSTERN_REDIS_URL: settings.redisUrl,
   POSTERN_CONSOLE_SESSION: settings.keyRing,
   POSTERN_SESSION_IDLE_MINUTES: settings.integer({ min: 1, max: 1440, fallback: 30 }),
@@ -77,16 +82,19 @@ const environment = {
 /** Reads the configuration; throws with all faults at once and no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
-  const { origin, protocol } = new URL(values.POSTERN_CONSOLE_URL)
+  const url = values.POSTERN_CONSOLE_URL
+  const { origin, protocol } = new URL(url)
   return Object.freeze({
     ...baseConfig(values, {}),
     adminPort: values.POSTERN_ADMIN_PORT,
     keepAliveMs: values.POSTERN_KEEP_ALIVE_MS,
     maxUnreadBytes: values.POSTERN_UNREAD_BYTES,
+    url,
     origin,
+    basePath: url.slice(origin.length),
     isSecure: protocol === 'https:',
     gatewayUrl: values.POSTERN_GATEWAY_URL,
-    apiUrl: new URL(values.POSTERN_API_URL ?? values.POSTERN_GATEWAY_URL).origin,
+    apiUrl: values.POSTERN_API_URL ?? new URL(values.POSTERN_GATEWAY_URL).origin,
     redisUrl: values.POSTERN_REDIS_URL,
     sessionRing: values.POSTERN_CONSOLE_SESSION,
     session: {

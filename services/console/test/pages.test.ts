@@ -32,7 +32,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'assets', 'a-1.css'), 'a{}')
   await writeFile(join(folder, 'assets', 'a-1.js.map'), '{}')
   await writeFile(join(folder, 'favicon.svg'), '<svg/>')
-  const pages = readBuiltPages(folder)
+  const pages = readBuiltPages(folder, '')
   running = await startConsole(env, { overrides: { pages }, writeLog: () => undefined })
 })
 afterAll(async () => {
@@ -171,7 +171,7 @@ describe('without an OpenID provider', () => {
   beforeAll(async () => {
     alone = await startConsole(
       { ...env, POSTERN_OIDC_ISSUER: '', POSTERN_OIDC_CLIENT_SECRET: 'of compose' },
-      { overrides: { pages: readBuiltPages(folder) }, writeLog: (line) => void logs.push(line) },
+      { overrides: { pages: readBuiltPages(folder, '') }, writeLog: (line) => void logs.push(line) },
     )
   })
   afterAll(async () => await alone.close())
@@ -246,7 +246,9 @@ describe('over https', () => {
 
   test.each([
     ['POSTERN_CONSOLE_URL', 'http://console.example'],
-    ['POSTERN_CONSOLE_URL', 'https://console.example/path'],
+    ['POSTERN_CONSOLE_URL', 'https://console.example/path?query'],
+    ['POSTERN_CONSOLE_URL', 'https://console.example/a%20b'],
+    ['POSTERN_CONSOLE_URL', 'https://console.example/a;b'],
     ['POSTERN_OIDC_ISSUER', 'http://sign-in.example'],
     ['POSTERN_OIDC_SCOPE', 'profile email'],
     ['POSTERN_CONSOLE_SESSION', 'k1:short'],

@@ -54,9 +54,9 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       response
         .writeHead(method === 'POST' ? 201 : 200, {
           'content-type': 'application/json',
+          link: '</api/v1/things?cursor=x>; rel="next"',
           ...gateway.answer.headers,
           etag: '"7"',
-          link: '</api/v1/things?cursor=x>; rel="next"',
           'set-cookie': 'planted=1',
           'cache-control': 'public, max-age=60',
         })
@@ -98,6 +98,7 @@ function whoamiOf(authorization: string): unknown {
 }
 
 export interface ConsoleSystem {
+  /** As browsers reach it: where `POSTERN_CONSOLE_URL` is given, through a proxy of the test. */
   readonly url: string
   readonly redis: TestRedis
   readonly gateway: RecordingGateway
@@ -116,14 +117,15 @@ export interface ConsoleSystem {
 export async function startConsoleSystem(extra: Readonly<Record<string, string>> = {}): Promise<ConsoleSystem> {
   const port = await findFreePort()
   const url = `http://127.0.0.1:${port}`
+  const publicUrl = extra['POSTERN_CONSOLE_URL'] ?? url
   const [redis, gateway, provider] = await Promise.all([
     startTestRedis(),
     startRecordingGateway(),
-    startTestSignIn({ consoleUrl: url, tenants }),
+    startTestSignIn({ consoleUrl: publicUrl, tenants }),
   ])
   const env = {
     POSTERN_PORT: String(port),
-    POSTERN_CONSOLE_URL: url,
+    POSTERN_CONSOLE_URL: publicUrl,
     POSTERN_GATEWAY_URL: gateway.url,
     POSTERN_REDIS_URL: redis.urls.console,
     POSTERN_CONSOLE_SESSION: randomRing(),
@@ -141,7 +143,7 @@ export async function startConsoleSystem(extra: Readonly<Record<string, string>>
   }
   const running = await startConsole(env, { now: () => Date.now() + offset, writeLog: keepLine })
   return {
-    url,
+    url: publicUrl,
     redis,
     gateway,
     provider,
@@ -153,7 +155,7 @@ export async function startConsoleSystem(extra: Readonly<Record<string, string>>
     },
     signedIn: async (personId = 'harbourline-admin') => {
       const browser = createTestBrowser()
-      await browser.signIn(url, personId)
+      await browser.signIn(publicUrl, personId)
       return browser
     },
     stop: async () => {
@@ -184,7 +186,7 @@ export async function readSession(browser: TestBrowser, url: string): Promise<z.
 /** The headers of a change that one of the console's own pages makes. */
 export async function ownPage(browser: TestBrowser, url: string): Promise<Record<string, string>> {
   return {
-    origin: url,
+    origin: new URL(url).origin,
     'sec-fetch-site': 'same-origin',
     'content-type': 'application/json',
     'x-csrf-token': (await readSession(browser, url)).csrf_token,

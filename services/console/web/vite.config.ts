@@ -52,6 +52,8 @@ function contractsModules(): Plugin {
 
 export default defineConfig({
   root,
+  // The path below which the console is published is known when it starts.
+  base: './',
   resolve: { conditions },
   plugins: [contractsModules(), { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' }],
   // The server puts a fresh nonce in its place with every answer.

@@ -15,7 +15,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   key_expired: 'Ask the administrator of your tenant for a new key.',
   key_revoked: 'The key will not work again. Ask the administrator of your tenant for a new one.',
   invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
-  sign_in_required: 'Sign in to the console at `/auth/login`.',
+  sign_in_required: 'Sign in to the console again.',
   unsigned_request: 'Send requests to the gateway; services do not take them directly.',
   insufficient_scope: 'Use a key with the scope that `required_scope` names.',
   role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',

@@ -7,7 +7,7 @@ export interface SignInSettings {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: string
-  /** Origin of the console. */
+  /** URL of the console, without a slash at its end. */
   readonly consoleUrl: string
   /** demo.json, which says the ids of the tenants. */
   readonly demoFile: string
@@ -34,7 +34,7 @@ export function readSignInSettings(env: Environment): SignInSettings {
   return {
     port,
     issuer,
-    consoleUrl: new URL(consoleUrl).origin,
+    consoleUrl: new URL(consoleUrl).href.replace(/\/$/, ''),
     clientId: required(env, 'POSTERN_OIDC_CLIENT_ID'),
     clientSecret: readFileSync(required(env, 'POSTERN_OIDC_CLIENT_SECRET_FILE'), 'utf8').trim(),
     demoFile: required(env, 'POSTERN_DEMO_FILE'),

@@ -13,7 +13,7 @@ export interface TestSignIn {
 }
 
 export interface TestSignInOptions {
-  /** Origin of the console. */
+  /** URL of the console, without a slash at its end. */
   readonly consoleUrl: string
   /** Ids of the tenants by their slugs. */
   readonly tenants: Readonly<Record<string, string>>

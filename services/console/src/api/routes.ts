@@ -44,7 +44,7 @@ type ApiDeps = Pick<Deps, 'cookies' | 'sessions' | 'gateway'> & Pick<SignIn, 'ac
 const bodyLimit = Number.MAX_SAFE_INTEGER
 
 /** `/api/v1/*`, and the keys that verify receipts: to the gateway with the person's access token, and its answer back as it is. */
-export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, { origin }: Pick<Config, 'origin'>): void {
+export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: Pick<Config, 'origin' | 'basePath'>): void {
   void parent.register(async (app) => {
     await app.register(compress, {
       globalCompression: false,
@@ -60,20 +60,26 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, { origin }: Pi
       bodyLimit,
       // Before the body: nothing of what is refused is read.
       onRequest: async (request: FastifyRequest) => {
-        assertSameOrigin(request, origin)
+        assertSameOrigin(request, config.origin)
         const session = await findSession(request, deps)
         if (session === undefined) throw signInRequired()
         assertCsrfToken(request, session)
         request.session = session
       },
-      handler: async (request: FastifyRequest, reply: FastifyReply) => await pass(request, reply, deps),
+      handler: async (request: FastifyRequest, reply: FastifyReply) =>
+        await pass(request, reply, deps, config.basePath),
     }
     app.route({ ...guarded, method: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'], url: '/api/v1/*' })
     app.route({ ...guarded, method: 'GET', url: receiptKeys.path })
   })
 }
 
-async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps): Promise<FastifyReply> {
+async function pass(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  deps: ApiDeps,
+  basePath: string,
+): Promise<FastifyReply> {
   const target = request.raw.url ?? ''
   const { session } = request
   if (session === undefined) throw signInRequired()
@@ -102,12 +108,18 @@ async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps)
   }
   for (const [name, value] of Object.entries(answer.headers)) {
     // Ours hold on every answer: what is read with a session stays in no cache.
-    if (value !== undefined && name !== 'cache-control' && publicAnswerHeaders.has(name)) reply.header(name, value)
+    if (value === undefined || name === 'cache-control' || !publicAnswerHeaders.has(name)) continue
+    reply.header(name, name === 'link' || name === 'location' ? placeBelow(basePath, String(value)) : value)
   }
   reply.code(answer.status)
   if (!isCompressible(request, answer)) return await reply.send(answer.body)
   reply.compress(answer.body)
   return await reply
+}
+
+/** Puts the targets of a `Link` or `Location` below the console's path, whatever path the gateway is published at. */
+function placeBelow(basePath: string, value: string): string {
+  return value.replaceAll(/(^|<)[^<>?]*?(?=\/api\/v1\/)/g, `$1${basePath}`)
 }
 
 /** Not event streams: they would wait in the compressor. */

@@ -1,3 +1,5 @@
+import type { Config } from '../config.ts'
+
 /** Names and attributes of the console's cookies. */
 export interface Cookies {
   readonly session: string
@@ -11,11 +13,12 @@ export interface Cookies {
 /**
  * Over https every cookie has the prefix `__Host-`: the browser then takes it from this host alone, over TLS alone, so
  * that no neighbour (a subdomain, somebody on the way) can plant one. On the loopback address over http it cannot have it.
+ * Below a path it is `__Secure-`, because the browser sends `__Host-` cookies to every application of the host.
  */
-export function createCookies(isSecure: boolean): Cookies {
-  const prefix = isSecure ? '__Host-' : ''
+export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>): Cookies {
+  const prefix = isSecure ? (basePath === '' ? '__Host-' : '__Secure-') : ''
   // Lax, not Strict: the answer of the provider is a navigation from another site, and so is a link in an e-mail.
-  const attributes = `; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
+  const attributes = `; Path=${basePath === '' ? '/' : basePath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
   return {
     session: `${prefix}postern-session`,
     signIn: (id) => `${prefix}postern-sign-in-${id}`,

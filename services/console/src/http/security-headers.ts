@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config.ts'
 
 /** What answers may do in a browser that are no pages: nothing. */
 const inertPolicy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -44,7 +45,12 @@ const permissions = [
 const transportSecurity = 'max-age=63072000; includeSubDomains'
 
 /** Gives every answer, also a refusal, the headers that keep browsers from doing more with it than is meant. */
-export function secureAnswers(app: FastifyInstance, { isSecure }: { readonly isSecure: boolean }): void {
+export function secureAnswers(
+  app: FastifyInstance,
+  { isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>,
+): void {
+  // Below a path the host belongs to others, who decide about all of it.
+  const ownsHost = isSecure && basePath === ''
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers({
       'content-security-policy': inertPolicy,
@@ -57,7 +63,7 @@ export function secureAnswers(app: FastifyInstance, { isSecure }: { readonly isS
       'x-frame-options': 'DENY',
       // Files whose name is their content say otherwise.
       'cache-control': 'no-store',
-      ...(isSecure ? { 'strict-transport-security': transportSecurity } : {}),
+      ...(ownsHost ? { 'strict-transport-security': transportSecurity } : {}),
     })
   })
 }

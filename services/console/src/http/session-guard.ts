@@ -14,5 +14,7 @@ export async function findSession(
 
 /** The problem of a request that has no live session. */
 export function signInRequired(): Error {
-  return problem('sign_in_required', { detail: 'Sign in at /auth/login: the session has ended, or there was none.' })
+  return problem('sign_in_required', {
+    detail: 'Sign in to the console again: the session has ended, or there was none.',
+  })
 }

@@ -34,8 +34,11 @@ const types: Readonly<Record<string, string>> = {
 
 const compressible = /^(?:text\/|application\/|image\/svg)/
 
-/** Reads what Vite has built; undefined when there is nothing. Files of kinds that pages do not use are left out. */
-export function readBuiltPages(folder: string): BuiltPages | undefined {
+/**
+ * Reads what Vite has built; undefined when there is nothing. Files of kinds that pages do not use are left out. The page
+ * refers to them below `basePath`, and names it for its scripts.
+ */
+export function readBuiltPages(folder: string, basePath: string): BuiltPages | undefined {
   const indexPath = join(folder, 'index.html')
   if (!existsSync(indexPath)) return undefined
   const assets = new Map<string, Asset>()
@@ -53,8 +56,14 @@ export function readBuiltPages(folder: string): BuiltPages | undefined {
       isHashed,
     })
   }
-  const parts = splitAtNonces(readFileSync(indexPath, 'utf8'))
+  const parts = splitAtNonces(placeBelow(basePath, readFileSync(indexPath, 'utf8')))
   return { assets, index: (nonce) => parts.join(nonce) }
+}
+
+/** Vite writes references that are relative to the page, which is shown at paths of any depth. */
+function placeBelow(basePath: string, html: string): string {
+  const placed = html.replaceAll(/(?<= (?:src|href)=")\.\//g, `${basePath}/`)
+  return basePath === '' ? placed : placed.replace('<head>', `<head><meta name="base-path" content="${basePath}">`)
 }
 
 /** Vite's own stand-in for a nonce, when it is told to write one. */

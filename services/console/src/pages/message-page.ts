@@ -49,7 +49,8 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
 /** Answers with a page that says why nobody was signed in, and how to try again. */
 export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/'): FastifyReply {
   const { status, title, text } = messages[reason]
-  const retry = `/auth/login?return_to=${encodeURIComponent(returnTo)}`
+  // Relative: these pages are at /auth/login and /auth/callback.
+  const retry = `login?return_to=${encodeURIComponent(returnTo)}`
   return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
 }
 
@@ -65,8 +66,8 @@ export function answerUnconfigured(reply: FastifyReply): FastifyReply {
 }
 
 /** What is shown as long as the pages have not been built. */
-export function answerUnbuilt(reply: FastifyReply): FastifyReply {
-  const links = '<p><a href="/auth/login">Sign in</a> · <a href="/auth/session">Session</a></p>'
+export function answerUnbuilt(reply: FastifyReply, basePath: string): FastifyReply {
+  const links = `<p><a href="${basePath}/auth/login">Sign in</a> · <a href="${basePath}/auth/session">Session</a></p>`
   return answerPage(reply, 200, 'Postern', `<p>The pages of the console are not built yet.</p>${links}`)
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { takesGzip } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../config.ts'
 import { pagePolicy } from '../http/security-headers.ts'
 import { type UnknownRoutes, isPagePath } from '../http/unknown-routes.ts'
 import type { Asset, BuiltPages } from './assets.ts'
@@ -10,13 +11,20 @@ import { answerUnbuilt } from './message-page.ts'
 const forEver = 'public, max-age=31536000, immutable'
 
 /** The built pages: their files, and the one page for every address that the app in it knows. */
-export function pageRoutes(app: FastifyInstance, pages: BuiltPages | undefined, unknown: UnknownRoutes): void {
+export function pageRoutes(
+  app: FastifyInstance,
+  {
+    pages,
+    unknown,
+    basePath,
+  }: { readonly pages: BuiltPages | undefined; readonly unknown: UnknownRoutes } & Pick<Config, 'basePath'>,
+): void {
   app.get('/*', async (request, reply) => {
     const [path = '/'] = (request.raw.url ?? '/').split('?')
     const asset = pages?.assets.get(path)
     if (asset !== undefined) return sendAsset(request, reply, asset)
     if (!isPage(request, path)) throw unknown(request, reply)
-    if (pages === undefined) return answerUnbuilt(reply)
+    if (pages === undefined) return answerUnbuilt(reply, basePath)
     const nonce = randomBytes(16).toString('base64')
     return await reply
       .header('content-security-policy', pagePolicy(nonce))

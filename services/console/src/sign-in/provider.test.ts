@@ -7,7 +7,7 @@ let provider: Provider
 beforeAll(async () => {
   hostile = await startHostileProvider('0198f6b0-0000-7000-8000-000000000001')
   const config = { clientId: client.id, clientSecret: client.secret, scope: 'openid', resource: undefined }
-  provider = createProvider({ issuer: hostile.issuer, ...config }, { origin: 'http://127.0.0.1:1' }, Date.now)
+  provider = createProvider({ issuer: hostile.issuer, ...config }, { url: 'http://127.0.0.1:1' }, Date.now)
 })
 afterAll(async () => await hostile.stop())
 

@@ -82,10 +82,10 @@ interface Known {
 /** `now` gives milliseconds since the epoch. */
 export function createProvider(
   provider: ProviderConfig,
-  { origin }: Pick<Config, 'origin'>,
+  { url: consoleUrl }: Pick<Config, 'url'>,
   now: () => number,
 ): Provider {
-  const redirectUri = `${origin}/auth/callback`
+  const redirectUri = `${consoleUrl}/auth/callback`
   const resource = provider.resource === undefined ? {} : { resource: provider.resource }
   let known: Promise<Known> | undefined
 
@@ -197,7 +197,7 @@ export function createProvider(
         const { client } = await find()
         if (client.serverMetadata().end_session_endpoint === undefined) return undefined
         // Without id_token_hint: the address is seen by the browser, and no token ever is.
-        return openid.buildEndSessionUrl(client, { post_logout_redirect_uri: `${origin}/` })
+        return openid.buildEndSessionUrl(client, { post_logout_redirect_uri: `${consoleUrl}/` })
       } catch {
         return undefined
       }

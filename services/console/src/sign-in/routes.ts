@@ -31,7 +31,7 @@ const logoutBodyLimit = 16_384
 export function signInRoutes(
   app: FastifyInstance,
   deps: Omit<Deps, 'signIn'> & SignIn,
-  { origin }: Pick<Config, 'origin'>,
+  { origin, url: consoleUrl }: Pick<Config, 'origin' | 'url'>,
 ): void {
   const { cookies, issuer: ownIssuer, provider, sessions, store, logger } = deps
 
@@ -70,7 +70,7 @@ export function signInRoutes(
     if (before !== undefined) await sessions.end(before)
     return await reply
       .header('set-cookie', cookies.set(cookies.session, outcome.session.id))
-      .redirect(origin + attempt.returnTo, 303)
+      .redirect(consoleUrl + attempt.returnTo, 303)
   })
 
   const answerLogout = async (request: FastifyRequest, reply: FastifyReply): Promise<{ redirect: string }> => {
@@ -86,7 +86,7 @@ export function signInRoutes(
     }
     reply.header('set-cookie', cookies.clear(cookies.session))
     const url = session === undefined ? undefined : await provider.signOutUrl()
-    return { redirect: url?.href ?? `${origin}/` }
+    return { redirect: url?.href ?? `${consoleUrl}/` }
   }
   void app.register(async (scope) => {
     // Pages may send a type without a body, or anything: there is nothing to read in it.

@@ -1,4 +1,5 @@
 import { type AnchorHTMLAttributes, type MouseEvent, type ReactNode, useSyncExternalStore } from 'react'
+import { consolePath, publicPath } from './base-path.ts'
 
 const listeners = new Set<() => void>()
 
@@ -37,20 +38,24 @@ export function isKeptHere(): boolean {
   return stay !== undefined
 }
 
-/** The path that is open. */
+/** The path of the page that is open, within the console. */
 export function usePath(): string {
-  return useSyncExternalStore(subscribe, () => location.pathname)
+  return useSyncExternalStore(subscribe, openPath)
+}
+
+function openPath(): string {
+  return consolePath(location.pathname)
 }
 
 /** Opens a page of the console. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
-  if (path === location.pathname) return
+  if (path === openPath()) return
   if (stay !== undefined) {
     stay.onLeave()
     return
   }
-  if (replace) history.replaceState(undefined, '', path)
-  else history.pushState(undefined, '', path)
+  if (replace) history.replaceState(undefined, '', publicPath(path))
+  else history.pushState(undefined, '', publicPath(path))
   for (const listener of listeners) listener()
   if (!replace) scrollTo({ top: 0 })
 }
@@ -75,7 +80,7 @@ export function Link({ to, children, onClick, ...rest }: LinkProps) {
     navigate(to)
   }
   return (
-    <a href={to} onClick={open} {...rest}>
+    <a href={publicPath(to)} onClick={open} {...rest}>
       {children}
     </a>
   )

@@ -1,4 +1,5 @@
 import type { ProblemDocument } from '@postern/contracts'
+import { publicPath } from '../base-path.ts'
 
 /** What the API refused, with the problem document that says why (RFC 9457). */
 export class ApiProblem extends Error {
@@ -88,7 +89,7 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   const { method = 'GET', body, file, headers, signal, isByItself = false, isWithoutToken = false } = options
   const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
   const limit = AbortSignal.timeout(limitMs)
-  const response = await fetch(path, {
+  const response = await fetch(publicPath(path), {
     method,
     headers: {
       accept: 'application/json',

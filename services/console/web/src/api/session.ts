@@ -1,4 +1,5 @@
 import type { Role } from '@postern/contracts'
+import { consolePath, publicPath } from '../base-path.ts'
 import { request } from './request.ts'
 
 /** Who is signed in, as the console's server knows it. */
@@ -7,7 +8,7 @@ export interface Session {
   readonly tenant: { readonly id: string; readonly name: string }
   readonly roles: readonly Role[]
   readonly csrf_token: string
-  /** Origin of the gateway as integrations reach it; absent where the server does not tell. */
+  /** URL of the gateway as integrations reach it; absent where the server does not tell. */
   readonly api_url?: string
   readonly expires_at: string
   readonly idle_expires_at: string
@@ -28,5 +29,5 @@ export async function signOut(): Promise<string> {
 
 /** Where signing in begins, and leads back to the page that is open. */
 export function signInUrl(): string {
-  return `/auth/login?return_to=${encodeURIComponent(location.pathname)}`
+  return publicPath(`/auth/login?return_to=${encodeURIComponent(consolePath(location.pathname))}`)
 }

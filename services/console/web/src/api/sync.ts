@@ -8,6 +8,7 @@ import type {
   RunError,
   UpdateConnectorBody,
 } from '@postern/contracts'
+import { publicPath } from '../base-path.ts'
 import { nextPage } from './keys.ts'
 import { type RequestOptions, request, send } from './request.ts'
 
@@ -93,7 +94,7 @@ export async function getRun(id: string, reading: Reading = {}): Promise<Run> {
 
 /** Where the browser follows a run (server-sent events). */
 export function eventsOf(id: string): string {
-  return `${pathOf(id)}/events`
+  return publicPath(`${pathOf(id)}/events`)
 }
 
 /** How many changes of a run its page lists. */

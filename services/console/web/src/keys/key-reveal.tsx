@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useState } from 'react'
+import { publicPath } from '../base-path.ts'
 import { stayHere } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
@@ -19,7 +20,7 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
   const { session, holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
   const [isAsking, setAsking] = useState(false)
-  const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? location.origin}/api/v1/whoami`
+  const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? `${location.origin}${publicPath('')}`}/api/v1/whoami`
 
   // Who has it already is not told to copy it before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])

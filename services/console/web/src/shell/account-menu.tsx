@@ -3,6 +3,7 @@ import { Button } from 'react-aria-components/Button'
 import { Header } from 'react-aria-components/Header'
 import { Menu, MenuItem, MenuSection, MenuTrigger } from 'react-aria-components/Menu'
 import { Popover } from 'react-aria-components/Popover'
+import { publicPath } from '../base-path.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useSession } from './session-gate.tsx'
 import { type Theme, useTheme } from './theme.ts'
@@ -26,7 +27,7 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
       await leave()
     } catch {
       // Signed out already, or no connection: the page that loads anew tells which.
-      location.assign('/')
+      location.assign(publicPath('/'))
     }
   }
 

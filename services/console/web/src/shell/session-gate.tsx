@@ -2,6 +2,7 @@ import { createPortal } from 'react-dom'
 import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { ApiProblem, request, setCsrfToken, setReadSession, whenSignedOut } from '../api/request.ts'
 import { type Session, readSession, signOut } from '../api/session.ts'
+import { publicPath } from '../base-path.ts'
 import { isKeptHere } from '../router.tsx'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -100,7 +101,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
     const url = new URL(await signOut())
     setCsrfToken('')
     owner.current = undefined
-    setState({ kind: 'left', providerUrl: url.origin === location.origin ? undefined : url.href })
+    setState({ kind: 'left', providerUrl: url.href === `${location.origin}${publicPath('/')}` ? undefined : url.href })
   }, [])
 
   useEffect(() => {

@@ -15,11 +15,11 @@ export async function startPrefixProxy(prefix: string): Promise<PrefixProxy> {
 
   function forward(from: IncomingMessage, to: ServerResponse): void {
     const target = from.url ?? ''
-    if (upstream === undefined || !target.startsWith(`${prefix}/`)) {
+    if (upstream === undefined || !(target === prefix || target.startsWith(`${prefix}/`))) {
       to.writeHead(404, { 'content-type': 'text/plain' }).end('outside the prefix')
       return
     }
-    const sent = httpRequest(`${upstream}${target.slice(prefix.length)}`, {
+    const sent = httpRequest(`${upstream}${target.slice(prefix.length) || '/'}`, {
       method: from.method ?? 'GET',
       headers: { ...from.headers, 'x-forwarded-for': from.socket.remoteAddress ?? '' },
     })

@@ -1,0 +1,103 @@
+import { type PrefixProxy, type TestStack, startPrefixProxy, startTestStack } from '@postern/local-stack/testing'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { startBrowser } from '../support/browser.ts'
+import { open, signInByHand } from './world.ts'
+
+// A browser beside a whole system, on a machine that may have other work.
+vi.setConfig({ testTimeout: 240_000 })
+
+let consoleProxy: PrefixProxy
+let gatewayProxy: PrefixProxy
+let stack: TestStack
+let browser: Browser
+let page: Page
+/** What the page has said against itself, and requests outside the prefix. */
+const complaints: string[] = []
+
+beforeAll(async () => {
+  ;[consoleProxy, gatewayProxy] = await Promise.all([
+    startPrefixProxy('/postern-console'),
+    startPrefixProxy('/postern'),
+  ])
+  const env = { POSTERN_CONSOLE_URL: consoleProxy.url, POSTERN_API_URL: gatewayProxy.url }
+  ;[stack, browser] = await Promise.all([startTestStack({ console: true, env }), startBrowser()])
+  consoleProxy.forwardTo(stack.consoleUrl)
+  gatewayProxy.forwardTo(stack.gateways[0] ?? '')
+  await stack.nameTenants({
+    harbourline: await stack.createTenant('harbourline'),
+    korvex: await stack.createTenant('korvex'),
+  })
+  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 640 } })
+  page = await context.newPage()
+  page.setDefaultTimeout(60_000)
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('request', (request) => {
+    const { origin, pathname } = new URL(request.url())
+    const isOutside = origin === new URL(consoleProxy.url).origin && !pathname.startsWith('/postern-console/')
+    if (isOutside) complaints.push(`asked for ${request.url()}`)
+  })
+}, 600_000)
+afterAll(async () => {
+  await browser.close()
+  await stack.stop()
+  await Promise.all([consoleProxy[Symbol.asyncDispose](), gatewayProxy[Symbol.asyncDispose]()])
+})
+
+const titleOf = async (name: string): Promise<void> => {
+  await page.getByRole('heading', { level: 1, name }).waitFor()
+}
+
+describe('a console that a proxy publishes below a path', () => {
+  test('signs in, opens every page and reloads it, makes a key that works, and signs out', async () => {
+    await page.goto(`${consoleProxy.url}/`)
+    await signInByHand(page, 'Continue with your organization', 'harbourline-admin')
+    for (const [name, path] of [
+      ['People and roles', '/settings/people'],
+      ['Key policy', '/settings/policy'],
+      ['Connectors', '/connectors'],
+      ['Verify a receipt', '/verify'],
+      ['API keys', '/settings/api-keys'],
+    ] as const) {
+      await open(page, name)
+      expect(page.url()).toBe(consoleProxy.url + path)
+      await page.reload()
+      await titleOf(name)
+    }
+    await page.goBack()
+    await titleOf('Verify a receipt')
+    await page.goForward()
+    await titleOf('API keys')
+
+    await page.getByRole('button', { name: 'Generate key' }).first().click()
+    await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Below a path')
+    await page.getByText('Read findings, recommendations').click()
+    await page.getByRole('button', { name: 'Generate', exact: true }).click()
+    const command = (await page.getByLabel('A command that uses the key').textContent()) ?? ''
+    const [, key = '', url = ''] = /ApiKey (\S+)' (\S+)$/.exec(command.trim()) ?? []
+    expect(url).toBe(`${gatewayProxy.url}/api/v1/whoami`)
+    expect((await fetch(url, { headers: { authorization: `ApiKey ${key}` } })).status).toBe(200)
+    await page.getByRole('button', { name: 'Done' }).click()
+    await page.getByRole('button', { name: /^(?:Yes, close|Close without it)$/ }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+    await page.getByRole('link', { name: 'Below a path' }).click()
+    await titleOf('Below a path')
+    expect(page.url()).toMatch(new RegExp(`^${consoleProxy.url}/settings/api-keys/[0-9a-f-]{36}$`))
+    await page.reload()
+    await titleOf('Below a path')
+
+    await page.getByRole('button', { name: /^Account of/ }).click()
+    await page.getByRole('menuitem', { name: 'Sign out' }).click()
+    await page.getByText('You are signed out').waitFor()
+    await page.goto(`${consoleProxy.url}/connectors`)
+    await page.getByRole('link', { name: 'Continue with your organization' }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('shows the page also where the path has no slash at its end', async () => {
+    await page.goto(consoleProxy.url)
+    const link = page.getByRole('link', { name: 'Continue with your organization' })
+    expect(await link.getAttribute('href')).toBe('/postern-console/auth/login?return_to=%2F')
+  })
+})
