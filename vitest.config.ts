@@ -38,8 +38,9 @@ export default defineConfig({
       'services/*/{src,test}/**/*.test.ts',
       'services/console/web/src/**/*.test.ts',
       'test/**/*.test.ts',
+      'verification/**/*.test.ts',
     ],
-    exclude: ['**/node_modules/**', '**/dist/**', 'test/containers/**', ...separate],
+    exclude: ['**/node_modules/**', '**/dist/**', 'verification/containers/**', ...separate],
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // No test changes what its process shares with the others. To load every module anew for each file took a third of the time.
     isolate: false,

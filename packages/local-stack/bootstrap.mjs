@@ -113,7 +113,8 @@ function pnpmPlan() {
 
 /** What the installed packages depend on, as one hash. */
 function dependencyState(node) {
-  const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', join('test', 'package.json')]
+  const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml']
+  manifests.push(join('test', 'package.json'), join('verification', 'package.json'))
   manifests.push(join('services', 'console', 'web', 'package.json'))
   for (const group of ['packages', 'services']) {
     for (const name of readdirSync(join(root, group))) {
@@ -242,14 +243,14 @@ async function testFaults({ env, ...context }, args) {
 }
 
 /** What the tests of the code that decides do not notice, area by area. */
-const testMutation = fromSource('test/mutation/run.ts')
+const testMutation = fromSource('verification/mutation/run.ts')
 
 /** Half an hour of steady load: what grows? */
-const testSoak = fromSource('test/soak/run.ts')
+const testSoak = fromSource('verification/soak/run.ts')
 
 /** Requests made from the contracts, round after round for ten minutes. */
 async function testFuzz({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'test/fuzz/contract-fuzzing.test.ts', ...args], {
+  return await follow('vitest', ['run', 'verification/fuzz/contract-fuzzing.test.ts', ...args], {
     ...context,
     env: { POSTERN_FUZZ_MINUTES: '10', ...env },
   })
@@ -310,7 +311,7 @@ const installed = ['gateway', 'console', 'keys', 'findings', 'universe', 'eviden
   `@postern/${name}...`,
 ])
 
-const testContainers = fromSource('test/containers/run.ts')
+const testContainers = fromSource('verification/containers/run.ts')
 const start = fromProgram('start')
 const postern = fromProgram('postern')
 
@@ -328,7 +329,7 @@ const commands = {
   // Packages with hashes and licences, for whoever audits or answers for them.
   sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
   licences: inventory([...installed, 'licenses', 'list', '--prod']),
-  bench: fromSource('test/bench/run.ts'),
+  bench: fromSource('verification/bench/run.ts'),
   'test:recovery': testRecovery,
   'test:containers': (context, args) => testContainers(context, args),
   // Where the caller is, so that a path in an argument means what it says there.

@@ -21,8 +21,8 @@ import { type TcpProxy, startTcpProxy } from '../support/tcp-proxy.ts'
 import { type Traffic, startTraffic } from '../support/traffic.ts'
 import { findWrongBytes, readWrites } from '../support/writes.ts'
 import { type Wrong, startWrongGateway } from '../support/wrong-gateway.ts'
-import { watchMachine } from '../containers/machine.ts'
-import { type StallWatch, watchStalls } from '../soak/stalls.ts'
+import { watchMachine } from '../../verification/containers/machine.ts'
+import { type StallWatch, watchStalls } from '../../verification/soak/stalls.ts'
 import { keepOutcomes } from './keep.ts'
 import {
   type Freeze,
@@ -315,7 +315,9 @@ describe('after all faults', () => {
       outcomes,
       leftOut,
     })
-    process.stdout.write(`faults: ${outcomes.length} kept in bench/faults.json; ${missing.length} are missing there\n`)
+    process.stdout.write(
+      `faults: ${outcomes.length} kept in .results/faults.json; ${missing.length} are missing there\n`,
+    )
   })
 })
 

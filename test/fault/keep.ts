@@ -1,7 +1,6 @@
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { describeMachine } from '../bench/report.ts'
+import { describeMachine } from '../../verification/bench/report.ts'
 import { readCommit } from '../support/commit.ts'
+import { readResults, writeResults } from '../support/results.ts'
 import type { Outcome } from './outcome.ts'
 import type { Trial } from './plan.ts'
 
@@ -22,7 +21,7 @@ export interface Shown {
   readonly leftOut: readonly string[]
 }
 
-/** `bench/faults.json`: each trial as it was last seen to pass. */
+/** `.results/faults.json`: each trial as it was last seen to pass. */
 export interface Kept {
   readonly seed: string
   readonly load: Shown['load']
@@ -35,15 +34,13 @@ export interface Kept {
   readonly outcomes: readonly (Outcome & Measured)[]
 }
 
-const file = join(import.meta.dirname, '..', '..', 'bench', 'faults.json')
-
 /** Puts what a run has shown beside what others have, each with its date and commit. Of another seed nothing is kept. */
 export async function keepOutcomes(planned: readonly Pick<Trial, 'name'>[], shown: Shown): Promise<Kept> {
-  const text = await readFile(file, 'utf8').catch(() => undefined)
+  const text = await readResults('faults')
   const before: Kept | undefined = text === undefined ? undefined : JSON.parse(text)
   const measured = { measured_at: new Date().toISOString(), commit: await readCommit() }
   const kept = merge(planned, before, { ...shown, measured })
-  await writeFile(file, `${JSON.stringify(kept, undefined, 2)}\n`)
+  await writeResults('faults', kept)
   return kept
 }
 

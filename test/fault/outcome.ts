@@ -1,5 +1,5 @@
 import { leaseMs } from '@postern/contracts/internal'
-import type { Served } from '../containers/machine.ts'
+import type { Served } from '../../verification/containers/machine.ts'
 import type { Call, Churn, Revocation } from '../support/churn.ts'
 import { type Change, type Violation, costBetween } from '../support/promises.ts'
 import type { Traffic } from '../support/traffic.ts'

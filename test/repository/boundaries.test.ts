@@ -53,6 +53,10 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
     uses: [],
     tests: ['api-key', 'client', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
   },
+  verification: {
+    uses: [],
+    tests: ['api-key', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
+  },
 }
 
 const dependenciesSchema = z.record(z.string(), z.string()).default({})
@@ -65,7 +69,12 @@ const manifestSchema = z.object({
 })
 
 const manifests = globSync(
-  ['packages/*/package.json', 'services/*/package.json', 'services/*/web/package.json', 'test/package.json'],
+  [
+    'packages/*/package.json',
+    'services/*/package.json',
+    'services/*/web/package.json',
+    '{test,verification}/package.json',
+  ],
   {
     cwd: root,
   },

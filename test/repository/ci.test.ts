@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeF
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { least, whyUnfair } from '../containers/chance.ts'
+import { least, whyUnfair } from '../../verification/containers/chance.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 let folder = ''

@@ -5,7 +5,16 @@ import { describe, expect, test } from 'vitest'
 const root = join(import.meta.dirname, '..', '..')
 
 /** What a clone gets besides the repository: installed packages, results, the data of a running system. */
-const notOfTheRepository = ['**/node_modules', '**/dist', '.git', '.tools', '.postern*', '.test-reports', 'coverage']
+const notOfTheRepository = [
+  '**/node_modules',
+  '**/dist',
+  '.git',
+  '.tools',
+  '.postern*',
+  '.results',
+  '.test-reports',
+  'coverage',
+]
 
 const texts = globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude: notOfTheRepository })
   .filter((path) => lstatSync(join(root, path)).isFile() && !path.endsWith('.tsbuildinfo'))

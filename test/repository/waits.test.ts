@@ -55,7 +55,7 @@ function faultsIn(text: string, tsx = false): string[] {
 }
 
 test('what is waited for in tests is given time enough on a machine that is busy', () => {
-  const paths = globSync(['{packages,services}/**/*.{ts,tsx}', 'test/**/*.ts'], {
+  const paths = globSync(['{packages,services}/**/*.{ts,tsx}', '{test,verification}/**/*.ts'], {
     cwd: root,
     exclude: ['**/node_modules', '**/dist'],
   })

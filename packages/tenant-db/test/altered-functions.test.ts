@@ -3,7 +3,7 @@ import { type AssertionWorld, assertionChecks, createAssertionWorld } from './as
 import { openClient } from './tenant-tables.ts'
 
 /*
- * Mutation tests alter no SQL (test/mutation). The functions in PostgreSQL that decide who the tenant is are altered here,
+ * Mutation tests alter no SQL (verification/mutation). The functions in PostgreSQL that decide who the tenant is are altered here,
  * one thing at a time: the checks of assertions must notice each.
  */
 

@@ -8,7 +8,7 @@ import { settle } from './builders.ts'
 import { type Sabotage, World, seen } from './conformance-world.ts'
 
 /*
- * Random schedules from the alphabet of test/model/revocation.pml, against the modules of the gateway themselves: what that
+ * Random schedules from the alphabet of verification/model/revocation.pml, against the modules of the gateway themselves: what that
  * model says of the protocol holds for this code only as long as the code does what the model says.
  */
 

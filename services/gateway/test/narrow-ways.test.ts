@@ -3,7 +3,7 @@ import { settle } from './builders.ts'
 import { type GatewayUnderTest, type Sabotage, World } from './conformance-world.ts'
 
 /*
- * What the model finds (test/model), and random schedules find too seldom: a step at a time, with the code as it is and
+ * What the model finds (verification/model), and random schedules find too seldom: a step at a time, with the code as it is and
  * with what the step is there for taken away.
  */
 

@@ -1,0 +1,112 @@
+// What is evaluated in a page is written here and runs there.
+/// <reference lib="dom" />
+import type { Page } from 'playwright-core'
+import { fillTenant } from '../../test/browser/many-keys.ts'
+import { type World, openWorld } from '../../test/browser/world.ts'
+import { median, round } from './stats.ts'
+
+/** How fast the console is in a browser on this machine, whose every pixel the processor draws. In milliseconds. */
+export interface ConsoleSpeed {
+  /** Largest contentful paint of the list of keys, opened for the first time and again. */
+  readonly firstPaint: number
+  readonly nextPaint: number
+  readonly manyKeys: {
+    readonly keys: number
+    /** Until the list is whole: five answers of a thousand keys. */
+    readonly whole: number
+    /** The longest time without a new picture while the list is scrolled from end to end. */
+    readonly longestPause: number
+    /** From a letter in the search to the picture of what it leaves. */
+    readonly search: number
+  }
+}
+
+const manyKeys = 5000
+const steps = 120
+
+/** Starts a system of its own with a console and measures it. */
+export async function measureConsole({ rounds }: { readonly rounds: number }): Promise<ConsoleSpeed> {
+  const world = await openWorld()
+  try {
+    const first: number[] = []
+    const next: number[] = []
+    for (let done = 0; done < rounds; done += 1) {
+      const { page, context } = await world.openFor('harbourline-admin')
+      first.push(await paintOf(page, world))
+      next.push(await paintOf(page, world))
+      await context.close()
+    }
+    await fillTenant(world.stack, world.tenants.korvex.id, manyKeys)
+    const { page } = await world.openFor('korvex-admin')
+    const whole = await readWhole(page, world)
+    return {
+      firstPaint: round(median(first), 0),
+      nextPaint: round(median(next), 0),
+      manyKeys: {
+        keys: manyKeys,
+        whole: round(whole, 0),
+        longestPause: round(await scrollThrough(page), 0),
+        search: round(await search(page), 0),
+      },
+    }
+  } finally {
+    await world.close()
+  }
+}
+
+/** Opens the list of keys anew and gives its largest contentful paint. */
+async function paintOf(page: Page, { stack }: World): Promise<number> {
+  await page.goto(`${stack.consoleUrl}/settings/api-keys`)
+  await page.getByText('No keys yet').waitFor()
+  return await page.evaluate(
+    async () =>
+      await new Promise<number>((resolve) => {
+        new PerformanceObserver((list) => resolve(list.getEntries().at(-1)?.startTime ?? Number.NaN)).observe({
+          type: 'largest-contentful-paint',
+          buffered: true,
+        })
+      }),
+  )
+}
+
+async function readWhole(page: Page, { stack }: World): Promise<number> {
+  await page.goto(`${stack.consoleUrl}/settings/api-keys`)
+  await page.locator(`[aria-rowcount="${manyKeys + 1}"]`).waitFor()
+  return await page.evaluate(() => performance.now())
+}
+
+async function scrollThrough(page: Page): Promise<number> {
+  return await page.evaluate(
+    async (count) =>
+      await new Promise<number>((resolve) => {
+        const end = document.documentElement.scrollHeight
+        let [before, longest, step] = [performance.now(), 0, 0]
+        const draw = (now: number) => {
+          longest = Math.max(longest, now - before)
+          before = now
+          step += 1
+          if (step > count) resolve(longest)
+          else {
+            scrollTo(0, (end * step) / count)
+            requestAnimationFrame(draw)
+          }
+        }
+        requestAnimationFrame(draw)
+      }),
+    steps,
+  )
+}
+
+async function search(page: Page): Promise<number> {
+  await page.getByRole('searchbox').focus()
+  await page.evaluate(() => {
+    const box = document.activeElement
+    box?.addEventListener('input', () => {
+      const from = performance.now()
+      // The second: the first is drawn before what React makes of the letter may have been.
+      requestAnimationFrame(() => requestAnimationFrame((at) => (document.body.dataset['search'] = String(at - from))))
+    })
+  })
+  await page.keyboard.press('4')
+  return Number(await page.locator('body[data-search]').getAttribute('data-search'))
+}

@@ -1,0 +1,286 @@
+// `npm run bench`: starts the whole system and its peers, measures them side by side, prints a table and writes
+// .results/bench.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written; `--tiny` shows
+// that the bench itself works. Ends with exit code 1 when a verdict is NO, or a part of a request has become dearer.
+// `--only list,upload` measures these parts anew and leaves the other figures of the file as they are. `--against FILE` says
+// which parts of a request have become dearer than that file has them.
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { type Cluster, startTestCluster } from '@postern/local-stack/testing'
+import { type Moved, describeMoved, movedParts } from './against.ts'
+import { measureColdStart } from './cold-start.ts'
+import { compare, ratio, targetOf, warmUp } from './compare.ts'
+import { measureConsole } from './console.ts'
+import { measureHotKeys } from './hot-keys.ts'
+import { measureLatency } from './latency.ts'
+import { measureList } from './list.ts'
+import { measureFindingsScale } from './findings-scale.ts'
+import { measureSync, measureSyncMemory } from './sync.ts'
+import { measureUpload } from './upload.ts'
+import { measureManyKeys } from './many-keys.ts'
+import { measureParallelWrites } from './parallel-writes.ts'
+import { measureParts } from './parts.ts'
+import { plans } from './plans.ts'
+import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
+import type { Peer } from './processes.ts'
+import { type Comparison, type Figures, type Results, describeMachine, printResults, verdictOf } from './report.ts'
+import { measureRevocation } from './revocation.ts'
+import { loadNow, round } from './stats.ts'
+import { type System, seedKeys, startSystem } from './system.ts'
+import { failedVerdicts } from './verdicts.ts'
+import { readResults, writeResults } from '../../test/support/results.ts'
+
+const { quick, tiny, only, without, against } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    tiny: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    without: { type: 'string' },
+    against: { type: 'string' },
+  },
+}).values
+
+const isWhole = !quick && !tiny
+const plan = plans[tiny ? 'tiny' : quick ? 'quick' : 'full']
+
+const scalePlan = {
+  tenants: 1000,
+  few: 10_000,
+  findings: 1_000_000,
+  measuredTenant: 110_000,
+  entriesPerFinding: 10,
+  fillSeconds: 300,
+  repeats: 60,
+  listRounds: 25,
+}
+
+const path = '/api/v1/findings'
+const connections = 64
+const pace = 2000
+
+/** What is to be stopped, last started first. */
+const running: { stop(): Promise<unknown> }[] = []
+
+function say(what: string): void {
+  process.stderr.write(`bench: ${what}\n`)
+}
+
+/** What every part has at its start. */
+interface Bench {
+  readonly home: string
+  readonly cluster: Cluster
+  /** A kibibyte of JSON, whoever asks. */
+  readonly upstream: Peer
+  readonly system: System
+}
+
+async function startAll(): Promise<Bench> {
+  const cluster = await startTestCluster()
+  running.push(cluster)
+  const { home } = cluster.cluster
+  const upstream = await startUpstream(home)
+  running.push(upstream)
+  const system = await startSystem(4)
+  running.push(system)
+  return { home, cluster: cluster.cluster, upstream, system }
+}
+
+/** The peers that this machine has, and what it lacks. */
+async function startPeers({ home, upstream, system }: Bench, key: string) {
+  await system.setInRedis(`bench:ApiKey ${key}`, '1')
+  const found = [
+    await startNginxProxy(home, upstream),
+    await startNginxLua(home, upstream, system.stack.redis.url),
+    await startCaddy(home, upstream),
+  ]
+  const peers = found.flatMap((one) => ('peer' in one ? one.peer : []))
+  running.push(...peers)
+  return { peers, leftOut: found.flatMap((one) => ('leftOut' in one ? one.leftOut : [])) }
+}
+
+const yardstickNames = ['@fastify/http-proxy, bare', '@fastify/http-proxy, bare, again'] as const
+
+async function startYardsticks({ upstream }: Bench): Promise<[Peer, Peer]> {
+  const [first, second] = yardstickNames
+  const started: [Peer, Peer] = [await startHttpProxy(first, upstream), await startHttpProxy(second, upstream)]
+  running.push(...started)
+  return started
+}
+
+async function stopPeers(peers: readonly Peer[]): Promise<void> {
+  for (const peer of peers) await peer.stop()
+}
+
+async function measureComparison(bench: Bench): Promise<Comparison> {
+  const { system, upstream } = bench
+  const keys = await seedKeys(system, 1)
+  const startGateway = async () => {
+    const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: upstream.url })
+    return { name: 'gateway', url: system.stack.gateways[0] ?? '', pid }
+  }
+  const options = { path, keys, connections, seconds: plan.seconds, warmUpSeconds: plan.warmUpSeconds }
+  const [one, subject, other] = await compare(
+    async () => {
+      const gateway = await startGateway()
+      const [first, second] = await startYardsticks(bench)
+      // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
+      return {
+        targets: [targetOf(first), gateway, targetOf(second)],
+        stop: async () => await stopPeers([first, second]),
+      }
+    },
+    { ...options, starts: plan.starts, rounds: plan.rounds },
+  )
+  if (subject === undefined || one === undefined || other === undefined) throw new Error('nothing was compared')
+  const yardstick = ratio(subject, [one, other], one.name)
+  const sameAgainstSame = ratio(one, [other], other.name)
+
+  const gateway = await startGateway()
+  const { peers, leftOut } = await startPeers(bench, keys.first)
+  const [besideOthers, ...others] = await compare(
+    async () => ({ targets: [gateway, ...peers.map(targetOf)], stop: async () => undefined }),
+    { ...options, starts: 1, rounds: 2 * plan.starts },
+  )
+  if (besideOthers === undefined) throw new Error('nothing was compared')
+
+  const yardsticks = await startYardsticks(bench)
+  await warmUp(yardsticks.map(targetOf), options)
+  const ways = await measureLatency([{ name: 'direct', url: upstream.url }, gateway, ...yardsticks, ...peers], {
+    path,
+    keys,
+    rate: pace,
+    connections,
+    rounds: 3,
+    seconds: plan.pacedSeconds,
+  })
+  await stopPeers([...yardsticks, ...peers])
+  return {
+    leftOut,
+    connections,
+    proxies: [one, subject, other, ...others],
+    sameAgainstSame,
+    gatewayAgainst: [yardstick, ...others.map((measured) => ratio(besideOthers, [measured], measured.name))],
+    verdict: verdictOf(yardstick, sameAgainstSame),
+    latency: { requestsPerSecond: pace, ways },
+  }
+}
+
+/** In the order in which they run. Many findings come last: what is put into the database would be in the way. */
+const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
+  revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
+  gateway: measureComparison,
+  parts: async ({ system, upstream }) =>
+    await measureParts(system, { upstream, connections, rounds: plan.partsRounds, seconds: plan.seconds }),
+  'cold-start': async ({ system, upstream: { url } }) =>
+    await measureColdStart(system, {
+      path,
+      upstream: url,
+      keys: plan.coldKeys,
+      together: 8,
+      connections,
+      seconds: plan.coldSeconds,
+    }),
+  'hot-keys': async ({ upstream: { url } }) =>
+    await measureHotKeys({
+      ...plan.hot,
+      path,
+      upstream: url,
+      connections,
+      warmUpSeconds: plan.warmUpSeconds,
+    }),
+  'many-keys': async ({ system, upstream: { url } }) =>
+    await measureManyKeys(system, {
+      path,
+      upstream: url,
+      counts: plan.keyCounts,
+      connections,
+      rounds: 3,
+      seconds: plan.seconds,
+      fillSeconds: plan.fillSeconds,
+    }),
+  list: async ({ system }) => await measureList(system, { rows: 2000, repeats: 100, rounds: isWhole ? 25 : 3 }),
+  upload: async ({ system, home }) =>
+    await measureUpload(system, { folder: home, mebibytes: isWhole ? 1024 : 64, rounds: 3 }),
+  sync: async ({ system }) => await measureSync(system, { rows: isWhole ? 100_000 : 10_000, rounds: isWhole ? 3 : 1 }),
+  'sync-memory': async ({ system }) => await measureSyncMemory(system, [10_000, 100_000, 1_000_000]),
+  console: async () => await measureConsole({ rounds: isWhole ? 9 : 3 }),
+  'parallel-writes': async ({ system, cluster }) =>
+    await measureParallelWrites(system, cluster, {
+      clients: 16,
+      seconds: isWhole ? 5 : 2,
+      rounds: isWhole ? 5 : 2,
+      standbyMs: 80,
+    }),
+  'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
+}
+
+const names = Object.keys(measurements)
+
+function isPart(name: string): name is keyof Figures {
+  return names.includes(name)
+}
+
+function chosen(): (keyof Figures)[] {
+  const parse = (list: string | undefined): (keyof Figures)[] | undefined =>
+    list?.split(',').map((name) => {
+      if (!isPart(name)) throw new Error(`no part is called ${name}; there are ${names.join(', ')}`)
+      return name
+    })
+  const left = parse(without) ?? (isWhole ? [] : ['many-findings' as const, 'sync-memory' as const])
+  return parse(only) ?? names.filter(isPart).filter((name) => !left.includes(name))
+}
+
+async function measureInto(results: Results, part: keyof Figures, bench: Bench): Promise<void> {
+  say(part)
+  const [measuredAt, startedAt, loadBefore] = [new Date().toISOString(), performance.now(), loadNow()]
+  const figures = await measurements[part](bench)
+  const minutes = round((performance.now() - startedAt) / 60_000, 1)
+  Object.assign(results.parts, { [part]: { measuredAt, minutes, loadBefore, figures } })
+}
+
+async function stopAll(): Promise<void> {
+  for (const part of running.splice(0).toReversed()) await part.stop()
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    void stopAll().finally(() => process.exit(1))
+  })
+}
+
+/** Keeps the figures. Those that this run did not measure stay as they were, each with its time. */
+async function write(results: Results): Promise<void> {
+  const before: Results = JSON.parse((await readResults('bench')) ?? '{"parts":{}}')
+  await writeResults('bench', { machine: results.machine, parts: { ...before.parts, ...results.parts } })
+}
+
+/** Undefined: this is compared with nothing. */
+function whatMoved(former: Results | undefined, results: Results): Moved[] | undefined {
+  const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
+  return was === undefined || is === undefined ? undefined : movedParts(was, is)
+}
+
+try {
+  const parts = chosen()
+  if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
+  // Before anything is written over it.
+  const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
+  if (former !== undefined && !('yardsticks' in (former.parts.parts?.figures ?? {}))) {
+    throw new Error(`${against} has no parts, or none with yardsticks: measure them once more there`)
+  }
+  const results: Results = { machine: describeMachine(), parts: {} }
+  say('starting everything')
+  const bench = await startAll()
+  for (const part of parts) {
+    await measureInto(results, part, bench)
+    // At once: what is measured is not lost when a later part fails.
+    if (isWhole) await write(results)
+  }
+  printResults(results)
+  const moved = whatMoved(former, results)
+  if (moved !== undefined) for (const line of describeMoved(moved)) console.log(`  ${line}`)
+  const failed = failedVerdicts(results, moved ?? [])
+  for (const line of failed) console.log(`FAILED ${line}`)
+  if (failed.length > 0) process.exitCode = 1
+} finally {
+  await stopAll()
+}

@@ -1,0 +1,499 @@
+import { X509Certificate } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  type RotationStep,
+  redisLogins,
+  ringNames,
+  rotateRing,
+  rotateSecret,
+  rotationSteps,
+} from '@postern/installation'
+import { parseLoginPasswords } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
+import { type Churn, prepareChurn } from '../../test/support/churn.ts'
+import { type Operation, costBetween, findViolations, findWrongWrites } from '../../test/support/promises.ts'
+import { type Traffic, startTraffic } from '../../test/support/traffic.ts'
+import { type Balancer, startBalancer } from './balancer.ts'
+import { findWholeBlobs } from './bucket.ts'
+import { findCauses } from './causes.ts'
+import { type Compose, doubled } from './compose.ts'
+import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack.ts'
+import { findInstallation } from './installation.ts'
+import { watchMachine } from './machine.ts'
+
+/** Something of every service, a part of it over two; half of it writes. */
+const sequence: readonly Operation[] = [
+  'whoami',
+  'list',
+  'entities',
+  'create',
+  'connectors',
+  'upload',
+  'whoami',
+  'push',
+]
+const operations = [...new Set(sequence)]
+const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
+const perSecond = Number(process.env['POSTERN_DRILL_RATE'] ?? 15)
+const longestTestMs = 900_000
+
+let system: Compose
+let balancer: Balancer
+let stack: DrillStack
+let traffic: Traffic
+let churn: Churn
+/** Requests of the history that have been checked. */
+let checked = 0
+
+beforeAll(async () => {
+  system = findInstallation()
+  const { gateways } = system.installation
+  balancer = startBalancer(gateways)
+  stack = await openDrillStack(system)
+  traffic = startTraffic({ gateways: gateways.map(({ url }) => url), perSecond, sequence, isReady: balancer.isReady })
+  churn = await prepareChurn(stack, traffic, { scopes, restMs: 1500 })
+  await recovered(performance.now())
+  await churn.start()
+}, longestTestMs)
+
+afterAll(async () => {
+  await balancer.stop()
+  await stack.stop()
+})
+
+function isAccepted(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+/** Resolves when every gateway has carried out every operation in a request begun after `since`, and failures have ceased. */
+async function recovered(since: number): Promise<void> {
+  const streams = stack.gateways.flatMap((gateway) => operations.map((operation) => ({ gateway, operation })))
+  await Promise.all(
+    streams.map(
+      async ({ gateway, operation }) =>
+        await traffic.ended(
+          `${operation} succeeds at ${gateway}`,
+          (request) =>
+            request.gateway === gateway &&
+            request.operation === operation &&
+            request.startedAt > since &&
+            isAccepted(request.status),
+        ),
+    ),
+  )
+  let inARow = 0
+  await traffic.ended('failures cease', ({ status }) => {
+    inARow = status === 0 || status >= 500 ? 0 : inARow + 1
+    return inARow >= 60
+  })
+}
+
+interface DrillOutcome {
+  /** How many requests failed, by code. */
+  readonly failed: Readonly<Record<string, number>>
+  /** Which the first of them were, and what processes complained of; empty where none failed. */
+  readonly circumstances: string
+}
+
+/** Does something to the installation under the load, says what it cost, and checks every promise. */
+async function drill(name: string, work: () => Promise<void>): Promise<DrillOutcome> {
+  await recovered(performance.now())
+  const [from, fromWall] = [performance.now(), new Date()]
+  const machine = watchMachine()
+  await work()
+  const doneAt = performance.now()
+  await recovered(doneAt)
+  await churn.revoked(2, from)
+  const to = performance.now()
+  const served = machine()
+  // As seen by who speaks to whichever gateway is ready.
+  const asOne = traffic.requests.map((request) => ({ ...request, gateway: 'any' }))
+  const { requests, failed, longestGapMs } = costBetween(asOne, from, to)
+  process.stdout.write(
+    `drill: ${name}: ${requests} requests in ${seconds(to - from)}, failed ${JSON.stringify(failed)}, ` +
+      `longest gap ${seconds(longestGapMs)}, ${slowest(from, to)}, all well again ${seconds(to - doneAt)} after it; ` +
+      `machine: ${Math.round(served.stolen * 100)} % stolen, full for ${seconds(served.fullMs)}\n`,
+  )
+  const circumstances =
+    Object.keys(failed).length > 0 ? `${failures(from, to)}${await findCauses(system, fromWall)}` : ''
+  process.stdout.write(circumstances)
+  expectPromisesKept()
+  return { failed, circumstances }
+}
+
+/** How long the slower ones took. */
+function slowest(from: number, to: number): string {
+  const took = traffic.requests
+    .filter(({ startedAt }) => startedAt >= from && startedAt <= to)
+    .map(({ startedAt, endedAt }) => endedAt - startedAt)
+    .toSorted((one, other) => other - one)
+  const [tenth = 0, hundredth = 0, first = 0] = [10, 100, took.length + 1].map(
+    (part) => took[Math.floor(took.length / part)],
+  )
+  return `a tenth took over ${seconds(tenth)}, a hundredth over ${seconds(hundredth)}, the slowest ${seconds(first)}`
+}
+
+/** The first that failed: when, what it asked for, and how it ended. */
+function failures(from: number, to: number): string {
+  return traffic.requests
+    .filter(({ startedAt, status }) => startedAt >= from && startedAt <= to && (status === 0 || status >= 500))
+    .slice(0, 8)
+    .map(
+      ({ startedAt, endedAt, operation, gateway, status, code = 'no answer' }) =>
+        `  ${seconds(startedAt - from)} into it, ${operation} at ${gateway}: ${status} ${code} after ${seconds(endedAt - startedAt)}\n`,
+    )
+    .join('')
+}
+
+/** The same, in which no request may fail. */
+async function expectNoFailure(name: string, work: () => Promise<void>): Promise<void> {
+  const { failed, circumstances } = await drill(name, work)
+  expect(failed, `${name}: no request fails\n${circumstances}`).toEqual({})
+}
+
+function seconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(2)} s`
+}
+
+/** Checks all that has ended since it was last called. */
+function expectPromisesKept(): void {
+  const { keys, changes } = churn
+  const requests = traffic.requests.slice(checked)
+  checked = traffic.requests.length
+  expect(findViolations({ requests, keys, changes })).toEqual([])
+}
+
+/** Ends the process with the signal that asks for it, and starts it anew; resolves when it would answer. */
+async function replace(container: string): Promise<void> {
+  await system.docker(['restart', '--time', '40', container])
+  await system.waitUntilReady(container)
+}
+
+async function replaceGateways(): Promise<void> {
+  for (const { name } of system.installation.gateways) await replace((await system.containers(name))[0] ?? '')
+}
+
+/** The first of each service together, then the second, then the gateways, and the console. */
+async function replaceAll(): Promise<void> {
+  for (const number of [0, 1]) {
+    const containers = await Promise.all(doubled.map(async (name) => (await system.containers(name))[number] ?? ''))
+    await Promise.all(containers.map(replace))
+  }
+  await replaceGateways()
+  for (const container of await system.containers('console')) await replace(container)
+}
+
+async function migrate(...args: readonly string[]): Promise<void> {
+  const command = args.length === 0 ? [] : ['packages/cli/dist/main.js', 'migrate', ...args]
+  await system.compose(['run', '--rm', '--no-deps', 'migrate', ...command])
+}
+
+/** The passwords that services show to PostgreSQL, by way of PgBouncer, to Redis, and to the store, which reads them anew by itself. */
+const loginNames = ['keys', 'findings', 'universe', 'evidence', 'sync', 'store'] as const
+const passwords = [...loginNames, ...redisLogins.map((name) => `redis-${name}`)].map((name) => `password-${name}`)
+
+/** What receipts and checkpoints are signed with. */
+const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
+
+/** Takes a step with everything that has steps, and restarts what reads it. */
+async function rotateAll(step: RotationStep): Promise<void> {
+  const { secrets } = system.installation
+  const password = await readRedisPassword()
+  for (const ring of ringNames) await rotateRing(secrets, ring, step)
+  for (const name of [...signingKeys, ...passwords]) await rotateSecret(secrets, name, step)
+  await system.handOutSecrets()
+  // PostgreSQL learns the new key of assertions before anybody mints with it, and a password before anybody shows it.
+  await migrate()
+  const [pgbouncer = ''] = await system.containers('pgbouncer')
+  // Not by docker kill: for the engine of some versions the container is then one that somebody has stopped, and is not started again.
+  await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
+  await tellRedis(password)
+  await replaceAll()
+}
+
+/** The password of the operator's login at Redis that is in use. */
+async function readRedisPassword(): Promise<string> {
+  const text = await readFile(join(system.installation.secrets, 'password-redis-admin'), 'utf8')
+  return parseLoginPasswords(text.trim())[0].password
+}
+
+/** What runbook.md says of the passwords at Redis: each user is told those that the file has, and Redis keeps what it holds. */
+async function tellRedis(password: string): Promise<void> {
+  const text = await readFile(join(system.installation.secrets, 'redis', 'users.acl'), 'utf8')
+  for (const line of text.trim().split('\n')) {
+    const [, user = '', ...rules] = line.split(' ')
+    await tellRedisBy(password, 'ACL', 'SETUSER', user, ...rules)
+  }
+}
+
+async function tellRedisBy(password: string, ...command: readonly string[]): Promise<void> {
+  const [redis = ''] = await system.containers('redis')
+  const client = [
+    'exec',
+    '--env',
+    'REDISCLI_AUTH',
+    redis,
+    'redis-cli',
+    '--tls',
+    '--insecure',
+    '--user',
+    'postern-admin',
+  ]
+  expect(await system.docker([...client, ...command], { env: { REDISCLI_AUTH: password } })).toBe('OK')
+}
+
+const certified = ['postgres', 'pgbouncer', 'redis'] as const
+
+/** What runbook.md says of certificates: each new one where the old one was, and who shows it is told to read it. */
+async function renewCertificates(): Promise<void> {
+  const { trust } = system.installation
+  const authority = openTestAuthority(trust)
+  for (const name of certified) {
+    const { certificate, key } = await authority.issue(name)
+    // Over what is there, which keeps its owner.
+    await writeFile(join(trust, name, 'server.crt'), await readFile(certificate))
+    await writeFile(join(trust, name, 'server.key'), await readFile(key))
+  }
+  expect(await queryAsSuperuser(system, 'select pg_reload_conf() as reloads')).toEqual([{ reloads: true }])
+  const [pgbouncer = ''] = await system.containers('pgbouncer')
+  await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
+  const password = await readRedisPassword()
+  const folder = '/etc/postern/tls'
+  const files = ['tls-cert-file', `${folder}/server.crt`, 'tls-key-file', `${folder}/server.key`]
+  await tellRedisBy(password, 'CONFIG', 'SET', ...files)
+}
+
+/** Connects as a client does, and prints the certificate's fingerprint; fails where the authority has not issued it for that name. */
+const askForCertificate = `
+  const [host, port, isSql] = process.argv.slice(1)
+  const socket = require('node:net').connect(Number(port), host)
+  const secure = () => {
+    const over = require('node:tls').connect({ socket, servername: host }, () => {
+      process.stdout.write(over.getPeerCertificate().fingerprint256)
+      socket.destroy()
+    })
+  }
+  socket.on('connect', () => {
+    if (isSql !== 'sql') return secure()
+    socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
+    socket.once('data', secure)
+  })`
+
+/** The fingerprints of what each shows now. */
+async function shownCertificates(): Promise<Record<(typeof certified)[number], string>> {
+  const [keys = ''] = await system.containers('keys')
+  const fromKeys = async (...target: readonly string[]): Promise<string> =>
+    (await system.docker(['exec', keys, 'node', '-e', askForCertificate, ...target])).trim()
+  // Services have no way to PostgreSQL but by PgBouncer.
+  const migrations = ['run', '--rm', '--no-deps', 'migrate', '-e', askForCertificate]
+  return {
+    postgres: (await system.compose([...migrations, 'postgres', '5432', 'sql'])).trim().split('\n').at(-1) ?? '',
+    pgbouncer: await fromKeys('pgbouncer', '6432', 'sql'),
+    redis: await fromKeys('redis', '6379', 'plain'),
+  }
+}
+
+/** The containers of servers with certificates, and when each was started. */
+async function containersOfCertified(): Promise<string[]> {
+  const containers = await Promise.all(certified.map((name) => system.containers(name)))
+  return await Promise.all(
+    containers.flat().map((id) => system.docker(['inspect', '--format', '{{.Id}} {{.State.StartedAt}}', id])),
+  )
+}
+
+async function issuedCertificates(): Promise<Record<string, string>> {
+  const { trust } = system.installation
+  const fingerprints = certified.map(async (name) => {
+    const certificate = new X509Certificate(await readFile(join(trust, name, 'server.crt')))
+    return [name, certificate.fingerprint256] as const
+  })
+  return Object.fromEntries(await Promise.all(fingerprints))
+}
+
+describe('no request fails', () => {
+  test.each([...doubled])(
+    'while every process of %s is replaced, one after the other',
+    async (name) => {
+      await expectNoFailure(`${name} replaced`, async () => {
+        for (const container of await system.containers(name)) await replace(container)
+      })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every gateway is replaced, one after the other',
+    async () => await expectNoFailure('gateways replaced', replaceGateways),
+    longestTestMs,
+  )
+
+  test(
+    'while Redis restarts, and comes back empty',
+    async () => {
+      await expectNoFailure('Redis restarted', async () => {
+        const [redis = ''] = await system.containers('redis')
+        await system.docker(['restart', '--time', '5', redis])
+      })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every certificate is renewed: nothing is started anew, and each server shows the new one',
+    async () => {
+      const before = await issuedCertificates()
+      const started = await containersOfCertified()
+      expect(started).toHaveLength(certified.length)
+      expect(await shownCertificates()).toEqual(before)
+      await expectNoFailure('certificates renewed', renewCertificates)
+      const after = await issuedCertificates()
+      for (const name of certified) expect(after[name]).not.toBe(before[name])
+      expect(await shownCertificates()).toEqual(after)
+      expect(await containersOfCertified()).toEqual(started)
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every ring of secrets, every signing key and every password of a service is replaced in three steps',
+    async () => {
+      await expectNoFailure('every ring and password rotated', async () => {
+        for (const step of rotationSteps) {
+          if (step === 'retire') await system.operator('connectors', 'rewrap-secrets')
+          await rotateAll(step)
+        }
+        await migrate('--retire-assertion-keys')
+      })
+      // Every service comes in by its other login, and nobody by the first.
+      const logins = await queryAsSuperuser(
+        system,
+        "select rolname, rolpassword is not null as accepted from pg_authid where rolname ~ '^postern_[a-z]+(_b)?$' and rolcanlogin",
+      )
+      const services = ['keys', 'findings', 'universe', 'evidence', 'sync']
+      expect(Object.fromEntries(logins.map(({ rolname, accepted }) => [rolname, accepted]))).toEqual({
+        postern_migrator: true,
+        ...Object.fromEntries(services.map((name) => [`postern_${name}`, false])),
+        ...Object.fromEntries(services.map((name) => [`postern_${name}_b`, true])),
+      })
+    },
+    longestTestMs,
+  )
+})
+
+describe('what is killed comes back by itself, and until then nothing false is said', () => {
+  const parts = ['gateway', ...doubled, 'pgbouncer', 'redis', 'postgres', 'store'] as const
+  test.each(parts)(
+    '%s',
+    async (name) => {
+      const from = performance.now()
+      await drill(`${name} killed`, async () => {
+        const [container = ''] = await system.containers(name)
+        await kill(container)
+        await isRunning(container)
+      })
+      // Only who spoke to the killed gateway itself is left without an answer.
+      // Who does not keep evidence needs no store.
+      if (name === 'store') {
+        const others = traffic.requests.filter(
+          ({ operation, startedAt }) => operation !== 'upload' && startedAt >= from,
+        )
+        expect(others.filter(({ status }) => status === 0 || status >= 500)).toEqual([])
+      }
+      const unanswered = traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)
+      const killed = name === 'gateway' ? stack.gateways[0] : undefined
+      expect(unanswered.filter(({ gateway }) => gateway !== killed)).toEqual([])
+    },
+    longestTestMs,
+  )
+
+  test(
+    'console',
+    async () => {
+      await drill('console killed', async () => {
+        const [container = ''] = await system.containers('console')
+        await kill(container)
+        await isRunning(container)
+        await system.waitUntilReady(container)
+      })
+      const page = await fetch(system.installation.consoleUrl)
+      expect(page.status).toBe(200)
+      expect(await page.text()).toMatch(/<!doctype html>/i)
+    },
+    longestTestMs,
+  )
+
+  test.each(['postgres', 'pgbouncer', 'store'])(
+    '%s, restarted in order',
+    async (name) => {
+      const from = performance.now()
+      await drill(`${name} restarted`, async () => {
+        const [container = ''] = await system.containers(name)
+        const begun = performance.now()
+        await system.docker(['restart', '--time', '60', container])
+        // By the signal of its image it ends by itself, and is not killed when its time is over.
+        expect(performance.now() - begun).toBeLessThan(55_000)
+      })
+      expect(traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)).toEqual([])
+    },
+    longestTestMs,
+  )
+})
+
+describe('after all drills', () => {
+  test(
+    'every accepted write is there once, and no refused one is',
+    async () => {
+      await churn.stop()
+      await traffic.stop()
+      expectPromisesKept()
+      const stored = await stack.readWrites()
+      expect(findWrongWrites(traffic, stored)).toEqual([])
+      const accepted = traffic.requests.filter(({ externalId, status }) => externalId !== undefined && status === 201)
+      process.stdout.write(
+        `drills: ${traffic.requests.length} requests, ${accepted.length} accepted writes, ${stored.size} stored, ` +
+          `${churn.changes.length} changes of ${churn.keys.length} keys\n`,
+      )
+      expect(accepted.length).toBeGreaterThan(100)
+    },
+    longestTestMs,
+  )
+
+  test(
+    'the bytes of every file that has a row are in the store, whole',
+    async () => {
+      const rows = await queryAsSuperuser(
+        system,
+        `select distinct tenant_id || ' ' || sha256 as blob from evidence.file`,
+      )
+      const whole = await findWholeBlobs(system)
+      process.stdout.write(`drills: ${rows.length} blobs of evidence, ${whole.size} whole in the store\n`)
+      expect(rows.length).toBeGreaterThan(10)
+      expect(rows.filter(({ blob }) => !whole.has(String(blob)))).toEqual([])
+    },
+    longestTestMs,
+  )
+})
+
+/** Kills the process and not the container: Docker does not start again what it was told to kill. */
+async function kill(container: string): Promise<void> {
+  const pid = Number(await system.docker(['inspect', '--format', '{{.State.Pid}}', container]))
+  if (system.installation.engine.own && pid > 0) {
+    process.kill(pid, 'SIGKILL')
+    await delay(500)
+    return
+  }
+  await system.docker(['kill', container])
+  await system.docker(['start', container])
+}
+
+async function isRunning(container: string): Promise<void> {
+  await expect
+    .poll(async () => await system.docker(['inspect', '--format', '{{.State.Running}}', container]), {
+      timeout: 120_000,
+      interval: 300,
+    })
+    .toBe('true')
+}

@@ -1,0 +1,83 @@
+// `npm run test:containers`: the image and the compose file on a real Docker engine. Says in one line when none can be had. With
+// `--where-fair`, as CI runs it, also when the machine cannot give it a fair chance, or has no engine and images in time.
+import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { weighMachine, whyUnfair } from './chance.ts'
+import { composeUp } from './compose.ts'
+import { openEngine } from './engine.ts'
+import { buildImages, findBases } from './images.ts'
+import { installationVariable } from '../../test/support/on-containers.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const say = (line: string): void => void process.stdout.write(`containers: ${line}\n`)
+
+function skip(reason: string): number {
+  process.stdout.write(`SKIPPED containers: ${reason}; the tests without containers decide alone\n`)
+  return 0
+}
+
+/** How long an engine and what images are built on may take where nobody waits for them alone. */
+const patienceMs = 15 * 60_000
+
+/** What the work gives, or the reason in one line when it takes too long. */
+async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {
+  if (!isBounded) return await work
+  const late = `${what} could not be had within ${patienceMs / 60_000} minutes`
+  return await Promise.race([work, delay(patienceMs, late, { ref: false })])
+}
+
+async function testContainers(isBounded: boolean, args: readonly string[]): Promise<number> {
+  const unfair = isBounded ? whyUnfair(await weighMachine()) : undefined
+  if (unfair !== undefined) return skip(unfair)
+  const engine = await inTime('a Docker engine', isBounded, openEngine(say))
+  if (typeof engine === 'string') return skip(engine)
+  try {
+    const bases = await inTime('images to build on', isBounded, findBases(engine, say))
+    if (typeof bases === 'string') return skip(bases)
+    const images = await buildImages(engine, bases, say)
+    const installation = await composeUp(engine, images)
+    try {
+      say('the installation is up')
+      const state = join(installation.installation.home, 'installation.json')
+      await writeFile(state, JSON.stringify(installation.installation), { mode: 0o600 })
+      return await runVitest(args, {
+        ...engine.env,
+        [installationVariable]: state,
+        // Through the gateway and into the store, which is what is seen here; how much memory it takes is measured elsewhere.
+        POSTERN_TEST_UPLOAD_MIB: '64',
+        // Its image cannot be had everywhere. What the tests start ends with them, and with the engine at the latest.
+        TESTCONTAINERS_RYUK_DISABLED: 'true',
+      })
+    } finally {
+      await installation.down()
+    }
+  } finally {
+    await engine.stop()
+  }
+}
+
+async function runVitest(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
+  // A report for CI, beside that of the tests without containers.
+  const errors = `--reporter=${join(root, 'packages', 'local-stack', 'errors-reporter.mjs')}`
+  const report = ['--reporter=default', '--reporter=json', errors, '--outputFile.json=.test-reports/containers.json']
+  const child = spawn('vitest', ['run', '--config', 'verification/containers/vitest.config.ts', ...report, ...args], {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, ...env },
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
+  return await new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code) => resolve(code ?? 1))
+  })
+}
+
+const given = process.argv.slice(2)
+process.exitCode = await testContainers(
+  given.includes('--where-fair'),
+  given.filter((each) => each !== '--where-fair'),
+)
+// What took too long may go on for ever.
+process.exit()

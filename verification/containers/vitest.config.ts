@@ -1,0 +1,43 @@
+import { join } from 'node:path'
+import { defineConfig } from 'vitest/config'
+
+const conditions = ['@postern/source', 'node', 'development|production']
+
+// Tests that run on containers, one after the other: they share one installation.
+export default defineConfig({
+  resolve: {
+    conditions,
+    alias: [
+      { find: '@postern/local-stack/testing', replacement: join(import.meta.dirname, 'testing.ts') },
+      { find: '../support/issuer.ts', replacement: join(import.meta.dirname, 'issuer.ts') },
+    ],
+  },
+  ssr: { resolve: { conditions } },
+  environments: { __vitest__: { resolve: { conditions } } },
+  test: {
+    root: join(import.meta.dirname, '..', '..'),
+    include: [
+      'verification/containers/*.test.ts',
+      // End-to-end tests that work through the compose file. The others need processes, files or settings that it does not publish.
+      'test/end-to-end/integrator-reads-findings.test.ts',
+      'test/end-to-end/administrator-revokes-a-key.test.ts',
+      'test/end-to-end/console.test.ts',
+      'test/end-to-end/conventions.test.ts',
+      'test/end-to-end/large-requests.test.ts',
+      'test/end-to-end/large-upload.test.ts',
+      'test/end-to-end/resumable-upload.test.ts',
+      'test/end-to-end/scopes.test.ts',
+      // What the database and the keys promise, on a PostgreSQL and a Redis in containers.
+      'packages/tenant-db/test/*.test.ts',
+      'services/keys/test/*.test.ts',
+    ],
+    exclude: ['**/node_modules/**', '**/dist/**'],
+    globalSetup: [join(import.meta.dirname, 'postgres-container.ts')],
+    fileParallelism: false,
+    testTimeout: 600_000,
+    hookTimeout: 300_000,
+    // As in the configuration of the other tests: vitest itself waits a second.
+    expect: { poll: { timeout: 30_000 } },
+    reporters: ['default'],
+  },
+})

@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { type Area, areas } from './areas.ts'
+import { type Mutant, type Reason, reasonsFor } from './judge.ts'
+
+const survivorSchema = z.strictObject({
+  line: z.int().positive(),
+  mutator: z.string(),
+  original: z.string(),
+  replacement: z.string(),
+  status: z.string(),
+})
+
+const resultSchema = z.strictObject({
+  /** The day on which the run ended, in UTC. */
+  date: z.iso.date(),
+  /** The beginning of the SHA-256 of the file that was altered. */
+  source: z.string().regex(/^[0-9a-f]{12}$/),
+  /** The same of the tests that were to notice; what was kept before they were looked at has none. */
+  tests: z
+    .string()
+    .regex(/^[0-9a-f]{12}$/)
+    .optional(),
+  minutes: z.number().nonnegative(),
+  noticed: z.int().nonnegative(),
+  /** Of these, what never came to an end. */
+  timedOut: z.int().nonnegative(),
+  survivors: z.array(survivorSchema),
+})
+
+/** What the tests have made of all alterations of one file. */
+export type Result = z.infer<typeof resultSchema>
+
+/** The last result of each file, by the name of its area and its path. */
+export const resultsSchema = z.record(z.string(), z.record(z.string(), resultSchema))
+export type Results = z.infer<typeof resultsSchema>
+
+/** The files that an area alters, from the root of the repository. */
+export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
+  return find(mutate, root)
+}
+
+/** Globs of the tests that are to notice what is altered in a file of an area. */
+export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>, file: string): readonly string[] {
+  return few?.[file] ?? tests
+}
+
+function find(globs: readonly string[], root: string): string[] {
+  const found = globs.map((glob) => {
+    const isSpared = glob.startsWith('!')
+    const paths = globSync(isSpared ? glob.slice(1) : glob, { cwd: root })
+    // A name that was mistyped, or of a file that is gone: it would be left out in silence.
+    if (paths.length === 0) throw new Error(`nothing is called ${glob}`)
+    return { isSpared, paths }
+  })
+  const spared = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? paths : [])))
+  const asked = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? [] : paths)))
+  return [...asked].filter((path) => !spared.has(path)).toSorted()
+}
+
+/** What tells one text of a file, or of several, from another. */
+export function sourceOf(root: string, ...paths: readonly string[]): string {
+  const digest = createHash('sha256')
+  for (const path of paths) digest.update(readFileSync(join(root, path)))
+  return digest.digest('hex').slice(0, 12)
+}
+
+/** What tells one state of the tests of a file from another. Tests alone: not what they share. */
+export function stateOfTests(area: Pick<Area, 'tests' | 'testsOf'>, file: string, root: string): string {
+  return sourceOf(root, ...find(testsOf(area, file), root))
+}
+
+/** What a run has found in one file, as it is kept. */
+export function resultOf(
+  mutants: readonly Mutant[],
+  about: Pick<Result, 'date' | 'source' | 'tests' | 'minutes'>,
+): Result {
+  const survivors = mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage')
+  return {
+    ...about,
+    noticed: mutants.filter(({ status }) => status === 'Killed' || status === 'Timeout').length,
+    timedOut: mutants.filter(({ status }) => status === 'Timeout').length,
+    survivors: survivors.map(({ file: _file, ...survivor }) => survivor),
+  }
+}
+
+/** What an area must score, in per cent. */
+export const requiredScore = 90
+
+/** Whether a file, or its tests, are no longer what they were when its result was kept; or there is none. */
+export function isOld(
+  area: Pick<Area, 'tests' | 'testsOf'>,
+  file: string,
+  kept: Result | undefined,
+  root: string,
+): boolean {
+  if (kept?.source !== sourceOf(root, file)) return true
+  return kept.tests !== undefined && kept.tests !== stateOfTests(area, file, root)
+}
+
+/** Those of an area's files of which nothing is kept, or that have changed since, they or their tests. */
+export function notRun(area: Area, kept: Readonly<Record<string, Result>>, root: string): string[] {
+  return filesOf(area, root).filter((file) => isOld(area, file, kept[file], root))
+}
+
+/** What is kept of the files of one area, taken together. */
+export interface Sum {
+  readonly noticed: number
+  readonly timedOut: number
+  readonly unnoticed: number
+  /** Per cent of those that tests could notice, cut off after one place. */
+  readonly score: number
+  /** Survivors that nobody has given a reason for. */
+  readonly unexplained: number
+}
+
+export function sumOf(kept: Readonly<Record<string, Result>>, reasons: readonly Reason[]): Sum {
+  const results = Object.values(kept)
+  const noticed = results.reduce((sum, result) => sum + result.noticed, 0)
+  const survivors = Object.entries(kept).flatMap(([file, result]) => result.survivors.map((one) => ({ ...one, file })))
+  const total = noticed + survivors.length
+  return {
+    noticed,
+    timedOut: results.reduce((sum, { timedOut }) => sum + timedOut, 0),
+    unnoticed: survivors.length,
+    score: total === 0 ? 100 : Math.floor((noticed / total) * 1000) / 10,
+    unexplained: reasonsFor(survivors, reasons).filter((reason) => reason === undefined).length,
+  }
+}
+
+/** The table that a run prints: each area with the sum of what is kept of its files. */
+export function tableOf(results: Results, reasons: readonly Reason[]): string[] {
+  const rows = areas.map(({ name }) => {
+    const kept = results[name] ?? {}
+    if (Object.keys(kept).length === 0) return `| ${name} | 0 | not run | | | |`
+    const { noticed, timedOut, unnoticed, score, unexplained } = sumOf(kept, reasons)
+    const dates = Object.values(kept)
+      .map(({ date }) => date)
+      .toSorted()
+    const cells = [
+      name,
+      Object.keys(kept).length,
+      `${noticed} of ${noticed + unnoticed}, ${timedOut} by never ending`,
+      `${score} %`,
+      unexplained,
+      [...new Set([dates.at(0), dates.at(-1)])].join(' to '),
+    ]
+    return `| ${cells.join(' | ')} |`
+  })
+  return [
+    '| area | files | noticed | score | survivors without a reason | date |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...rows,
+  ]
+}

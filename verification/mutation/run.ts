@@ -1,0 +1,159 @@
+// `npm run test:mutation`: alters the code of each area in every small way that StrykerJS knows, runs the area's tests against
+// each altered version, and lists what no test has noticed. With names of areas only those; with `--file` only these files of it.
+// Each file's result is kept in .results/mutation.json. A file that has not changed since is left out, unless `--again` is given.
+import { readFile } from 'node:fs/promises'
+import { getPriority, setPriority } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { Stryker } from '@stryker-mutator/core'
+import { type Area, areas } from './areas.ts'
+import { type Mutant, type Reason, type Verdict, judge } from './judge.ts'
+import {
+  type Result,
+  type Results,
+  filesOf,
+  isOld,
+  requiredScore,
+  resultOf,
+  resultsSchema,
+  sourceOf,
+  stateOfTests,
+  sumOf,
+  tableOf,
+  testsOf,
+} from './results.ts'
+import { readResults, writeResults } from '../../test/support/results.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+
+const { values, positionals } = parseArgs({
+  options: { file: { type: 'string', multiple: true }, again: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
+
+/** Runs the tests of an area against all altered versions of one of its files, one after the other. */
+async function mutate(area: Area, file: string): Promise<Mutant[]> {
+  if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
+  else process.env['POSTERN_TEST_SERVERS'] = 'none'
+  process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(testsOf(area, file))
+  // What is drawn is the same for every alteration, and in the next run.
+  process.env['POSTERN_SEED'] ??= '7'
+  const stryker = new Stryker({
+    configFile: join(import.meta.dirname, 'stryker.config.json'),
+    plugins: [import.meta.resolve('@stryker-mutator/vitest-runner')],
+    // Below the folder of tools: nothing that looks at the sources finds the altered ones.
+    tempDirName: '.tools/mutation',
+    mutate: [file],
+    // Beyond four times as long as usual: a busy machine is not to be taken for what never ends.
+    timeoutMS: area.needsServers ? 60_000 : 20_000,
+    reporters: ['dots'],
+  })
+  const results = await stryker.runMutationTest()
+  const source = await readFile(join(root, file), 'utf8')
+  return results.map(({ location, mutatorName, replacement, status, statusReason }) => {
+    const original = cut(source, location)
+    const isTimeOut = status === 'Killed' && gaveUp.test(statusReason ?? '')
+    return {
+      file,
+      line: location.start.line,
+      mutator: mutatorName,
+      original,
+      replacement,
+      status: isTimeOut ? 'Timeout' : status,
+    }
+  })
+}
+
+/** What the run names: it may be the machine; and what is counted neither as noticed nor as unnoticed. */
+const worthALook: Readonly<Record<string, string>> = {
+  Timeout: 'never ended',
+  RuntimeError: 'failed before or after the tests',
+}
+
+/** What vitest says of a test that it has given up: no more than StrykerJS's own limit does it say that anything was noticed. */
+const gaveUp = /^(?:Test|Hook) timed out in \d+ms/
+
+interface Place {
+  readonly line: number
+  readonly column: number
+}
+
+/** The text between two places; lines and columns count from 1. */
+function cut(source: string, { start, end }: { readonly start: Place; readonly end: Place }): string {
+  const lines = source.split('\n')
+  const offset = ({ line, column }: Place): number =>
+    lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0) + column - 1
+  return source.slice(offset(start), offset(end))
+}
+
+function print(name: string, { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict, minutes: number): void {
+  for (const { mutant, because } of survivors) {
+    const { file, line, original, replacement, status, mutator } = mutant
+    process.stdout.write(
+      `${file}:${line} ${status} ${mutator}: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n` +
+        `  ${because ?? 'NO REASON GIVEN'}\n`,
+    )
+  }
+  for (const { file, original } of idle) process.stdout.write(`a reason for nothing: ${file} ${original}\n`)
+  process.stdout.write(
+    `mutation: ${name}: ${noticed} of ${noticed + unnoticed} noticed (${timedOut} by never ending), ` +
+      `score ${score} %, ` +
+      `${survivors.filter(({ because }) => because === undefined).length} survivors without a reason, ` +
+      `${minutes.toFixed(1)} minutes\n`,
+  )
+}
+
+async function readReasons(): Promise<Reason[]> {
+  return JSON.parse(await readFile(join(import.meta.dirname, 'survivors.json'), 'utf8'))
+}
+
+/** Keeps the result of a file in the place of its last one. */
+async function keep(area: string, file: string, result: Result): Promise<void> {
+  const results = await readKept()
+  const ofArea = Object.entries({ ...results[area], [file]: result }).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  await writeResults('mutation', { ...results, [area]: Object.fromEntries(ofArea) })
+}
+
+async function readKept(): Promise<Results> {
+  return resultsSchema.parse(JSON.parse((await readResults('mutation')) ?? '{}'))
+}
+
+// It is long, and nobody waits for it.
+setPriority(Math.max(10, getPriority()))
+const unknown = positionals.filter((name) => !areas.some((area) => area.name === name))
+if (unknown.length > 0) throw new Error(`there is no area ${unknown.join(', ')}`)
+const asked = areas.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+const reasons = await readReasons()
+for (const area of asked) {
+  const verdicts: Verdict[] = []
+  const all = filesOf(area, root)
+  const lacking = (values.file ?? []).filter((file) => !all.includes(file))
+  if (lacking.length > 0) throw new Error(`${area.name} does not alter ${lacking.join(', ')}`)
+  for (const file of values.file ?? all) {
+    const kept = (await readKept())[area.name]?.[file]
+    const source = sourceOf(root, file)
+    const tests = stateOfTests(area, file, root)
+    if (kept !== undefined && !isOld(area, file, kept, root) && !values.again && values.file === undefined) {
+      process.stdout.write(`mutation: ${file}: kept from ${kept.date}\n`)
+      continue
+    }
+    const startedAt = performance.now()
+    const mutants = await mutate(area, file)
+    const minutes = (performance.now() - startedAt) / 60_000
+    const verdict = judge(mutants, reasons)
+    verdicts.push(verdict)
+    for (const { status, line, original, replacement } of mutants) {
+      const what = worthALook[status]
+      if (what === undefined) continue
+      process.stdout.write(`${file}:${line} ${what}: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n`)
+    }
+    print(file, verdict, minutes)
+    const about = { date: new Date().toISOString().slice(0, 10), source, tests, minutes: Math.round(minutes * 10) / 10 }
+    await keep(area.name, file, resultOf(mutants, about))
+  }
+  const results = await readKept()
+  process.stdout.write(`${tableOf(results, reasons).find((row) => row.startsWith(`| ${area.name} |`))}\n`)
+  if (verdicts.some(({ idle }) => idle.length > 0)) process.exitCode = 1
+  const { score, unexplained } = sumOf(results[area.name] ?? {}, reasons)
+  if (score < requiredScore || unexplained > 0) process.exitCode = 1
+}

@@ -1,0 +1,161 @@
+import { connect } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { generateKey } from '@postern/api-key'
+import { type RequestOptions, send } from '../../test/support/http.ts'
+import { breakOff } from '../../test/support/raw.ts'
+import type { Failure } from './stalls.ts'
+import { WrongAnswer, failureOf } from './surprise.ts'
+
+/** What is asked wrongly, and the status that it must get. */
+interface Mistake {
+  readonly name: string
+  readonly path: string
+  readonly options: RequestOptions
+  readonly status: number
+}
+
+/** Requests that are refused, and clients that go away, until stopped. */
+export interface Nuisance {
+  /** How often each has been done. */
+  readonly done: Readonly<Record<string, number>>
+  /** What was answered otherwise than it must be. */
+  readonly surprises: readonly Failure[]
+  stop(): Promise<void>
+}
+
+const findings = '/api/v1/findings'
+/** Begins the name of each file of which only a part is sent. */
+export const brokenUpload = 'broken-off-'
+
+/** `key` may do everything, `narrow` may read the universe alone. */
+function mistakesOf(key: string, narrow: string): Mistake[] {
+  const { value } = generateKey()
+  const mistyped = value.slice(0, -1) + (value.endsWith('0') ? '1' : '0')
+  const nobody = '00000000-0000-7000-8000-000000000000'
+  const gzip = { 'content-encoding': 'gzip', 'content-type': 'application/json' }
+  return [
+    { name: 'no credentials', path: findings, options: {}, status: 401 },
+    { name: 'unknown key', path: findings, options: { key: value }, status: 401 },
+    { name: 'mistyped key', path: findings, options: { key: mistyped }, status: 401 },
+    { name: 'missing scope', path: findings, options: { key: narrow }, status: 403 },
+    { name: 'unknown path', path: '/api/v1/no-such-thing', options: { key }, status: 404 },
+    { name: 'unknown finding', path: `${findings}/${nobody}`, options: { key }, status: 404 },
+    { name: 'wrong method', path: findings, options: { key, method: 'DELETE' }, status: 405 },
+    { name: 'unknown parameter', path: `${findings}?x=1`, options: { key }, status: 400 },
+    { name: 'dots in the path', path: `${findings}/%2e%2e/keys`, options: { key }, status: 400 },
+    { name: 'no JSON', path: findings, options: { key, method: 'POST', body: '{', headers: json }, status: 400 },
+    { name: 'wrong content', path: findings, options: { key, method: 'POST', body: { title: 7 } }, status: 422 },
+    {
+      name: 'compressed body',
+      path: findings,
+      options: { key, method: 'POST', body: 'x', headers: gzip },
+      status: 415,
+    },
+  ]
+}
+
+const json = { 'content-type': 'application/json' }
+
+/** Begins the nuisance at the gateways in turn, one thing every `everyMs`, each kind for itself. */
+export function startNuisance(options: {
+  readonly gateways: readonly string[]
+  readonly key: string
+  readonly narrow: string
+  readonly everyMs: number
+}): Nuisance {
+  const { gateways, key, narrow, everyMs } = options
+  const done: Record<string, number> = {}
+  const surprises: Failure[] = []
+  const stopping = new AbortController()
+  const mistakes = mistakesOf(key, narrow)
+  const partings = partingsOf(key)
+
+  async function loop(step: (turn: number, gateway: string) => Promise<string>): Promise<void> {
+    for (let turn = 0; !stopping.signal.aborted; turn += 1) {
+      const gateway = gateways[turn % gateways.length] ?? ''
+      const startedAt = performance.now()
+      try {
+        const name = await step(turn, gateway)
+        done[name] = (done[name] ?? 0) + 1
+      } catch (error) {
+        surprises.push(failureOf(error, startedAt))
+      }
+      await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
+    }
+  }
+
+  const loops = [
+    loop(async (turn, gateway) => {
+      const { name, path, options: asked, status } = pick(mistakes, turn)
+      const answer = await send(gateway, path, asked)
+      if (answer.status !== status) throw new WrongAnswer(name, answer)
+      return name
+    }),
+    loop(async (turn, gateway) => {
+      const { name, part } = pick(partings, turn)
+      await part(gateway, turn)
+      return name
+    }),
+  ]
+  return {
+    done,
+    surprises,
+    stop: async () => {
+      stopping.abort()
+      await Promise.all(loops)
+    },
+  }
+}
+
+/** Each at every gateway: as many kinds as gateways would meet the same gateway each time. */
+function pick<T>(from: readonly T[], turn: number): T {
+  const found = from[Math.floor(turn / 2) % from.length]
+  if (found === undefined) throw new Error('there is nothing to pick')
+  return found
+}
+
+/** Ways of clients to go away. */
+function partingsOf(key: string): { name: string; part: (gateway: string, turn: number) => Promise<void> }[] {
+  const head = (line: string, ...more: string[]): string =>
+    [`${line} HTTP/1.1`, 'host: x', `authorization: ApiKey ${key}`, ...more, '', ''].join('\r\n')
+  const list = head(`GET ${findings}?limit=200`)
+  return [
+    { name: 'reset at once', part: async (gateway) => await breakOff(gateway, list, true) },
+    { name: 'reset at the first byte', part: async (gateway) => await breakOff(gateway, list, false) },
+    { name: 'half a head', part: async (gateway) => await leave(gateway, list.slice(0, 60)) },
+    {
+      name: 'half a file',
+      part: async (gateway, turn) => {
+        const upload = head(
+          `POST /api/v1/evidence?file_name=${brokenUpload}${turn}.txt`,
+          'content-type: text/plain',
+          'content-length: 1000000',
+        )
+        await leave(gateway, upload + 'x'.repeat(200_000))
+      },
+    },
+    {
+      name: 'half a finding',
+      part: async (gateway) =>
+        await leave(
+          gateway,
+          `${head(`POST ${findings}`, 'content-type: application/json', 'content-length: 500')}{"title":`,
+        ),
+    },
+    { name: 'reads nothing', part: async (gateway) => await leave(gateway, list.repeat(8), true) },
+  ]
+}
+
+const linger = 1500
+
+/** Sends bytes, waits a moment, reading or not, and goes without a word. */
+async function leave(origin: string, bytes: string, deaf = false): Promise<void> {
+  const { hostname, port } = new URL(origin)
+  const socket = connect({ host: hostname, port: Number(port) })
+  socket.on('error', () => undefined)
+  if (deaf) socket.pause()
+  else socket.resume()
+  socket.write(bytes, 'latin1')
+  await delay(linger)
+  socket.destroy()
+}
