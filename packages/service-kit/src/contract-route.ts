@@ -376,12 +376,17 @@ async function repeat(
 }
 
 /**
- * Texts from clients are normalized before any schema looks at them, so that limits, comparisons and searches see one form. Between
- * services they stay as they are: they may name what was stored before texts were normalized.
+ * Whether people or programs outside of Postern write the texts, the `postern` command included. They are normalized before any schema
+ * sees them, so that limits, comparisons and searches see one form. Texts between services stay as they are: they may name what was
+ * stored before texts were normalized.
  */
+function isFromClient({ contract, guard }: Registration): boolean {
+  const { access } = guard
+  return contract !== undefined || (access.kind === 'internal' && access.callers.every((kind) => kind === 'operator'))
+}
+
 function parseInputs(request: FastifyRequest, registration: Registration): Inputs {
-  const isFromClient = registration.contract !== undefined
-  const [params, query] = isFromClient
+  const [params, query] = isFromClient(registration)
     ? [normalizeParameters(request.params), normalizeParameters(request.query)]
     : [request.params, request.query]
   return {
@@ -393,7 +398,8 @@ function parseInputs(request: FastifyRequest, registration: Registration): Input
 
 const noBytes = Buffer.alloc(0)
 
-function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed, contract }: Registration): unknown {
+function parseBody(request: FastifyRequest, registration: Registration): unknown {
+  const { body, mediaTypes, isStreamed, contract } = registration
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
@@ -403,7 +409,7 @@ function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed, cont
   if (body === undefined) return undefined
   // Where all of a body was lost on the way no parser has seen that there was one.
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
-  const given = contract === undefined ? request.body : normalizeBody(request.body, contract.exactMembers)
+  const given = isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
   return parse(body, given, 'invalid_content', 'body')
 }
 

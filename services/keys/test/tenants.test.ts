@@ -117,6 +117,14 @@ describe('a tenant', () => {
     expect(now).toBe(record?.readAt)
   })
 
+  test('has its name in composed form (NFC), also after a change', async () => {
+    const body = { slug: `t${crypto.randomUUID()}`, name: 'Mu\u0308nchen' }
+    const { id, name } = tenantSchema.parse((await service.operate('POST', path, { body })).json)
+    expect(name).toBe('M\u00fcnchen')
+    const changed = await service.operate('POST', `${path}/${id}`, { body: { name: 'Ko\u0308ln' } })
+    expect(changed.json).toMatchObject({ name: 'K\u00f6ln' })
+  })
+
   test('that does not exist is looked up as null', async () => {
     expect((await lookUpTenant(crypto.randomUUID())).record).toBeNull()
   })

@@ -48,8 +48,10 @@ beforeAll(async () => {
       interval '1 year 2 days 03:04' as span, '\\xdeadbeef'::bytea as bytes;
     create table erp.hidden (id integer);
     create table erp.empty ("ID" integer, title text);
+    create view erp.decomposed as select 1 as "gro\u0308\u00dfe" where false;
+    create view erp.decomposed_row as select 1 as "gro\u0308\u00dfe";
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty, erp.dividing, erp.several, erp.forms to ${escapeIdentifier(reader.username)};
+    grant select on erp.decomposed, erp.decomposed_row, erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty, erp.dividing, erp.several, erp.forms to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -199,6 +201,13 @@ describe('a view of a database is read', () => {
     expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
     expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
     expect(await readColumns('sql', options({ view: 'empty', columns: ['title'] }))).toEqual([['title']])
+  })
+
+  test('with composed names of its columns (NFC), with rows and without', async () => {
+    const composed = 'gr\u00f6\u00dfe'
+    expect(await readColumns('sql', options({ view: 'decomposed' }))).toEqual([[composed]])
+    const [row] = await readSource('sql', options({ view: 'decomposed_row' }))
+    expect(Object.keys(row?.values ?? {})).toEqual([composed])
   })
 
   test('with a value that is too long as an error of its row', async () => {

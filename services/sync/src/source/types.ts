@@ -77,8 +77,9 @@ export interface SourceTexts {
   at(index: number): SourceItem | undefined
 }
 
-/** A table that has columns and no rows. */
-export function noTexts(columns: readonly string[]): SourceTexts {
+/** A table that has columns and no rows. Its columns are named in NFC, as those of rows are. */
+export function noTexts(names: readonly string[]): SourceTexts {
+  const columns = names.map((name) => name.normalize('NFC'))
   return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, cell: nothing, at: nothing }
 }
 
