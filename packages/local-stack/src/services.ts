@@ -48,6 +48,8 @@ export interface ServicesOptions {
   readonly route?: Route | undefined
   /** Another working copy of the repository, whose programs are to run. */
   readonly sources?: string | undefined
+  /** Which of them run from there. All, if it is not set. */
+  readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
   /** Ends the start between two processes. */
   readonly signal?: AbortSignal
 }
@@ -146,16 +148,16 @@ export async function startServices(options: ServicesOptions): Promise<Services>
 
   const startOne = async (name: ServiceProcessName, port: number, extra: Readonly<Record<string, string>>) => {
     options.signal?.throwIfAborted()
-    const { sources = repositoryRoot } = options
     const kind = kindOf(name)
+    const sources = options.fromSources?.includes(kind) === false ? undefined : options.sources
     const count = (starts.get(name) ?? 0) + 1
     starts.set(name, count)
     const process = await launch({
       name,
       command: globalThis.process.execPath,
-      args: argumentsOf(kind, options.sources),
+      args: argumentsOf(kind, sources),
       env: { ...(await environment(name, port, options)), ...extra },
-      cwd: sources,
+      cwd: sources ?? repositoryRoot,
       // A log a start: what an earlier process has said stays until the whole stack starts anew.
       logFile: join(options.home, 'logs', count === 1 ? `${name}.log` : `${name}.${count}.log`),
     })

@@ -1,5 +1,6 @@
-import type { UsageReport } from '@postern/contracts/internal'
+import { type UsageReport, usageReportSchema } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { keyRecord, scripted, silent } from '../test/builders.ts'
 import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
 import { ContentRefused } from './authenticate/keys-client.ts'
@@ -182,4 +183,46 @@ test('what is collected between two reports is bounded', () => {
   for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`, 'findings.list')
   void usage.flush()
   expect(keys.calls[0]?.uses).toHaveLength(500)
+})
+
+const reasonsOf = (reports: readonly UsageReport[]) =>
+  reports.flatMap(({ denials: lines }) => lines.map(({ reason }) => reason))
+
+describe('a keys service of the release before, which knows no refusals for a missing scope,', () => {
+  const { denials, ...others } = usageReportSchema.shape
+  const olderSchema = z.strictObject({
+    ...others,
+    denials: z.array(denials.element.extend({ reason: z.enum(['expired', 'revoked', 'address']) })),
+  })
+
+  function setUpOlder() {
+    const recorded: UsageReport[] = []
+    let isOld = true
+    const reportUsage = async (report: UsageReport): Promise<void> => {
+      if (!(isOld ? olderSchema : usageReportSchema).safeParse(report).success) throw new ContentRefused('not known')
+      recorded.push(report)
+    }
+    const usage = createUsage({ keys: { reportUsage }, now: () => 1000, logger: silent })
+    return { recorded, usage, upgrade: () => void (isOld = false) }
+  }
+
+  test('records all uses and all refusals that it knows, however many others there are', async () => {
+    const { recorded, usage } = setUpOlder()
+    for (let host = 0; host < 200; host += 1) usage.denied(one, `192.0.2.${host}`, 'scope')
+    usage.used(one, '192.0.2.1', 'findings.list')
+    usage.denied(other, '192.0.2.1', 'revoked')
+    for (let flush = 0; flush < 20; flush += 1) await usage.flush()
+    expect(recorded.flatMap(({ uses }) => uses)).toHaveLength(1)
+    expect(reasonsOf(recorded)).toEqual(['revoked'])
+  })
+
+  test('gets the others once it is of this release', async () => {
+    const { recorded, usage, upgrade } = setUpOlder()
+    usage.denied(one, '192.0.2.1', 'scope')
+    await usage.flush()
+    expect(recorded).toEqual([])
+    upgrade()
+    await usage.flush()
+    expect(reasonsOf(recorded)).toEqual(['scope'])
+  })
 })

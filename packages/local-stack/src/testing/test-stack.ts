@@ -34,6 +34,8 @@ export interface TestStackOptions {
   readonly route?: Route
   /** Another working copy of the repository, whose services are to run on this one's schema. */
   readonly sources?: string
+  /** Which of them run from there. Default all. */
+  readonly fromSources?: readonly (Upstream | 'gateway')[]
 }
 
 export interface CommandResult {
@@ -111,6 +113,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...env },
     route: options.route,
     sources: options.sources,
+    fromSources: options.fromSources,
   }).catch(async (error: unknown) => {
     await redis.stop()
     throw error

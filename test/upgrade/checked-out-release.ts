@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process'
+import { cp, readdir, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Release, readReleases, root } from './releases.ts'
+
+const execute = promisify(execFile)
+
+export const isShallow = await execute('git', ['rev-parse', '--is-shallow-repository'], { cwd: root }).then(
+  ({ stdout }) => stdout.trim() === 'true',
+  // No clone at all: an archive of the sources.
+  () => true,
+)
+
+/** The release that runs when this one is rolled out and the one before it, and whether this clone has their commits. */
+export async function findLastReleases(): Promise<readonly (Release & { readonly isThere: boolean })[]> {
+  return await Promise.all(
+    readReleases()
+      .slice(-2)
+      .map(async (release) => ({ ...release, isThere: await isThere(release.commit) })),
+  )
+}
+
+async function isThere(commit: string): Promise<boolean> {
+  return await execute('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root }).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Puts the sources of a release into a folder, with the packages that are installed here. */
+export async function checkOut(commit: string, folder: string): Promise<void> {
+  const archive = join(folder, 'release.tar')
+  await execute('git', ['archive', `--output=${archive}`, commit, 'package.json', 'packages', 'services'], {
+    cwd: root,
+  })
+  await execute('tar', ['--extract', '--file', archive, '--directory', folder])
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  for (const group of ['packages', 'services']) {
+    for (const name of await readdir(join(folder, group))) {
+      const links = join(root, group, name, 'node_modules')
+      // The links are relative: what leads to a package of ours leads to that of the release.
+      await cp(links, join(folder, group, name, 'node_modules'), { recursive: true, verbatimSymlinks: true }).catch(
+        () => undefined,
+      )
+    }
+  }
+}
