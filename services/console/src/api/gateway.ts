@@ -1,23 +1,6 @@
-import type { Readable } from 'node:stream'
 import { problemUri, whoamiSchema } from '@postern/contracts'
 import { idleConnections } from '@postern/service-kit'
 import { Pool } from 'undici'
-
-/** A request of the browser's, as the gateway is to get it. */
-export interface GatewayRequest {
-  readonly method: string
-  /** Path and query, byte for byte as they came. */
-  readonly target: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: Readable | undefined
-  readonly signal: AbortSignal
-}
-
-export interface GatewayAnswer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  readonly body: Readable
-}
 
 /** Whom the gateway takes the holder of a token for. */
 export type WhoIs =
@@ -32,42 +15,30 @@ export type WhoIs =
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
 export interface GatewayClient {
-  send(request: GatewayRequest, accessToken: string): Promise<GatewayAnswer>
   whoIs(accessToken: string): Promise<WhoIs>
   /** Rejects when nothing answers there. */
   ping(): Promise<void>
   close(): Promise<void>
 }
 
-const connectTimeoutMs = 2000
-const maxConnections = 128
-/** The gateway answers a request within its own, shorter limits. */
-const answerWithinMs = 120_000
-const pauseWithinMs = 300_000
+/** How the console connects to the gateway. */
+export const gatewayConnections = {
+  connections: 128,
+  // The proxy would verify no certificate by default.
+  connect: { timeout: 2000, rejectUnauthorized: true },
+  ...idleConnections,
+  // The gateway answers a request within its own, shorter limits.
+  headersTimeout: 120_000,
+  bodyTimeout: 300_000,
+  maxHeaderSize: 32_768,
+} as const
 const whoIsWithinMs = 3000
 const pingWithinMs = 1500
 
 /** Opens connections to the gateway. No retry anywhere: a request is sent once or fails. */
 export function openGateway(url: string): GatewayClient {
-  const pool = new Pool(url, {
-    connections: maxConnections,
-    connect: { timeout: connectTimeoutMs },
-    ...idleConnections,
-    headersTimeout: answerWithinMs,
-    bodyTimeout: pauseWithinMs,
-    maxHeaderSize: 32_768,
-  })
+  const pool = new Pool(url, gatewayConnections)
   return {
-    send: async ({ method, target, headers, body, signal }, accessToken) => {
-      const answer = await pool.request({
-        method,
-        path: target,
-        headers: { ...headers, authorization: `Bearer ${accessToken}` },
-        body: body ?? null,
-        signal,
-      })
-      return { status: answer.statusCode, headers: answer.headers, body: answer.body }
-    },
     whoIs: async (accessToken) => {
       try {
         const answer = await pool.request({

@@ -1,6 +1,7 @@
-import type { Readable } from 'node:stream'
+import type { IncomingHttpHeaders } from 'node:http'
 import compress from '@fastify/compress'
-import { publicAnswerHeaders, receiptKeys } from '@postern/contracts'
+import proxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
+import { publicAnswerHeaders, receiptKeys, routeTable } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -8,7 +9,8 @@ import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
-import type { GatewayAnswer } from './gateway.ts'
+import { gatewayConnections } from './gateway.ts'
+import type { Session } from '../session/content.ts'
 
 /**
  * What the pages may say to the gateway. A list of what passes, not of what does not: cookies, credentials and whatever
@@ -38,13 +40,15 @@ const passedHeaders = [
   'upload-offset',
 ] as const
 
-type ApiDeps = Pick<Deps, 'cookies' | 'sessions' | 'gateway'> & Pick<SignIn, 'access'>
+type ApiDeps = Pick<Deps, 'cookies' | 'sessions'> & Pick<SignIn, 'access'>
+type ApiConfig = Pick<Config, 'origin' | 'basePath' | 'gatewayUrl'>
 
-/** No limit of ours: the gateway has one for each operation. */
-const bodyLimit = Number.MAX_SAFE_INTEGER
+const apiPath = '/api/v1'
+const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const maxBodyBytes = Math.max(...routeTable.map((route) => route.maxBodyBytes))
 
-/** `/api/v1/*`, and the keys that verify receipts: to the gateway with the person's access token, and its answer back as it is. */
-export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: Pick<Config, 'origin' | 'basePath'>): void {
+/** Forwards `/api/v1/*`, and the keys that verify receipts, to the gateway with the person's access token. */
+export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiConfig): void {
   void parent.register(async (app) => {
     await app.register(compress, {
       globalCompression: false,
@@ -52,69 +56,105 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: Pick<C
       encodings: ['br', 'gzip'],
       customTypes: compressibleTypes,
     })
-    // Bodies are not read here, they flow through.
+    // Bodies flow through: the proxy has parsers of its own, which read nothing.
     app.removeAllContentTypeParsers()
-    app.addContentTypeParser('*', { bodyLimit }, (_request, payload, done) => done(null, payload))
-    const guarded = {
-      exposeHeadRoute: false,
-      bodyLimit,
-      // Before the body: nothing of what is refused is read.
-      onRequest: async (request: FastifyRequest) => {
-        assertSameOrigin(request, config.origin)
-        const session = await findSession(request, deps)
-        if (session === undefined) throw signInRequired()
-        assertCsrfToken(request, session)
-        request.session = session
-      },
-      handler: async (request: FastifyRequest, reply: FastifyReply) =>
-        await pass(request, reply, deps, config.basePath),
-    }
-    app.route({ ...guarded, method: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'], url: '/api/v1/*' })
-    app.route({ ...guarded, method: 'GET', url: receiptKeys.path })
+    app.addHook('preHandler', async (request) => {
+      request.session = await authorize(request, deps, config.origin)
+    })
+    const options = proxyOptions(config)
+    await app.register(proxy, { ...options, prefix: apiPath, rewritePrefix: apiPath, routes: ['/*'], httpMethods })
+    const { path } = receiptKeys
+    await app.register(proxy, { ...options, prefix: path, rewritePrefix: path, routes: ['/'], httpMethods: ['GET'] })
   })
 }
 
-async function pass(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  deps: ApiDeps,
-  basePath: string,
-): Promise<FastifyReply> {
-  const target = request.raw.url ?? ''
-  const { session } = request
+/** Lets a request through that a page of ours makes in a live session. Returns the session with a fresh access token. */
+async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string): Promise<Session> {
+  assertSameOrigin(request, origin)
+  const session = await findSession(request, deps)
   if (session === undefined) throw signInRequired()
-  if (!canonicalTarget(target).ok || !(target.startsWith('/api/v1/') || target === receiptKeys.path)) {
-    throw problem('non_canonical_path', { detail: 'Send the path in its one canonical spelling.' })
-  }
+  assertCsrfToken(request, session)
+  assertForwardable(request)
   const fresh = await deps.access.fresh(isByItself(request) ? session : await deps.sessions.use(session))
   if (fresh === undefined) throw signInRequired()
-  const ended = new AbortController()
-  reply.raw.once('close', () => ended.abort())
-  let answer: GatewayAnswer
-  try {
-    answer = await deps.gateway.send(
-      {
-        method: request.method,
-        target,
-        headers: headersFor(request),
-        body: isStream(request.body) ? request.body : undefined,
-        signal: ended.signal,
+  return fresh
+}
+
+function assertForwardable({ raw, headers }: FastifyRequest): void {
+  const target = raw.url ?? ''
+  const [path = ''] = target.split('?', 1)
+  const isKnown = target.startsWith(`${apiPath}/`) || target === receiptKeys.path
+  // The proxy refuses two dots beside a slash, also where they are a part of a name.
+  if (!isKnown || !canonicalTarget(target).ok || /\/\.\.|\.\.\//.test(path)) {
+    throw problem('non_canonical_path', { detail: 'Send the path in its one canonical spelling.' })
+  }
+  if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
+    throw problem('content_too_large', { detail: `The body may have at most ${maxBodyBytes} bytes.` })
+  }
+}
+
+/** A request is sent once or fails. */
+function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOptions {
+  return {
+    upstream: gatewayUrl,
+    undici: { ...gatewayConnections },
+    destroyAgent: true,
+    retryMethods: [],
+    internalRewriteLocationHeader: false,
+    replyOptions: {
+      rewriteRequestHeaders: (request, headers) => requestHeaders(request, headers),
+      rewriteHeaders: (headers) => answerHeaders(headers, basePath),
+      onResponse: (request, reply, { stream }) => {
+        void (isCompressible(request, reply) ? reply.compress(stream) : reply.send(stream))
       },
-      fresh.content.tokens.access,
-    )
-  } catch (error) {
-    if (ended.signal.aborted) return reply.hijack()
-    throw problem('bad_gateway', { detail: 'The gateway cannot be reached, or broke off.', cause: error })
+      onError: (reply, { error }) => {
+        // Nobody waits for the answer any more.
+        if (reply.raw.destroyed) reply.hijack()
+        else {
+          const detail = 'The gateway cannot be reached, or broke off.'
+          void reply.send(problem('bad_gateway', { detail, cause: error }))
+        }
+      },
+    },
   }
-  for (const [name, value] of Object.entries(answer.headers)) {
-    // Ours hold on every answer: what is read with a session stays in no cache.
-    if (value === undefined || name === 'cache-control' || !publicAnswerHeaders.has(name)) continue
-    reply.header(name, name === 'link' || name === 'location' ? placeBelow(basePath, String(value)) : value)
+}
+
+type ProxiedRequest = Pick<FastifyRequest, 'id' | 'session' | 'body' | 'headers'> & {
+  readonly socket: { readonly remoteAddress?: string | undefined }
+}
+
+function requestHeaders(request: ProxiedRequest, headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const { id, session, body } = request
+  if (session === undefined) throw signInRequired()
+  const passed: IncomingHttpHeaders = {
+    authorization: `Bearer ${session.content.tokens.access}`,
+    'x-request-id': id,
+    'x-forwarded-for': forwardedFor(request),
   }
-  reply.code(answer.status)
-  if (!isCompressible(request, answer)) return await reply.send(answer.body)
-  reply.compress(answer.body)
-  return await reply
+  for (const name of passedHeaders) {
+    const value = headers[name]
+    if (typeof value === 'string') passed[name] = value
+  }
+  // No body of a GET is forwarded.
+  if (body === undefined || body === null) delete passed['content-length']
+  return passed
+}
+
+/** The chain as it came, and who it came from: the gateway believes as much of it as it is told to. */
+function forwardedFor({ socket, headers }: ProxiedRequest): string {
+  const before = headers['x-forwarded-for']
+  const from = socket.remoteAddress ?? 'unknown'
+  return typeof before === 'string' && before !== '' ? `${before}, ${from}` : from
+}
+
+/** Ours hold on every answer: what is read with a session stays in no cache. */
+function answerHeaders(headers: IncomingHttpHeaders, basePath: string): IncomingHttpHeaders {
+  const passed: IncomingHttpHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (name === 'cache-control' || !publicAnswerHeaders.has(name)) continue
+    passed[name] = name === 'link' || name === 'location' ? placeBelow(basePath, String(value)) : value
+  }
+  return passed
 }
 
 /** Puts the targets of a `Link` or `Location` below the console's path, whatever path the gateway is published at. */
@@ -131,35 +171,19 @@ const minCompressedBytes = 1024
  * Whether an answer may be compressed. Answers to changes may not: they hold new keys, and a compressed length tells about a secret that stands
  * beside text which an attacker has chosen (BREACH). Files may not either: their digests and ranges describe the bytes as they are.
  */
-function isCompressible({ method }: FastifyRequest, { status, headers }: GatewayAnswer): boolean {
-  const isFile = ['content-digest', 'content-disposition', 'content-encoding', 'accept-ranges'].some(
-    (name) => headers[name] !== undefined,
+function isCompressible(
+  { method }: Pick<FastifyRequest, 'method'>,
+  reply: Pick<FastifyReply, 'statusCode' | 'getHeader' | 'hasHeader'>,
+): boolean {
+  const isFile = ['content-digest', 'content-disposition', 'content-encoding', 'accept-ranges'].some((name) =>
+    reply.hasHeader(name),
   )
-  const length = headers['content-length']
-  return method === 'GET' && status === 200 && !isFile && (length === undefined || Number(length) >= minCompressedBytes)
+  const length = reply.getHeader('content-length')
+  const isLong = length === undefined || Number(length) >= minCompressedBytes
+  return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
 /** What a page that is left open reads again and again is nobody's use of the session, which could never end unused. A change is always somebody's. */
 function isByItself({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && headers['x-by-itself'] !== undefined
-}
-
-function headersFor(request: FastifyRequest): Record<string, string> {
-  const passed: Record<string, string> = { 'x-request-id': request.id, 'x-forwarded-for': forwardedFor(request) }
-  for (const name of passedHeaders) {
-    const value = request.headers[name]
-    if (typeof value === 'string') passed[name] = value
-  }
-  return passed
-}
-
-/** The chain as it came, and who it came from: the gateway believes as much of it as it is told to. */
-function forwardedFor(request: FastifyRequest): string {
-  const before = request.headers['x-forwarded-for']
-  const from = request.socket.remoteAddress ?? 'unknown'
-  return typeof before === 'string' && before !== '' ? `${before}, ${from}` : from
-}
-
-function isStream(body: unknown): body is Readable {
-  return typeof body === 'object' && body !== null && 'pipe' in body
 }
