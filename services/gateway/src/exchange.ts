@@ -18,6 +18,7 @@ import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { Limits } from './limit/rate-limit.ts'
+import type { Refusal } from './refusal.ts'
 import type { ClientHeaders } from './sign/read-headers.ts'
 
 /** One request on its way through the gateway. */
@@ -31,6 +32,8 @@ export interface Exchange {
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
+  /** Why the head of the request cannot be served; undefined if it can. */
+  readonly fault: Refusal | undefined
   readonly match: Match
   /** Undefined where the route table names none. */
   readonly route: Route | undefined

@@ -44,6 +44,7 @@ function setUp() {
       startedAt: clocks.monotonic(),
       headers: readHeaders([]),
       address: '192.0.2.1',
+      fault: undefined,
       match: { kind: 'none' },
       route: undefined,
       principal: key.principal,

@@ -32,6 +32,8 @@ import { openKeysClient } from './authenticate/keys-client.ts'
 import { createLease, systemTimers } from './authenticate/lease.ts'
 import { openRedisCache } from './authenticate/redis-cache.ts'
 import { createTenantLookup } from './authenticate/tenant-lookup.ts'
+import { createAwaitContent } from './await-content.ts'
+import { createAuthorizeRequest } from './authorize-request.ts'
 import { createRouteMatcher } from './authorize/route-match.ts'
 import { createCallerHeaders } from './caller-headers.ts'
 import { type GatewayConfig, readConfig } from './config.ts'
@@ -40,12 +42,15 @@ import { createSharedDatabaseCheck } from './forward/shared-database.ts'
 import { NoConnectionError } from './forward/upstream-errors.ts'
 import { openUpstreams } from './forward/upstreams.ts'
 import { checkOpenRequestsEveryMs, createOpenRequests } from './open-requests.ts'
-import { createRequestHandler } from './handle-request.ts'
 import { createFailedAttempts } from './limit/failed-attempts.ts'
+import { createLimitRequest } from './limit-request.ts'
 import { createPublicRequests } from './limit/public-requests.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
 import { createTokenSource } from './limit/token-source.ts'
+import { createMatchRequest } from './match-request.ts'
 import { createGatewayMetrics } from './metrics.ts'
+import { createPipeline } from './pipeline.ts'
+import { createRefuse, createReserveWait } from './refusal.ts'
 import { createServe } from './serve.ts'
 import { createUsage } from './usage.ts'
 
@@ -250,25 +255,41 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     // The console writes the header too, and need not be named.
     else logger.info({ event: 'forwarded_for_not_trusted', peer })
   })
-  const handle = createRequestHandler({
-    match: createRouteMatcher(),
+  const lookupBudget = createReadAheadBudget(maxReadAheadBytes)
+  const reserveWait = createReserveWait(lookupBudget)
+  const isDraining = (): boolean => draining
+  const handle = createPipeline({
+    match: createMatchRequest({
+      match: createRouteMatcher(),
+      clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
+      requestId: requestIdOf,
+      maxUrlBytes: config.maxUrlBytes,
+      pressure,
+      trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
+    }),
     authenticate: createAuthenticate({
       keys: keyLookup,
       tenants: tenantLookup,
       tokens: config.oidc === undefined ? undefined : createTokenVerifier(config.oidc, logger),
       floors,
       databaseClock,
-      rateLimit,
       failedAttempts,
+      unreadableRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
+      reserveWait,
       usage,
       found: metrics.found,
       onCrash,
     }),
-    rateLimit,
-    publicRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
-    unreadableRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
-    callerHeaders,
-    serve: createServe({
+    authorize: createAuthorizeRequest({ rateLimit, usage }),
+    limit: createLimitRequest({
+      rateLimit,
+      publicRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
+      usage,
+      lookupBudget,
+      reserveWait,
+    }),
+    awaitContent: createAwaitContent({ openRequests, clientTimeoutMs: config.clientTimeoutMs }),
+    forward: createServe({
       upstreams,
       mint: createAssertionMinter(config.assertionRing),
       clocks,
@@ -277,7 +298,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       clientTimeoutMs: config.clientTimeoutMs,
       openRequests,
       connectionBudget: createReadAheadBudget(maxReadAheadBytes),
-      isDraining: () => draining,
+      isDraining,
       onDone: done,
       onForwarded: (exchange, status) => done(exchange, status, true),
       onFailure: (exchange, error) => {
@@ -293,22 +314,16 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         logger.warn({ event: 'upstream_failed', ...of, err: error })
       },
     }),
-    clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
-    requestId: requestIdOf,
-    maxUrlBytes: config.maxUrlBytes,
-    clientTimeoutMs: config.clientTimeoutMs,
-    openRequests,
-    lookupBudget: createReadAheadBudget(maxReadAheadBytes),
-    pressure,
-    isDraining: () => draining,
-    trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
-    onRefusal: (exchange, code) => {
-      metrics.refusal(code)
-      if (code === 'overloaded') pressure.refused()
-      done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
-    },
-    onUnserved: (principal, address) => usage.used(principal, address, undefined),
-    onDenied: (principal, address) => usage.denied(principal, address, 'scope'),
+    refuse: createRefuse({
+      callerHeaders,
+      lookupBudget,
+      isDraining,
+      onRefusal: (exchange, code) => {
+        metrics.refusal(code)
+        if (code === 'overloaded') pressure.refused()
+        done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
+      },
+    }),
     onGone: (exchange) => done(exchange, 0),
     onCrash,
   })
@@ -357,7 +372,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       sharedDatabase.assertShared()
     },
     degraded: () => Object.values(redis.health).flatMap(({ use, isHealthy }) => (isHealthy() ? [] : [`redis_${use}`])),
-    isDraining: () => draining,
+    isDraining,
   })
   const adminServer = watchServer(admin)
 

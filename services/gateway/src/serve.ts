@@ -17,7 +17,6 @@ import {
   serializeContext,
 } from '@postern/signed-context'
 import type { Clocks } from './authenticate/clocks.ts'
-import type { Match } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, send, sendNotModified, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
@@ -62,8 +61,8 @@ const pageHeaders = [
   "default-src 'none'; frame-ancestors 'none'",
 ] as const
 
-/** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
-export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
+/** Makes the last step: signs and forwards what was authorized, or answers it if the route is the gateway's own. */
+export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
   const { isDraining, onDone, onForwarded, onFailure } = parts
   const publicContext = serializeContext({
@@ -263,7 +262,10 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     })
   }
 
-  return (exchange, { route, params }) => {
+  return (exchange) => {
+    const { match } = exchange
+    if (match.kind !== 'route') throw new Error('only an authorized request is served')
+    const { route, params } = match
     if (exchange.principal !== undefined) usage.used(exchange.principal, exchange.address, route.id)
     if (isForwarded(route)) {
       pass(exchange, route)

@@ -1,18 +1,16 @@
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import { generateKey } from '@postern/api-key'
 import type { KeyRecord, TenantRecord } from '@postern/contracts/internal'
-import { databaseStart, fakeClocks, keyRecord, settle } from './builders.ts'
+import { databaseStart, exchangeOf, fakeClocks, keyRecord, settle } from './builders.ts'
 import type { Exchange } from '../src/exchange.ts'
-import { type Limits, type Verdict, createRateLimit } from '../src/limit/rate-limit.ts'
 import { readHeaders } from '../src/sign/read-headers.ts'
-import { type Outcomes, createAuthenticate } from '../src/authenticate/authenticate.ts'
+import { createAuthenticate } from '../src/authenticate/authenticate.ts'
 import type { TokenCheck } from '../src/authenticate/bearer.ts'
 import { createDatabaseClock } from '../src/authenticate/clocks.ts'
 import { createFloors } from '../src/authenticate/floors.ts'
 import type { KeyEntry, Lookup } from '../src/authenticate/key-lookup.ts'
-import { keyPrincipal } from '../src/authenticate/principal.ts'
+import { type Principal, keyPrincipal } from '../src/authenticate/principal.ts'
 import type { TenantFound } from '../src/authenticate/tenant-lookup.ts'
+import type { Refusal } from '../src/refusal.ts'
 
 export const { value, hash } = generateKey()
 export const address = '192.0.2.1'
@@ -38,14 +36,6 @@ export function entryOf(given: Partial<KeyRecord> = {}): KeyEntry {
   return { record: known, principal: keyPrincipal(known), validAt: -1 }
 }
 
-function limitsOf(): Limits {
-  const source = { isHealthy: () => true, lease: async () => ({ granted: 0, left: 0, windowLeftMs: 0 }) }
-  return createRateLimit({ source, clocks: fakeClocks(), gateways: () => 1 }).limitsOf(entryOf().principal)
-}
-
-export const limits = limitsOf()
-export const tooMany: Verdict = { kind: 'refused', bucket: limits.tenant, retryAfterSeconds: 7 }
-
 /** All around it answers what the test says, the last of it again and again. */
 export function setUp(
   given: {
@@ -53,30 +43,24 @@ export function setUp(
     lookups?: readonly (Lookup | Error)[]
     check?: TokenCheck | Error | 'no issuer'
     tenants?: readonly TenantFound[]
-    /** What the one who is accepted needs, each time. */
-    needs?: readonly ('done' | Limits)[]
-    verdict?: Verdict
     /** That one has to wait for another key, or another token, to be looked at. */
     wait?: { readonly key?: number; readonly token?: number }
     /** Whether the token is one that was verified a moment ago. */
     isTokenKnown?: boolean
+    /** Seconds that an address must wait which sent too many requests without credentials. */
+    unreadableWait?: number
+    /** What a request is refused with that would have to wait. */
+    noWait?: Refusal
   } = {},
 ) {
-  const {
-    inMemory,
-    lookups = [],
-    check = 'no issuer',
-    tenants = [],
-    needs = ['done'],
-    verdict = { kind: 'allowed' },
-  } = given
+  const { inMemory, lookups = [], check = 'no issuer', tenants = [] } = given
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
   const floors = createFloors(clocks, databaseClock)
   const found = { inMemory: 0 }
   const asked: string[] = []
-  const taken: Limits[] = []
+  const unreadable: string[] = []
   const failed: string[] = []
   const denied: unknown[] = []
   const crashes: unknown[] = []
@@ -122,54 +106,28 @@ export function setUp(
           },
     floors,
     databaseClock,
-    rateLimit: {
-      take: async (of) => {
-        ask()
-        taken.push(of)
-        meanwhile.run()
-        return verdict
+    failedAttempts: { keys: attempts('key'), tokens: attempts('token') },
+    unreadableRequests: {
+      take: (of) => {
+        unreadable.push(of)
+        return given.unreadableWait ?? 0
       },
     },
-    failedAttempts: { keys: attempts('key'), tokens: attempts('token') },
+    reserveWait: () => given.noWait,
     usage: { denied: (principal, from, reason) => void denied.push([principal.id, from, reason]) },
     found,
     onCrash: (of, error) => void crashes.push([of.requestId, error]),
   })
-  let accepted = 0
-  const outcomes: Outcomes = {
-    accepted: (_exchange, { kind, id, tenantId, roles }, hasToken) => {
-      said.push(['accepted', kind, id, tenantId, roles, hasToken])
-      accepted += 1
-      return needs[Math.min(accepted, needs.length) - 1] ?? 'done'
-    },
-    refused: (_exchange, code, answer) => void said.push([code, answer]),
-    unreadable: (_exchange, code, answer) => void said.push([code, answer, 'unreadable']),
-    limited: (_exchange, of) => void said.push(of),
-    mayWait: () => true,
-    gone: () => void said.push('gone'),
+  const note = (outcome: Principal | Refusal): void => {
+    if (outcome.kind === 'refusal') said.push([outcome.code, outcome.answer])
+    else said.push(['accepted', outcome.kind, outcome.id, outcome.tenantId, outcome.roles])
   }
   const begin = (authorization: string | undefined, target = '/api/v1/findings'): Exchange => {
-    const request = new IncomingMessage(new Socket())
-    const exchange: Exchange = {
-      request,
-      response: new ServerResponse(request),
-      method: 'GET',
-      target,
-      requestId: 'request-id-1',
-      startedAt: 0,
-      headers: readHeaders(authorization === undefined ? [] : ['authorization', authorization]),
-      address,
-      match: { kind: 'none' },
-      route: undefined,
-      principal: undefined,
-      key: undefined,
-      tenant: undefined,
-      limits: undefined,
-      hasTokens: false,
-      hasContent: undefined,
-      span: undefined,
-    }
-    authenticate(exchange, outcomes)
+    const headers = readHeaders(authorization === undefined ? [] : ['authorization', authorization])
+    const exchange = exchangeOf({ target, headers, address })
+    const outcome = authenticate(exchange)
+    if (outcome instanceof Promise) outcome.then(note, (error: unknown) => said.push(error))
+    else note(outcome)
     return exchange
   }
   const end = async (authorization: string | undefined, target?: string): Promise<Exchange> => {
@@ -177,14 +135,14 @@ export function setUp(
     await settle()
     return exchange
   }
-  return { begin, ask: end, said, asked, taken, failed, denied, crashes, found, floors, meanwhile }
+  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, found, floors, meanwhile }
 }
 
 export const withKey = `ApiKey ${value}`
 export const withToken = 'Bearer some.token'
 export const scim = '/scim/v2/Users'
-export const acceptedKey = (hasToken: boolean) => ['accepted', 'api_key', record.id, record.tenantId, [], hasToken]
-export const acceptedPerson = (hasToken: boolean) => ['accepted', 'user', 'ada', tenant.tenantId, ['viewer'], hasToken]
+export const acceptedKey = ['accepted', 'api_key', record.id, record.tenantId, []]
+export const acceptedPerson = ['accepted', 'user', 'ada', tenant.tenantId, ['viewer']]
 export const found = (given?: Partial<KeyRecord>): Lookup => ({ kind: 'found', entry: entryOf(given) })
 export const foundTenant = (given: Partial<TenantRecord> = {}): TenantFound => ({
   kind: 'found',

@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { hashKey } from '@postern/api-key'
 import type { KeyRecord, LeaseAnswer } from '@postern/contracts/internal'
 import { createLogger } from '@postern/service-kit'
 import type { Clocks } from '../src/authenticate/clocks.ts'
 import type { Timers } from '../src/authenticate/lease.ts'
+import type { Exchange } from '../src/exchange.ts'
+import { readHeaders } from '../src/sign/read-headers.ts'
 
 export const silent = createLogger({ service: 'test', level: 'silent' })
 
@@ -123,6 +127,33 @@ export function keyRecord(given: Partial<KeyRecord> = {}): KeyRecord {
     readAt: databaseStart,
     keyLimit: 600,
     tenantLimit: 6000,
+    ...given,
+  }
+}
+
+/** A request that has just arrived, over a connection that goes nowhere. */
+export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
+  const request = new IncomingMessage(new Socket())
+  const { match = { kind: 'none' } } = given
+  return {
+    request,
+    response: new ServerResponse(request),
+    method: 'GET',
+    target: '/api/v1/findings',
+    requestId: 'request-id-1',
+    startedAt: 0,
+    headers: readHeaders([]),
+    address: '192.0.2.1',
+    fault: undefined,
+    match,
+    route: match.kind === 'route' ? match.route : undefined,
+    principal: undefined,
+    key: undefined,
+    tenant: undefined,
+    limits: undefined,
+    hasTokens: false,
+    hasContent: undefined,
+    span: undefined,
     ...given,
   }
 }

@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import { generateKey } from '@postern/api-key'
 import type { KeyRecord, LeaseAnswer, LeaseRequest, Revocation } from '@postern/contracts/internal'
 import { KeysModel, RedisModel, type Waiting } from '@postern/local-stack/testing'
@@ -10,9 +8,9 @@ import { type Floors, createFloors } from '../src/authenticate/floors.ts'
 import { type KeyLookup, createKeyLookup } from '../src/authenticate/key-lookup.ts'
 import type { LookupAnswer } from '../src/authenticate/keys-client.ts'
 import { type Lease, createLease } from '../src/authenticate/lease.ts'
-import type { Exchange } from '../src/exchange.ts'
+import { createPipeline } from '../src/pipeline.ts'
 import { readHeaders } from '../src/sign/read-headers.ts'
-import { databaseStart, settle, silent } from './builders.ts'
+import { databaseStart, exchangeOf, settle, silent } from './builders.ts'
 
 /** What may be taken away from the code, to see that it is missed. */
 export interface Sabotage {
@@ -235,8 +233,9 @@ export class GatewayUnderTest {
       tokens: undefined,
       floors: this.floors,
       databaseClock,
-      rateLimit: { take: async () => ({ kind: 'allowed' }) },
       failedAttempts: { keys: noFailures, tokens: noFailures },
+      unreadableRequests: { take: () => 0 },
+      reserveWait: () => undefined,
       usage: { denied: () => undefined },
       found: { inMemory: 0 },
       onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),
@@ -288,49 +287,33 @@ export class GatewayUnderTest {
     const row = world.keys.keys[index % keysOfTest.length]
     if (key === undefined || row === undefined) throw new Error('no key')
     const owed = world.owed(key.hash, key.tenantId)
-    const request = new IncomingMessage(new Socket())
-    const exchange: Exchange = {
-      request,
-      response: new ServerResponse(request),
-      method: 'GET',
-      target: '/',
-      requestId: 'test',
-      startedAt: 0,
-      headers: readHeaders(['authorization', `ApiKey ${key.value}`]),
-      address: '192.0.2.1',
-      match: { kind: 'none' },
-      route: undefined,
-      principal: undefined,
-      key: undefined,
-      tenant: undefined,
-      limits: undefined,
-      hasTokens: false,
-      hasContent: undefined,
-      span: undefined,
-    }
-    this.#authenticate(exchange, {
-      accepted: (_exchange, principal) => {
-        if (this.#isDead) return 'done'
+    const exchange = exchangeOf({ headers: readHeaders(['authorization', `ApiKey ${key.value}`]) })
+    const handle = createPipeline({
+      match: () => exchange,
+      authenticate: this.#authenticate,
+      authorize: () => undefined,
+      limit: () => undefined,
+      awaitContent: () => undefined,
+      forward: ({ principal }) => {
+        if (this.#isDead) return
         seen.accepted += 1
         if (this.lease.isHeld()) seen.acceptedUnderLease += 1
-        const [version = 0, tenantVersion = 0] = principal.label.split(' ').map(Number)
+        const [version = 0, tenantVersion = 0] = (principal?.label ?? '').split(' ').map(Number)
         if (owed.revoked) world.violations.push('accepted after the success of its revoke')
         if (version < owed.version) world.violations.push('accepted as it was before the success of its change')
         if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
-        return 'done'
       },
-      unreadable: () => void world.violations.push('unreadable'),
-      refused: (_exchange, code) => {
+      refuse: (_exchange, { code }) => {
         if (this.#isDead) return
         if (code === 'auth_unavailable') seen.unavailable += 1
         else seen.refused += 1
         if (code === 'key_revoked' && !row.revoked) world.violations.push('refused as revoked, and is not')
         if (code === 'invalid_key') world.violations.push('refused as unknown, and is not')
       },
-      limited: () => void world.violations.push('limited'),
-      mayWait: () => true,
-      gone: () => void world.violations.push('gone'),
+      onGone: () => void world.violations.push('gone'),
+      onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),
     })
+    handle(exchange.request, exchange.response)
   }
 
   #begin(stages: (() => void)[], fail: () => void): void {

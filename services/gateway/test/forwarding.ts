@@ -87,6 +87,7 @@ export async function startGateway(
         startedAt: 0,
         headers,
         address: '127.0.0.1',
+        fault: undefined,
         match: { kind: 'none' },
         route: routeTable.find(({ id }) => id === 'findings.list'),
         principal: undefined,

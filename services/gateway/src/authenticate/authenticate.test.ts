@@ -1,27 +1,23 @@
 import { describe, expect, test } from 'vitest'
 import {
   acceptedKey,
-  acceptedPerson,
   address,
   entryOf,
   found,
-  foundTenant,
   hash,
   invalidKey,
   invalidToken,
-  limits,
   missing,
   record,
   scim,
   setUp,
-  tooMany,
   unavailable,
   valid,
   value,
   withKey,
-  withToken,
 } from '../../test/authentication.ts'
 import { databaseStart, settle } from '../../test/builders.ts'
+import { refusal } from '../refusal.ts'
 
 const failedKey = `key from ${address}`
 
@@ -33,12 +29,18 @@ describe('by the header alone', () => {
     ['a mistyped key', 'ApiKey postern_x', undefined, invalidKey('ApiKey'), [failedKey]],
     ['a mistyped key as a token, below SCIM', 'Bearer postern_x', scim, invalidKey('Bearer'), [failedKey]],
     ['no token', 'Bearer a b', undefined, invalidToken('The Authorization header does not hold a bearer token.'), []],
-  ])('%s is refused, and a key that was tried counts as a failure', async (_what, header, target, refusal, noted) => {
-    const { ask, said, failed, asked, found: looked } = setUp({ check: valid })
+  ])('%s is refused, and a key that was tried counts as a failure', async (_what, header, target, expected, noted) => {
+    const { ask, said, failed, asked, unreadable, found: looked } = setUp({ check: valid })
     await ask(header, target)
-    expect(said).toEqual([[...refusal, 'unreadable']])
-    expect(failed).toEqual(noted)
+    expect(said).toEqual([expected])
+    expect([failed, unreadable]).toEqual([noted, [address]])
     expect([asked, looked.inMemory]).toEqual([[], 0])
+  })
+
+  test('an address that sends too many requests without credentials is refused for that', async () => {
+    const { ask, said } = setUp({ unreadableWait: 7 })
+    await ask(undefined)
+    expect(said).toMatchObject([['too_many_requests', { retryAfterSeconds: 7, headers: ['connection', 'close'] }]])
   })
 })
 
@@ -46,7 +48,7 @@ describe('a key in memory', () => {
   test('is accepted in the same tick, once, and counted', async () => {
     const { begin, said, asked, found: looked } = setUp({ inMemory: entryOf(), wait: { key: 9, token: 9 } })
     begin(withKey)
-    expect(said).toEqual([acceptedKey(false)])
+    expect(said).toEqual([acceptedKey])
     await settle()
     expect(said).toHaveLength(1)
     expect([asked, looked.inMemory]).toEqual([[], 1])
@@ -55,7 +57,7 @@ describe('a key in memory', () => {
   test('is accepted as a token below SCIM', async () => {
     const { ask, said } = setUp({ inMemory: entryOf(), check: valid })
     await ask(`Bearer ${value}`, scim)
-    expect(said).toEqual([acceptedKey(false)])
+    expect(said).toEqual([acceptedKey])
   })
 
   test.each([
@@ -87,11 +89,10 @@ describe('a key in memory', () => {
   })
 
   test('that was overtaken is judged again, and neither accepted nor refused when that does not end', async () => {
-    const { ask, said, floors, taken } = setUp({ inMemory: entryOf() })
+    const { ask, said, floors } = setUp({ inMemory: entryOf() })
     floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
     expect(said).toEqual([unavailable])
-    expect(taken).toEqual([])
   })
 })
 
@@ -99,30 +100,30 @@ describe('a key that is not in memory', () => {
   test('is looked up, and accepted', async () => {
     const { ask, said, asked, found: looked } = setUp({ lookups: [found()] })
     await ask(withKey)
-    expect(said).toEqual([acceptedKey(false)])
+    expect(said).toEqual([acceptedKey])
     expect([asked, looked.inMemory]).toEqual([[hash], 0])
   })
 
   test.each([
     ['is unknown', { kind: 'unknown' as const }, invalidKey('ApiKey'), [failedKey]],
     ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable, []],
-  ])('and %s is refused', async (_what, lookup, refusal, noted) => {
+  ])('and %s is refused', async (_what, lookup, expected, noted) => {
     const { ask, said, failed, asked } = setUp({ lookups: [lookup] })
     await ask(withKey)
-    expect(said).toEqual([refusal])
+    expect(said).toEqual([expected])
     expect([failed, asked]).toEqual([noted, [hash]])
   })
 
   test('is looked up for an address whose tokens alone have failed', async () => {
     const { ask, said } = setUp({ lookups: [found()], wait: { token: 9 } })
     await ask(withKey)
-    expect(said).toEqual([acceptedKey(false)])
+    expect(said).toEqual([acceptedKey])
   })
 
   test('is accepted also from an address of which too many others were refused', async () => {
     const { ask, said } = setUp({ lookups: [found()], wait: { key: 9 } })
     await ask(withKey)
-    expect(said).toEqual([acceptedKey(false)])
+    expect(said).toEqual([acceptedKey])
   })
 
   test.each(['unknown', 'unavailable'] as const)(
@@ -137,30 +138,36 @@ describe('a key that is not in memory', () => {
   )
 
   test('is read five times when it is overtaken each time, and no more', async () => {
-    const { ask, said, asked, floors, taken } = setUp({ lookups: [found()] })
+    const { ask, said, asked, floors } = setUp({ lookups: [found()] })
     floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
     expect(said).toEqual([unavailable])
-    expect([asked, taken]).toEqual([Array.from({ length: 5 }, () => hash), []])
+    expect(asked).toEqual(Array.from({ length: 5 }, () => hash))
   })
 
-  test('is answered nothing, and told of, when the client has gone meanwhile', async () => {
-    const { begin, said, crashes } = setUp({ lookups: [found()] })
-    begin(withKey).response.destroy()
-    await settle()
-    expect([said, crashes]).toEqual([['gone'], []])
-  })
-
-  test('whose look-up fails in a way that nobody thought of is told of', async () => {
-    const error = new Error('unthought of')
-    const { ask, said, crashes } = setUp({ lookups: [error] })
+  test('that was revoked while it was looked up is refused', async () => {
+    const { ask, said, floors, meanwhile } = setUp({ lookups: [found()] })
+    meanwhile.run = () => floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
-    expect([said, crashes]).toEqual([[], [['request-id-1', error]]])
+    expect(said).toMatchObject([['key_revoked', {}]])
+  })
+
+  test('is not looked up if too many requests wait already', async () => {
+    const { ask, said, asked } = setUp({ lookups: [found()], noWait: refusal('overloaded') })
+    await ask(withKey)
+    expect([said, asked]).toEqual([[['overloaded', {}]], []])
+  })
+
+  test('whose look-up fails in an unexpected way is neither accepted nor refused', async () => {
+    const error = new Error('unthought of')
+    const { ask, said } = setUp({ lookups: [error] })
+    await ask(withKey)
+    expect(said).toEqual([error])
   })
 })
 
 describe('a key that is known to be revoked, and is not in memory', () => {
-  const refusal = [
+  const revoked = [
     'key_revoked',
     {
       detail: 'The key was revoked and will not work again.',
@@ -176,55 +183,7 @@ describe('a key that is known to be revoked, and is not in memory', () => {
     const { ask, said, denied, crashes, floors, failed } = setUp({ lookups: [lookup] })
     floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
-    expect(said).toEqual([refusal])
+    expect(said).toEqual([revoked])
     expect([denied, crashes, failed]).toEqual([denials, failures, []])
-  })
-})
-
-describe('tokens of the limits that must be fetched', () => {
-  test('let a key through when they are there', async () => {
-    const { ask, said, taken } = setUp({ lookups: [found()], needs: [limits, 'done'] })
-    await ask(withKey)
-    expect(said).toEqual([acceptedKey(false), acceptedKey(true)])
-    expect(taken).toEqual([limits])
-  })
-
-  test('let a key in memory through too, which is judged again before', async () => {
-    const { ask, said, taken } = setUp({ inMemory: entryOf(), needs: [limits, limits, 'done'] })
-    await ask(withKey)
-    expect(said).toEqual([acceptedKey(false), acceptedKey(false), acceptedKey(true)])
-    expect(taken).toEqual([limits])
-  })
-
-  test('do not let a key through that was revoked while they were fetched', async () => {
-    const { ask, said, floors, meanwhile } = setUp({ inMemory: entryOf(), needs: [limits] })
-    meanwhile.run = () => floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
-    await ask(withKey)
-    expect(said).toMatchObject([acceptedKey(false), acceptedKey(false), ['key_revoked', {}]])
-  })
-
-  test.each([
-    ['a key', withKey, acceptedKey(false)],
-    ['a person', withToken, acceptedPerson(false)],
-  ])('limit %s when there are none', async (_who, header, accepted) => {
-    const { ask, said } = setUp({
-      lookups: [found()],
-      check: valid,
-      tenants: [foundTenant()],
-      needs: [limits],
-      verdict: tooMany,
-    })
-    await ask(header)
-    expect(said).toEqual([accepted, tooMany])
-  })
-
-  test.each([
-    ['a key', withKey, acceptedKey],
-    ['a person', withToken, acceptedPerson],
-  ])('and never are enough: %s is refused after five times', async (_who, header, accepted) => {
-    const { ask, said, taken } = setUp({ lookups: [found()], check: valid, tenants: [foundTenant()], needs: [limits] })
-    await ask(header)
-    expect(said).toEqual([accepted(false), ...Array.from({ length: 4 }, () => accepted(true)), unavailable])
-    expect(taken).toHaveLength(5)
   })
 })

@@ -1,7 +1,8 @@
-import { type ProblemCode, isScimTarget } from '@postern/contracts'
-import type { Exchange, ProblemAnswer } from '../exchange.ts'
+import { isScimTarget } from '@postern/contracts'
+import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
-import type { Limits, RateLimit, Verdict } from '../limit/rate-limit.ts'
+import type { PublicRequests } from '../limit/public-requests.ts'
+import { type Refusal, type ReserveWait, countRequest, refusal } from '../refusal.ts'
 import type { Usage } from '../usage.ts'
 import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
@@ -13,123 +14,97 @@ import { type Principal, userPrincipal } from './principal.ts'
 import { challengeOf, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
-/** Where an authentication leads, for all requests. Exactly one of the outcomes ends a request. */
-export interface Outcomes {
-  /**
-   * The caller is accepted at this very moment; what follows must happen in this tick. Gives back limits when tokens must
-   * be fetched first: the caller is then judged again before `accepted` is called once more, with `hasToken`.
-   */
-  readonly accepted: (exchange: Exchange, principal: Principal, hasToken: boolean) => 'done' | Limits
-  readonly refused: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
-  /** Refused by form alone: there are no credentials, or what there is can be none. Nothing was looked up. */
-  readonly unreadable: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
-  readonly limited: (exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>) => void
-  /** Called before the request waits for a look-up. Returns false if too much waits already; the request has been refused then. */
-  readonly mayWait: (exchange: Exchange) => boolean
-  /** The client went away before it was known who it is. */
-  readonly gone: (exchange: Exchange) => void
-}
-
-export type Authenticate = (exchange: Exchange, outcomes: Outcomes) => void
+/**
+ * Finds out who is calling, and whether the caller has access at this moment. Returns a promise only if something must be
+ * looked up. What it returns or resolves with must be used in the same tick.
+ */
+export type Authenticate = (exchange: Exchange) => Principal | Refusal | Promise<Principal | Refusal>
 
 export interface AuthenticateParts {
   readonly keys: KeyLookup
   readonly tenants: TenantLookup
-  /** Undefined where no issuer is configured. */
+  /** Undefined if no issuer is configured. */
   readonly tokens: TokenVerifier | undefined
   readonly floors: Floors
   readonly databaseClock: DatabaseClock
-  readonly rateLimit: Pick<RateLimit, 'take'>
-  /** Counted apart: whoever sends tokens that are forged, or of tenants that there are not, keeps no key from its work. */
+  /** Counted apart: forged tokens, and tokens of missing tenants, must not keep good keys from working. */
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
+  /** Requests without credentials, or with credentials that are malformed. */
+  readonly unreadableRequests: PublicRequests
+  readonly reserveWait: ReserveWait
   readonly usage: Pick<Usage, 'denied'>
   /** Counts the requests whose key was in memory. */
   readonly found: { inMemory: number }
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
-/** Records that are overtaken while a request waits are read again; a request that never gets to run is refused. */
+/** A record that changes while it is read is read again this many times in all. Then the request is refused. */
 const maxRounds = 5
 const maxSuspectTokens = 256
 
-/** Makes step one. HOT PATH: a key in memory is judged without a promise. */
+/** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
-  const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, found, onCrash } = parts
+  const { keys, tenants, tokens, floors, databaseClock, failedAttempts, unreadableRequests } = parts
+  const { reserveWait, usage, found, onCrash } = parts
   /** Tokens of addresses that sent many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
 
-  /** Judges an entry now. 'again' when it must be read again, limits when tokens must be fetched. */
-  function judge(
-    exchange: Exchange,
-    entry: KeyEntry,
-    hasToken: boolean,
-    outcomes: Outcomes,
-  ): 'done' | 'again' | Limits {
+  /** Judges an entry now. Returns undefined if it must be read again. */
+  function judge(exchange: Exchange, entry: KeyEntry): Principal | Refusal | undefined {
+    const { principal } = entry
     const decision = decideKey(entry, floors, databaseClock, exchange.address)
-    if (decision === 'outdated') return 'again'
+    if (decision === 'outdated') return undefined
+    exchange.principal = principal
     if (decision === 'accepted') {
       exchange.key = entry
-      return outcomes.accepted(exchange, entry.principal, hasToken)
+      return principal
     }
-    exchange.principal = entry.principal
-    if (decision === 'key_revoked') usage.denied(entry.principal, exchange.address, 'revoked')
-    if (decision === 'key_expired') usage.denied(entry.principal, exchange.address, 'expired')
-    if (decision === 'address_not_allowed') usage.denied(entry.principal, exchange.address, 'address')
-    refuseKey(exchange, decision, outcomes)
-    return 'done'
+    if (decision === 'key_revoked') usage.denied(principal, exchange.address, 'revoked')
+    if (decision === 'key_expired') usage.denied(principal, exchange.address, 'expired')
+    if (decision === 'address_not_allowed') usage.denied(principal, exchange.address, 'address')
+    return refusedKey(exchange, decision)
   }
 
-  async function judgeSlowly(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<void> {
-    let hasToken = false
+  async function readKey(exchange: Exchange, hash: string): Promise<Principal | Refusal> {
     for (let round = 0; round < maxRounds; round += 1) {
-      const entry = keys.find(hash) ?? (await lookUp(exchange, hash, outcomes))
-      if (entry === undefined) return
-      // No await between here and the dispatch, save for tokens: then the round begins again.
-      if (exchange.response.destroyed) {
-        outcomes.gone(exchange)
-        return
+      let entry = keys.find(hash)
+      if (entry === undefined) {
+        const looked = await lookUp(exchange, hash)
+        if (looked.kind === 'refusal') return looked
+        entry = looked.entry
       }
-      const next = judge(exchange, entry, hasToken, outcomes)
-      if (next === 'done') return
-      if (next === 'again') continue
-      const verdict = await rateLimit.take(next)
-      if (verdict.kind === 'refused') {
-        outcomes.limited(exchange, verdict)
-        return
-      }
-      hasToken = true
+      const judged = judge(exchange, entry)
+      if (judged !== undefined) return judged
     }
-    unavailable(exchange, outcomes)
+    return unavailable
   }
 
-  async function lookUp(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<KeyEntry | undefined> {
-    // Behind an address of which many keys were refused there may be good ones: they are looked up still, one batch at a time.
+  async function lookUp(
+    exchange: Exchange,
+    hash: string,
+  ): Promise<Refusal | { readonly kind: 'found'; readonly entry: KeyEntry }> {
+    // Good keys behind an address with many failures are still looked up, one batch at a time.
     const waitSeconds = failedAttempts.keys.waitSeconds(exchange.address)
     const isSuspect = waitSeconds > 0
     if (floors.isRevoked(hash)) {
-      // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
+      // The key is known to be revoked. The look-up only finds its owner, for the audit trail.
       keys.obtain(hash, isSuspect).then(
         (obtained) => {
           if (obtained.kind === 'found') usage.denied(obtained.entry.principal, exchange.address, 'revoked')
         },
         (error: unknown) => onCrash(exchange, error),
       )
-      refuseKey(exchange, 'key_revoked', outcomes)
-      return undefined
+      return refusedKey(exchange, 'key_revoked')
     }
     const obtained = await keys.obtain(hash, isSuspect)
     switch (obtained.kind) {
       case 'found':
-        return obtained.entry
+        return obtained
       case 'unknown':
         failedAttempts.keys.note(exchange.address)
-        if (isSuspect) tooManyFailures(exchange, waitSeconds, outcomes)
-        else invalidKey(exchange, outcomes.refused)
-        return undefined
+        return isSuspect ? tooManyFailures(waitSeconds) : invalidKey(exchange)
       case 'unavailable':
-        if (isSuspect) tooManyFailures(exchange, waitSeconds, outcomes)
-        else unavailable(exchange, outcomes)
-        return undefined
+        return isSuspect ? tooManyFailures(waitSeconds) : unavailable
       default:
         return obtained satisfies never
     }
@@ -139,70 +114,46 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     exchange: Exchange,
     text: string,
     { verify }: TokenVerifier,
-    outcomes: Outcomes,
-  ): Promise<VerifiedToken | undefined> {
+  ): Promise<Refusal | { readonly kind: 'valid'; readonly token: VerifiedToken }> {
     const waitSeconds = failedAttempts.tokens.waitSeconds(exchange.address)
     const check = waitSeconds === 0 ? await verify(text) : await suspects(async () => await verify(text))
-    if (check === undefined || (waitSeconds > 0 && check.kind === 'invalid')) {
-      if (check?.kind === 'invalid' && check.isForged) failedAttempts.tokens.note(exchange.address)
-      tooManyFailures(exchange, waitSeconds, outcomes)
-      return undefined
-    }
-    if (check.kind === 'valid') return check.token
-    if (check.kind === 'unavailable') {
-      unavailable(exchange, outcomes)
-      return undefined
-    }
-    if (check.isForged) failedAttempts.tokens.note(exchange.address)
-    invalidToken(exchange, outcomes.refused, check.detail)
-    return undefined
+    if (check?.kind === 'valid') return check
+    if (check?.kind === 'invalid' && check.isForged) failedAttempts.tokens.note(exchange.address)
+    if (check === undefined || (waitSeconds > 0 && check.kind === 'invalid')) return tooManyFailures(waitSeconds)
+    return check.kind === 'unavailable' ? unavailable : invalidToken(check.detail)
   }
 
-  async function judgeToken(exchange: Exchange, text: string, outcomes: Outcomes): Promise<void> {
-    if (tokens === undefined) {
-      invalidToken(exchange, outcomes.unreadable, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
-      return
+  async function readToken(exchange: Exchange, text: string, verifier: TokenVerifier): Promise<Principal | Refusal> {
+    let token = verifier.find(text)
+    if (token === undefined) {
+      const checked = await checkToken(exchange, text, verifier)
+      if (checked.kind === 'refusal') return checked
+      token = checked.token
     }
-    const token = tokens.find(text) ?? (await checkToken(exchange, text, tokens, outcomes))
-    if (token === undefined) return
-    let hasToken = false
-    for (let round = 0; round < maxRounds; round += 1) {
-      const tenant = await tenants.obtain(token.tenantId)
-      if (exchange.response.destroyed) {
-        outcomes.gone(exchange)
-        return
-      }
-      if (tenant.kind === 'unavailable') break
-      if (tenant.kind === 'unknown') {
-        failedAttempts.tokens.note(exchange.address)
-        invalidToken(exchange, outcomes.refused, 'The access token names a tenant that does not exist.')
-        return
-      }
-      const principal = userPrincipal(token, tenant.tenant)
-      if (tenant.tenant.tenantStatus !== 'active') {
-        exchange.principal = principal
-        refuseKey(exchange, 'tenant_suspended', outcomes)
-        return
-      }
-      exchange.tenant = tenant.tenant
-      const next = outcomes.accepted(exchange, principal, hasToken)
-      if (next === 'done') return
-      const verdict = await rateLimit.take(next)
-      if (verdict.kind === 'refused') {
-        outcomes.limited(exchange, verdict)
-        return
-      }
-      hasToken = true
+    const obtained = await tenants.obtain(token.tenantId)
+    if (obtained.kind === 'unavailable') return unavailable
+    if (obtained.kind === 'unknown') {
+      failedAttempts.tokens.note(exchange.address)
+      return invalidToken('The access token names a tenant that does not exist.')
     }
-    unavailable(exchange, outcomes)
+    const { tenant } = obtained
+    const principal = userPrincipal(token, tenant)
+    exchange.principal = principal
+    if (tenant.tenantStatus !== 'active') return refusedKey(exchange, 'tenant_suspended')
+    exchange.tenant = tenant
+    return principal
   }
 
-  return (exchange, outcomes) => {
+  /** Refuses by form alone: nothing was looked up, so the limit of failed attempts does not apply. */
+  function unreadable(exchange: Exchange, refused: Refusal): Refusal {
+    return countRequest(unreadableRequests, exchange, 'without credentials, or with what can be none') ?? refused
+  }
+
+  return (exchange) => {
     const header = exchange.headers.read.authorization
     if (header === undefined) {
-      if (holdsMisplacedKey(exchange)) misplacedKey(exchange, 'missing_credentials', outcomes)
-      else missing(exchange, outcomes)
-      return
+      const isMisplaced = holdsMisplacedKey(exchange)
+      return unreadable(exchange, isMisplaced ? misplacedKey(exchange, 'missing_credentials') : missing(exchange))
     }
     const credentials = parseCredentials(header, isScimTarget(exchange.target))
     switch (credentials.kind) {
@@ -210,38 +161,35 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         const { hash } = credentials.key
         const entry = keys.find(hash)
         if (entry !== undefined) {
-          found.inMemory += 1
-          if (judge(exchange, entry, false, outcomes) === 'done') return
+          // Once for each request, also if its caller is judged again.
+          if (exchange.key === undefined) found.inMemory += 1
+          const judged = judge(exchange, entry)
+          if (judged !== undefined) return judged
         }
-        if (!outcomes.mayWait(exchange)) return
-        judgeSlowly(exchange, hash, outcomes).catch((error: unknown) => onCrash(exchange, error))
-        return
+        return reserveWait(exchange) ?? readKey(exchange, hash)
       }
       case 'bearer':
-        if (!outcomes.mayWait(exchange)) return
-        judgeToken(exchange, credentials.token, outcomes).catch((error: unknown) => onCrash(exchange, error))
-        return
-      case 'misplaced_key':
-        misplacedKey(exchange, 'invalid_key', outcomes)
-        return
-      case 'malformed':
-        if (credentials.scheme === undefined) {
-          missing(exchange, outcomes)
-          return
+        if (tokens === undefined) {
+          return unreadable(exchange, invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.'))
         }
-        if (credentials.scheme === 'ApiKey') {
-          failedAttempts.keys.note(exchange.address)
-          invalidKey(exchange, outcomes.unreadable)
-        } else invalidToken(exchange, outcomes.unreadable, 'The Authorization header does not hold a bearer token.')
-        return
+        return reserveWait(exchange) ?? readToken(exchange, credentials.token, tokens)
+      case 'misplaced_key':
+        return unreadable(exchange, misplacedKey(exchange, 'invalid_key'))
+      case 'malformed':
+        if (credentials.scheme === undefined) return unreadable(exchange, missing(exchange))
+        if (credentials.scheme === 'Bearer') {
+          return unreadable(exchange, invalidToken('The Authorization header does not hold a bearer token.'))
+        }
+        failedAttempts.keys.note(exchange.address)
+        return unreadable(exchange, invalidKey(exchange))
       default:
-        credentials satisfies never
+        return credentials satisfies never
     }
   }
 }
 
-function tooManyFailures(exchange: Exchange, waitSeconds: number, outcomes: Outcomes): void {
-  outcomes.refused(exchange, 'too_many_requests', {
+function tooManyFailures(waitSeconds: number): Refusal {
+  return refusal('too_many_requests', {
     detail: 'Too many failed authentications from this address.',
     retryAfterSeconds: waitSeconds,
   })
@@ -280,46 +228,44 @@ function holdsMisplacedKey({ request, target }: Exchange): boolean {
 }
 
 /** Nothing is looked up, and nothing of the value is repeated. */
-function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key', outcomes: Outcomes): void {
+function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key'): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
   const inUrl = holdsKey(exchange.target)
   const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in a form that is not read'
-  outcomes.unreadable(exchange, code, {
+  return refusal(code, {
     detail: `The request has an API key ${where}. Send it as Authorization: ${scheme}, one space and the key, without quotes or encoding.`,
     headers: ['www-authenticate', `${challengeOf(exchange)}${code === 'invalid_key' ? ', error="invalid_key"' : ''}`],
   })
 }
 
-function missing(exchange: Exchange, outcomes: Outcomes): void {
+function missing(exchange: Exchange): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
-  outcomes.unreadable(exchange, 'missing_credentials', {
+  return refusal('missing_credentials', {
     detail: `Send Authorization: ${scheme} followed by one space and your key.`,
     headers: ['www-authenticate', challengeOf(exchange)],
   })
 }
 
-/** The same words for a mistyped, a made-up and an unknown key: only the holder of a true key learns more. */
-function invalidKey(exchange: Exchange, refuse: Outcomes['refused']): void {
-  refuse(exchange, 'invalid_key', {
+/** The same words for a mistyped, a made-up and an unknown key: only the holder of a real key learns more. */
+function invalidKey(exchange: Exchange): Refusal {
+  return refusal('invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',
     headers: ['www-authenticate', `${challengeOf(exchange)}, error="invalid_key"`],
   })
 }
 
-function invalidToken(exchange: Exchange, refuse: Outcomes['refused'], detail: string): void {
-  refuse(exchange, 'invalid_token', {
+function invalidToken(detail: string): Refusal {
+  return refusal('invalid_token', {
     detail,
     headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
   })
 }
 
-function unavailable(exchange: Exchange, outcomes: Outcomes): void {
-  outcomes.refused(exchange, 'auth_unavailable', {
-    detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',
-    retryAfterSeconds: 1,
-  })
-}
+const unavailable = refusal('auth_unavailable', {
+  detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',
+  retryAfterSeconds: 1,
+})
 
-function refuseKey(exchange: Exchange, refusal: KeyRefusal, outcomes: Outcomes): void {
-  outcomes.refused(exchange, refusal, refusalAnswer(exchange, refusal))
+function refusedKey(exchange: Exchange, code: KeyRefusal): Refusal {
+  return refusal(code, refusalAnswer(exchange, code))
 }

@@ -1,0 +1,69 @@
+import { onceRead } from '@postern/service-kit'
+import type { Exchange } from './exchange.ts'
+import type { OpenRequest, OpenRequests } from './open-requests.ts'
+import { type Refusal, refusal } from './refusal.ts'
+
+/**
+ * Returns undefined if it is known whether the request has content. Otherwise waits for the first bytes of its chunked
+ * body, or its end, and sets `hasContent`: a body without content is no body. Resolves with a refusal if no bytes come in
+ * time or the caller loses its access, and without one if the client disconnects.
+ */
+export type AwaitContent = (exchange: Exchange) => Promise<Refusal | undefined> | undefined
+
+export function createAwaitContent(parts: {
+  readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
+  /** The first bytes must arrive within this time. */
+  readonly clientTimeoutMs: number
+}): AwaitContent {
+  const { openRequests, clientTimeoutMs } = parts
+
+  async function peek(exchange: Exchange): Promise<Refusal | undefined> {
+    const { request } = exchange
+    const { promise, resolve } = Promise.withResolvers<Refusal | undefined>()
+    let isOver = false
+    const finish = (refused?: Refusal): void => {
+      if (isOver) return
+      isOver = true
+      clearTimeout(timer)
+      request.off('data', onData)
+      request.off('end', onEnd)
+      request.off('close', onClose)
+      openRequests.remove(open)
+      resolve(refused)
+    }
+    const onData = (chunk: Buffer): void => {
+      exchange.hasContent = true
+      finish()
+      // The bytes stay unread.
+      request.pause()
+      request.unshift(chunk)
+    }
+    const onEnd = (): void => {
+      exchange.hasContent = false
+      finish()
+    }
+    const onClose = (): void => finish()
+    const onLate = (): void => {
+      finish(refusal('request_timeout', { detail: 'The body came in too slowly. Send it faster.' }))
+    }
+    const timer = setTimeout(() => onceRead(onLate), clientTimeoutMs)
+    const open: OpenRequest = {
+      exchange,
+      checkedAt: 0,
+      checkedRound: 0,
+      openIndex: -1,
+      end: (code, answer) => finish(refusal(code, answer)),
+      abandon: onClose,
+    }
+    request.once('end', onEnd)
+    request.once('close', onClose)
+    request.on('data', onData)
+    if (exchange.principal !== undefined) openRequests.add(open)
+    return await promise
+  }
+
+  return (exchange) => {
+    const isKnown = exchange.headers.read['transfer-encoding'] === undefined || exchange.hasContent !== undefined
+    return isKnown ? undefined : peek(exchange)
+  }
+}

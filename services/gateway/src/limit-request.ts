@@ -1,0 +1,56 @@
+import type { ReadAheadBudget } from '@postern/service-kit'
+import type { Principal } from './authenticate/principal.ts'
+import type { Exchange } from './exchange.ts'
+import { type Refusal, type ReserveWait, countRequest, refusal } from './refusal.ts'
+import type { Usage } from './usage.ts'
+import type { PublicRequests } from './limit/public-requests.ts'
+import { type Limits, type RateLimit, limitInWords } from './limit/rate-limit.ts'
+
+/**
+ * Takes a token of each limit of the caller, once a request. Returns undefined if they were at hand. Requests of public
+ * routes have no caller and are counted by address.
+ */
+export type LimitRequest = (
+  exchange: Exchange,
+  principal: Principal | undefined,
+) => Refusal | Promise<Refusal | undefined> | undefined
+
+/** Makes the fourth step. HOT PATH. */
+export function createLimitRequest(parts: {
+  readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'tryTake' | 'take'>
+  readonly publicRequests: PublicRequests
+  readonly usage: Pick<Usage, 'used'>
+  readonly lookupBudget: Pick<ReadAheadBudget, 'release'>
+  readonly reserveWait: ReserveWait
+}): LimitRequest {
+  const { rateLimit, publicRequests, usage, lookupBudget, reserveWait } = parts
+
+  async function fetchTokens(exchange: Exchange, principal: Principal, limits: Limits): Promise<Refusal | undefined> {
+    const verdict = await rateLimit.take(limits)
+    if (verdict.kind === 'allowed') {
+      exchange.hasTokens = true
+      return undefined
+    }
+    // It shows that somebody has the key.
+    usage.used(principal, exchange.address, undefined)
+    return refusal('too_many_requests', {
+      detail: limitInWords(verdict.bucket, principal),
+      retryAfterSeconds: verdict.retryAfterSeconds,
+    })
+  }
+
+  return (exchange, principal) => {
+    if (principal === undefined) {
+      if (exchange.hasTokens) return undefined
+      exchange.hasTokens = true
+      return countRequest(publicRequests, exchange, 'for what needs no key')
+    }
+    const limits = exchange.limits ?? rateLimit.limitsOf(principal)
+    if (!exchange.hasTokens && !rateLimit.tryTake(limits)) {
+      return reserveWait(exchange) ?? fetchTokens(exchange, principal, limits)
+    }
+    exchange.hasTokens = true
+    lookupBudget.release(exchange.request)
+    return undefined
+  }
+}

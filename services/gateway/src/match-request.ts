@@ -1,0 +1,119 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Pressure, type Span, tooBusy } from '@postern/service-kit'
+import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
+import { type Match, type RouteMatcher, matchOverride } from './authorize/route-match.ts'
+import { type Exchange, closeConnection } from './exchange.ts'
+import { type Refusal, refusal } from './refusal.ts'
+import { type ClientHeaders, readHeaders } from './sign/read-headers.ts'
+
+/** Reads the head of a request and finds its route. */
+export type MatchRequest = (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => Exchange
+
+export interface MatchParts {
+  readonly match: RouteMatcher
+  readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
+  readonly requestId: (given: string | undefined) => string
+  readonly maxUrlBytes: number
+  readonly pressure: Pick<Pressure, 'isLate'>
+  /** Begins the trace of a request; undefined if tracing is off. */
+  readonly trace: ((exchange: Exchange) => Span) | undefined
+}
+
+/** Makes the first step. The same bytes of the target are matched, signed and forwarded. */
+export function createMatchRequest(parts: MatchParts): MatchRequest {
+  const { match, clientAddress, requestId, maxUrlBytes, pressure, trace } = parts
+  return (request, response, isUnmet) => {
+    const headers = readHeaders(request.rawHeaders)
+    let method = request.method ?? ''
+    const url = request.url ?? ''
+    const target = canonicalTarget(url, maxUrlBytes)
+    let found: Match = target.ok ? match(method, target.path) : { kind: 'none' }
+    const override = method === 'POST' ? headers.read['x-http-method-override'] : undefined
+    if (override !== undefined && target.ok) {
+      // Before scope and signature, which are those of the method that is meant.
+      const meant = matchOverride(match, override, target.path, found)
+      if (meant?.kind === 'route') method = override
+      found = meant ?? found
+    }
+    const exchange: Exchange = {
+      request,
+      response,
+      method,
+      target: url,
+      requestId: requestId(headers.read['x-request-id']),
+      startedAt: performance.now(),
+      headers,
+      address: clientAddress(request, headers.read['x-forwarded-for']),
+      fault:
+        framingFault(request, headers, isUnmet) ??
+        (pressure.isLate ? refusal('overloaded', tooBusy) : undefined) ??
+        (target.ok ? undefined : targetFault(target.reason)),
+      match: found,
+      route: found.kind === 'route' ? found.route : undefined,
+      principal: undefined,
+      key: undefined,
+      tenant: undefined,
+      limits: undefined,
+      hasTokens: false,
+      hasContent: undefined,
+      span: undefined,
+    }
+    if (trace !== undefined) exchange.span = trace(exchange)
+    return exchange
+  }
+}
+
+/** Refuses what may hide a second request. */
+function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet: boolean): Refusal | undefined {
+  if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
+    return lastRefusal('malformed_http', 'Send HTTP/1.1 with one Host header.')
+  }
+  if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
+    return lastRefusal('malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
+  }
+  if (headers.duplicate !== undefined) {
+    return lastRefusal('duplicate_header', `Send the header ${headers.duplicate} once.`)
+  }
+  // The client may take the answer for a reason not to send its body, or send it all the same.
+  if (isUnmet) return lastRefusal('expectation_failed', 'The only expectation that can be met is 100-continue.')
+  return undefined
+}
+
+/**
+ * Refuses a request whose end is uncertain and ends its connection: what Node reads as the next request may have been
+ * hidden in a body.
+ */
+function lastRefusal(code: Refusal['code'], detail: string): Refusal {
+  return refusal(code, { detail, headers: closeConnection })
+}
+
+/** A coding under the chunks would reach the service as content; HTTP/1.0 has no chunks (RFC 9112 §6.1). */
+function isFramingPlain(request: IncomingMessage, transferEncoding: string | undefined): boolean {
+  if (transferEncoding === undefined) return true
+  return request.httpVersionMinor !== 0 && transferEncoding.toLowerCase() === 'chunked'
+}
+
+function targetFault(reason: TargetRefusal): Refusal {
+  return refusal(reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path', { detail: targetRemedy(reason) })
+}
+
+function targetRemedy(reason: TargetRefusal): string {
+  switch (reason) {
+    case 'too_long':
+      return 'Shorten the URL.'
+    case 'not_origin_form':
+      return 'Send the path and query alone on the request line, not a whole URL.'
+    case 'forbidden_character':
+      return 'Percent-encode characters that may not stand in a URL; backslash and semicolon may not occur in a path at all.'
+    case 'bad_escape':
+      return 'Each % must be followed by two hexadecimal digits, and the escapes must be UTF-8.'
+    case 'forbidden_escape':
+      return 'Write letters, digits, - . _ and ~ as themselves; slashes, backslashes and control characters may not be escaped.'
+    case 'dot_segment':
+      return 'Remove the dot segments.'
+    case 'empty_segment':
+      return 'Remove the empty segment (//).'
+    default:
+      return reason satisfies never
+  }
+}
