@@ -151,7 +151,7 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   return leave
 }
 
-/** As the gateway has named it: for whose sake others wait. Who it is for the data, PostgreSQL decides. */
+/** Returns the tenant that an assertion names. Use it to group work only: PostgreSQL decides whose data is read. */
 export function tenantOf(assertion: string): string {
   return assertion.split('.')[2] ?? ''
 }

@@ -195,8 +195,3 @@ export const mostBytes = 4 * 1024 * 1024
 export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values, maxBytes: mostBytes })
 }
-
-/** A statement that is prepared once a connection. */
-export function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}

@@ -1,6 +1,6 @@
 import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
 import type { actionPlanSorts } from '@postern/contracts'
-import { type Tx, sqlError } from '@postern/tenant-db'
+import { type Tx, sqlError, statement } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -10,7 +10,6 @@ import {
   ofFindings,
   ownedBy,
   patternOf,
-  statement,
   timeOf,
   when,
   written,

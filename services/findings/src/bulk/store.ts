@@ -1,6 +1,5 @@
 import type { ResourceAddress } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { type Tx, statement } from '@postern/tenant-db'
 
 /**
  * Runs a part of a transaction that can fail alone: when it rejects, what it did is undone and the transaction goes on.

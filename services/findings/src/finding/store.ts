@@ -1,6 +1,5 @@
 import type { ResourceAddress } from '@postern/contracts'
-import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { type Statement, type Tx, sqlError, statement } from '@postern/tenant-db'
 import { NoFreeNumberError, nextNumber } from '../reference/numbers.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'

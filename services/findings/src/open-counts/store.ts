@@ -1,6 +1,5 @@
 import type { OpenCountsAnswer } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { type Tx, statement } from '@postern/tenant-db'
 
 type Counts = OpenCountsAnswer['counts']
 

@@ -1,8 +1,8 @@
 import type { EvidenceRef, PersonRef } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import { jsonText } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
-import { listStatement, statement } from '../keyset.ts'
+import { listStatement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
 /** Who owns the action plans of findings, but those that nobody will carry out: each once. */

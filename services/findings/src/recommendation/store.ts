@@ -1,6 +1,6 @@
 import type { CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
 import type { recommendationSorts } from '@postern/contracts'
-import { type Tx, sqlError } from '@postern/tenant-db'
+import { type Tx, sqlError, statement } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -8,7 +8,6 @@ import {
   listStatement,
   ofFindings,
   patternOf,
-  statement,
   timeOf,
   when,
   written,

@@ -1,5 +1,5 @@
 import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { statement } from '../sql/store.ts'
 
 /** What has numbered references: `F-2026-0042` and `AP-2026-0042`. */
 export type NumberSeries = 'finding' | 'action_plan'

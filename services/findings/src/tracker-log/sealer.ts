@@ -1,5 +1,6 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import { tenantOf } from '../sql/store.ts'
 import { Counter } from '@prometheus-io/client'
 import { sealLog } from './seal.ts'
 import type { CheckpointSigner } from './sign.ts'
@@ -53,13 +54,13 @@ export function openLogSealer({
   const scheduled = new Map<string, { readonly timer: NodeJS.Timeout; readonly tenant: TenantAssertion }>()
 
   const run = async (tenant: TenantAssertion): Promise<void> => {
-    const tenantId = tenantOf(tenant)
+    const tenantId = tenantOf(tenant.assertion)
     while (await db.write(tenant, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
   /** Seals what is committed by now. Several callers share a run that has not begun. */
   const seal = async (tenant: TenantAssertion): Promise<void> => {
-    const tenantId = tenantOf(tenant)
+    const tenantId = tenantOf(tenant.assertion)
     const of = runs.get(tenantId) ?? { current: undefined, next: undefined }
     runs.set(tenantId, of)
     const start = (): Promise<void> => {
@@ -81,7 +82,7 @@ export function openLogSealer({
   }
 
   const schedule = (tenant: TenantAssertion, tries = 0): void => {
-    const tenantId = tenantOf(tenant)
+    const tenantId = tenantOf(tenant.assertion)
     if (scheduled.has(tenantId)) return
     const timer = setTimeout(
       () => {
@@ -131,9 +132,4 @@ export function sealingAfterWrites(db: TenantDb, sealer: Pick<LogSealer, 'schedu
       return value
     },
   }
-}
-
-/** As the gateway has named it; what is done with it is done under the assertion, which PostgreSQL verifies. */
-function tenantOf({ assertion }: TenantAssertion): string {
-  return assertion.split('.')[2] ?? ''
 }

@@ -1,8 +1,8 @@
 import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
 import { logKinds } from '@postern/contracts'
 import { emptyRoot, hashOf, sealEntry } from '@postern/log-chain'
-import type { Tx } from '@postern/tenant-db'
-import { listStatement, statement } from '../keyset.ts'
+import { type Tx, statement } from '@postern/tenant-db'
+import { listStatement } from '../keyset.ts'
 import type { LogDraft } from './rules.ts'
 
 /** The end of a tenant's log. */

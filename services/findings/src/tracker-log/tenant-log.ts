@@ -1,6 +1,7 @@
 import { type LogEntry, type LogKind, logKinds, maxLogWalk } from '@postern/contracts'
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
-import { listStatement, mostBytes, statement } from '../keyset.ts'
+import { statement } from '../sql/store.ts'
+import { listStatement, mostBytes } from '../keyset.ts'
 import { type LogRow, findLogEnd, toEntry } from './store.ts'
 
 /** The entries of a tenant that are asked for: all of them where nothing is said. No index serves either. */

@@ -1,6 +1,6 @@
 import type { MissingRow } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import { statement } from '../diff/store.ts'
+import { statement } from '../sql/store.ts'
 
 // Served by known_row_missing.
 const ofConnector = `

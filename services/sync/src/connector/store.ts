@@ -1,14 +1,10 @@
 import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import { isNobodyElses, passOn } from '../diff/also-brought.ts'
 import { retiredPrefix } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 export { sqlError } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 interface ConnectorRow {
   readonly id: string

@@ -1,16 +1,12 @@
 // Rows that make something of which there is nothing yet, many to one: staged, and the changes of their run then. Where they turn out
 // to be anything else, they become rows of staged_row and run_change, and are treated as all others.
-import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
+import { type Tx, arrayLiteral, getRow, statement } from '@postern/tenant-db'
 import { appliedUpTo } from '../diff/applied.ts'
 import type { OpenChange } from '../diff/open-store.ts'
 import { seqsADepth } from '../diff/seq.ts'
 import { type ChangeCounts, type Comparison, type RowsBehind, toldOfKnown, toldOfMade } from '../diff/store.ts'
 import type { StagedRow } from '../staging/store.ts'
 import { seqOf } from './as-changes.ts'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 // A worker that has lost the run may find what another has kept: that it has, it is told when the step ends.
 const keep = statement(
@@ -77,9 +73,7 @@ export async function checkCreations(
   runId: string,
   maxDepth: number,
 ): Promise<{ readonly total: number; readonly fits: boolean }> {
-  const [row] = await tx.query<{ total: number; fits: boolean }>(check([runId, maxDepth]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(await tx.query<{ total: number; fits: boolean }>(check([runId, maxDepth])))
 }
 
 const outside = statement(
@@ -184,9 +178,7 @@ export async function summarizeCreations(
   tx: Tx,
   runId: string,
 ): Promise<Pick<ChangeCounts, 'created'> & { readonly hash: string | null }> {
-  const [row] = await tx.query<{ created: number; hash: string | null }>(summarize([runId]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(await tx.query<{ created: number; hash: string | null }>(summarize([runId])))
 }
 
 // Served by run_creation_pk.

@@ -1,10 +1,7 @@
 // Rows that more than one connector brings: the known row names who has read it last, sync.also_brought the others. A trigger keeps who
 // had it before, whoever takes it over.
-import type { Statement, Tx } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../sql/store.ts'
 
 /** SQL: who else brings the known row `k`, as of when its source was last read; null where nobody does. Served by also_brought_pk. */
 const nextOwner = `(

@@ -1,8 +1,9 @@
 // What undoes a run: the changes that it has applied, the other way round.
 import type { Statement } from '@postern/tenant-db'
+import { getRow, statement } from '../sql/store.ts'
 import { creationsBetween, firstCreationsAsChanges, seqOf } from '../creation/as-changes.ts'
 import { appliedUpTo, isApplied } from './applied.ts'
-import { type Comparison, type Tx, statement } from './store.ts'
+import type { Comparison, Tx } from './store.ts'
 
 const bounds = statement(
   'sync_list_inverse_bounds',
@@ -138,12 +139,11 @@ export interface Standing {
  * others have changed since, is seen when it is undone.
  */
 export async function findStanding(tx: Tx, runId: string, fields: UndoneFields, most = lookedAt): Promise<Standing> {
-  const [, [row]] = await Promise.all([
+  const [, rows] = await Promise.all([
     tx.execute(readByIndexes),
     tx.query<{ changed: boolean; left: boolean }>(stands([runId, ...valuesOf(fields), most])),
   ])
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(rows)
 }
 
 /** What of a dataset decides about how its rows are undone. */
@@ -189,12 +189,11 @@ export async function recordInverse(
   { from, below }: SeqRange,
   recorded: number,
 ): Promise<{ readonly recorded: number; readonly stay: number }> {
-  const [, [row]] = await Promise.all([
+  const [, rows] = await Promise.all([
     tx.execute(readByIndexes),
     tx.query<{ recorded: number; stay: number }>(
       insertInverse([otherRunId, ...valuesOf(comparison), from, below, recorded, comparison.runId]),
     ),
   ])
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(rows)
 }

@@ -1,7 +1,8 @@
+import { statement } from '../sql/store.ts'
 import type { RunChange, RunError } from '@postern/contracts'
 import { firstCreationsAsChanges, isPlanned } from '../creation/as-changes.ts'
 import { appliedAt } from './applied.ts'
-import { type Tx, statement } from './store.ts'
+import type { Tx } from './store.ts'
 
 const selectChanges = statement(
   'sync_list_changes',

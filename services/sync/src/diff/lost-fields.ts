@@ -1,4 +1,5 @@
-import { type Comparison, type Tx, statement } from './store.ts'
+import { statement } from '../sql/store.ts'
+import type { Comparison, Tx } from './store.ts'
 
 // By run_change_pk. Of rows that are as they were nothing is staged that could be looked at: then nothing is said.
 const lost = statement(

@@ -1,6 +1,7 @@
 // The changes of a run that are neither applied nor refused, and how they come to be the one or the other.
+import { statement } from '../sql/store.ts'
 import { appliedUpTo } from './applied.ts'
-import { type Comparison, type CurrentRow, type Tx, readInOrder, statement } from './store.ts'
+import { type Comparison, type CurrentRow, type Tx, readInOrder } from './store.ts'
 
 // Behind what is applied.
 const isOpen = `c.run_id = $1::uuid and c.applied_at is null and c.error is null

@@ -1,15 +1,11 @@
 import type { RunCounts } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, getRow, statement } from '@postern/tenant-db'
 import { placed } from '../staging/store.ts'
 import { isNobodyElses, passOn } from './also-brought.ts'
 import { appliedUpTo, isApplied } from './applied.ts'
 import { lastDepth, seqsADepth } from './seq.ts'
 
 export type { Tx } from '@postern/tenant-db'
-
-export function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 /** What is compared: the rows of a run with what the connector, and the universe, are known to hold. */
 export interface Comparison {
@@ -178,9 +174,7 @@ export interface MissingCounts {
 
 /** How many rows that the connector has brought, and nobody else, the source does not have. */
 export async function countMissing(tx: Tx, { connectorId, scope, runId }: Comparison): Promise<MissingCounts> {
-  const [row] = await tx.query<{ total: number; lately: number }>(countMissingRows([connectorId, scope, runId]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(await tx.query<{ total: number; lately: number }>(countMissingRows([connectorId, scope, runId])))
 }
 
 export async function listMissing(
@@ -230,9 +224,7 @@ export async function countKnown(
   tx: Tx,
   { connectorId, scope }: Comparison,
 ): Promise<{ readonly total: number; readonly present: number }> {
-  const [row] = await tx.query<{ total: number; present: number }>(countKnownRows([connectorId, scope]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(await tx.query<{ total: number; present: number }>(countKnownRows([connectorId, scope])))
 }
 
 const insertDeactivations = statement(
@@ -290,12 +282,11 @@ export type ChangeCounts = Pick<RunCounts, 'created' | 'updated' | 'moved' | 'de
 
 /** How many changes of each kind a run has, and the hash that they are reviewed under. */
 export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCounts & { readonly hash: string }> {
-  const [, [row]] = await Promise.all([
+  const [, rows] = await Promise.all([
     tx.execute(readInOrder),
     tx.query<ChangeCounts & { hash: string }>(summarize([runId])),
   ])
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+  return getRow(rows)
 }
 
 // Pushes last minutes at most, and their ids are in the order of their times. Served by run_connector.

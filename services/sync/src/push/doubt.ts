@@ -1,13 +1,10 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../sql/store.ts'
 
 /** Rows that somebody other than a connector is about to write; without keys, all of the scope. */
 export interface PushedRows {
   readonly scope: string
   readonly keys: readonly string[] | undefined
-}
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
 }
 
 // A row that is locked is being written by a run of a connector, which sees when it ends that there was a push meanwhile

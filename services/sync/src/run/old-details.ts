@@ -1,11 +1,8 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../sql/store.ts'
 
 // So few that each statement is over long before the limit of those of requests.
 const [atMostRows, atMostBlocks] = [5_000, 50]
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 // Served by run_with_details. Who finds a run held is not needed: another worker of the tenant clears it now.
 // What was to be applied stays, whatever came of it: a rollback goes by it, and a batch in doubt is counted nowhere.

@@ -1,13 +1,9 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 // Served by run_running.
 const failInterrupted = statement(

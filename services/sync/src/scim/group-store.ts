@@ -1,5 +1,6 @@
+import { statement } from '../sql/store.ts'
 import type { Condition, FilterTable } from './filter.ts'
-import { type Tx, statement } from './store.ts'
+import type { Tx } from './store.ts'
 
 export interface Member {
   readonly id: string

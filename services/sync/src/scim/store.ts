@@ -1,13 +1,9 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Tx, getRow, statement } from '@postern/tenant-db'
 import type { UserContent } from './content.ts'
 import type { Condition, FilterTable } from './filter.ts'
 
 export type { Tx } from '@postern/tenant-db'
 export { sqlError } from '@postern/tenant-db'
-
-export function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 export interface StoredUser {
   readonly id: string
@@ -131,11 +127,11 @@ export async function findTaken(
     readonly id: string | undefined
   },
 ): Promise<Taken> {
-  const [row] = await tx.query<Taken & { [column: string]: unknown }>(
-    taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null]),
+  return getRow(
+    await tx.query<Taken & { [column: string]: unknown }>(
+      taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null]),
+    ),
   )
-  if (row === undefined) throw new Error('a select without from has a row')
-  return row
 }
 
 // Served by scim_user_by_unit and scim_user_by_division.

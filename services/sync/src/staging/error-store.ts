@@ -1,8 +1,5 @@
-import type { Statement, Tx } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../sql/store.ts'
 
 /** Most errors that a run keeps, warnings apart: more than anybody mends one by one. */
 export const errorsARun = 100_000

@@ -1,11 +1,7 @@
-import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
+import { type Tx, arrayLiteral, getRow, statement } from '@postern/tenant-db'
 import { keepRefused } from './error-store.ts'
 
 export type { Tx } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 /** A row of a source on its way into the database. */
 export interface StagedRow {
@@ -348,8 +344,7 @@ export async function countStaged(
   tx: Tx,
   runId: string,
 ): Promise<{ readonly valid: number; readonly invalid: number }> {
-  const [row] = await tx.query<{ valid: number; invalid: number; known: number }>(countStates([runId]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
+  const row = getRow(await tx.query<{ valid: number; invalid: number; known: number }>(countStates([runId])))
   return { valid: row.valid + row.known, invalid: row.invalid }
 }
 

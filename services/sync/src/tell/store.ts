@@ -1,7 +1,8 @@
 // What the universe has not been told yet of where entities come from. What it was told of a row is kept in `told_connector_id` and
 // `told_missing_since`, beside how the row stands: where the two differ it is to be told.
+import { statement } from '@postern/tenant-db'
 import type { EntitySourcesBody } from '@postern/contracts/internal'
-import { type Comparison, type Tx, isMissing, statement } from '../diff/store.ts'
+import { type Comparison, type Tx, isMissing } from '../diff/store.ts'
 
 const begin = statement(
   'sync_begin_telling',

@@ -1,10 +1,6 @@
-import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
+import { type Tx, sqlError, statement } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 const insertChunk = statement(
   'sync_insert_chunk',

@@ -1,11 +1,7 @@
 import type { Run, RunCounts, SafetyBreach } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 
 export type { Tx, TenantDb } from '@postern/tenant-db'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 // Statements over a whole source may take longer than those of a request. PostgreSQL knows nothing yet of rows that were just
 // staged, takes them for a few, and would go through all of them for each of them: they are compared by hashing.

@@ -1,6 +1,6 @@
 import type { CurrentRowsBody } from '@postern/contracts/internal'
-import type { Statement, Tx } from '@postern/tenant-db'
-import { readByIndexes, statement } from '../list/store.ts'
+import { type Statement, type Tx, statement } from '@postern/tenant-db'
+import { readByIndexes } from '../list/store.ts'
 
 /**
  * The rows with these keys as they stand, each as a push would say it, with its key, as a text of JSON (`rows` of CurrentRowsAnswer); keys

@@ -1,6 +1,6 @@
 import type { ExpandedEntity } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import { statement } from '../list/store.ts'
+import { statement } from '../sql/store.ts'
 
 type OfEntity<Part> = Part & { readonly entity_id: string }
 type Ancestor = NonNullable<ExpandedEntity['ancestors']>[number]

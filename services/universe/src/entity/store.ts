@@ -1,8 +1,8 @@
 import type { Entity, ResourceAddress, entitySorts } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
-import { type ListKey, dayOrNull, listStatement, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+import { type ListKey, dayOrNull, listStatement, listStatements, timeOrInfinity } from '../list/store.ts'
 import { type EntityRow, entitySource, storedColumns, toEntity } from './row-store.ts'
 import type { StoredEntity } from './rules.ts'
 

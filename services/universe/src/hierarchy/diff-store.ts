@@ -1,7 +1,7 @@
 import { type HierarchyNode, uuidSchema } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
+import { statement } from '../sql/store.ts'
 import { z } from 'zod'
-import { statement } from '../list/store.ts'
 import { fromAddressed, hierarchyId, stateColumns } from './store.ts'
 
 /** Where a page of differences begins: behind the node with this id among those that the version has changed. */

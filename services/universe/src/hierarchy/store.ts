@@ -6,9 +6,9 @@ import {
   type nodeSorts,
   text,
 } from '@postern/contracts'
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { z } from 'zod'
-import { type ListKey, dayOrNull, edges, statement } from '../list/store.ts'
+import { type ListKey, dayOrNull, edges } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
 
 /** A hierarchy, and the version that a reader has asked for. */

@@ -138,10 +138,6 @@ export function listStatement(name: string, sql: string): (values: readonly unkn
   return (values) => ({ name, text: sql, values, maxBytes: mostBytes })
 }
 
-export function statement(name: string, sql: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text: sql, values })
-}
-
 /**
  * Has the rest of the transaction read by indexes. PostgreSQL keeps the plans of foreign keys and triggers for as long as a
  * connection lives: one that was made while a table was small, and reads all of it, would be kept when it has grown.

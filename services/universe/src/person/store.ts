@@ -1,7 +1,7 @@
 import type { Person, ResourceAddress, personSorts } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import type { z } from 'zod'
-import { type ListKey, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
 

@@ -1,7 +1,7 @@
 import { type CreatedBy, type PushedNode, maxNodeDepth } from '@postern/contracts'
 import type { ApplyHierarchyBody } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
-import { compareAsSets, statement } from '../list/store.ts'
+import { type Tx, statement } from '@postern/tenant-db'
+import { compareAsSets } from '../list/store.ts'
 import { maxFaults } from '../push/rules.ts'
 import { lockTree } from '../push/store.ts'
 

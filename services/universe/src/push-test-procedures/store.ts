@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { CreatedBy, PushedTestProcedure, TestProcedure } from '@postern/contracts'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
-import { compareAsSets, keepInMemory, sliceLength, statement } from '../list/store.ts'
+import { type Tx, statement } from '@postern/tenant-db'
+import { compareAsSets, keepInMemory, sliceLength } from '../list/store.ts'
 import { maxFaults } from '../push/rules.ts'
 import type { NamedInTwoWays } from './rules.ts'
 

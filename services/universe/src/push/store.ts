@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
-import { type Statement, type Tx, arrayLiteral, sqlError } from '@postern/tenant-db'
+import { type Statement, type Tx, arrayLiteral, sqlError, statement } from '@postern/tenant-db'
 import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -158,10 +158,6 @@ const columns: readonly (readonly [string, string, (row: IdentifiedEntity) => un
 ]
 const names = columns.map(([name]) => name)
 const changeable = names.filter((name) => name !== 'id' && name !== 'external_id')
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 const makeCounter = statement(
   'universe_make_counter',

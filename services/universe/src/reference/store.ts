@@ -1,5 +1,4 @@
-import type { Tx } from '@postern/tenant-db'
-import { statement } from '../list/store.ts'
+import { type Tx, statement } from '@postern/tenant-db'
 
 /** Those of the ids that name no entity of the tenant. */
 export async function listUnknownEntities(tx: Tx, ids: readonly string[]): Promise<string[]> {

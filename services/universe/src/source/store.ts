@@ -1,6 +1,5 @@
 import type { EntitySourcesBody } from '@postern/contracts/internal'
-import { type Tx, arrayLiteral } from '@postern/tenant-db'
-import { statement } from '../list/store.ts'
+import { type Tx, arrayLiteral, statement } from '@postern/tenant-db'
 import { lockTree } from '../push/store.ts'
 
 /**

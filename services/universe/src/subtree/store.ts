@@ -1,8 +1,7 @@
 import type { ResourceAddress } from '@postern/contracts'
 import type { EntityNamesAnswer } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import type { NodeAddress } from '../hierarchy/rules.ts'
-import { statement } from '../list/store.ts'
 
 /** Ids of the entity and everything below it; none where there is no such entity. */
 export async function listEntityIdsBelow(tx: Tx, top: ResourceAddress, limit: number): Promise<string[]> {

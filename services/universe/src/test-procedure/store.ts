@@ -1,7 +1,7 @@
 import type { ResourceAddress, TestProcedure, testProcedureSorts } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import type { z } from 'zod'
-import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+import { type ListKey, dayOrNull, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type TestProcedureSort = (typeof testProcedureSorts)[number]
 

@@ -1,5 +1,6 @@
 import { type Logger, ProblemError } from '@postern/service-kit'
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
+import { tenantOf } from '../../sql/store.ts'
 import { attempt } from '../../bulk/store.ts'
 import { type CalendarDate, nextDay } from '../rules.ts'
 import { recorderFor } from '../../tracker-log/record.ts'
@@ -39,7 +40,7 @@ export function reopeningExpired(
       day = today
       begun = new Map()
     }
-    const tenantId = tenantOf(tenant)
+    const tenantId = tenantOf(tenant.assertion)
     const known = begun.get(tenantId)
     if (known !== undefined) return known
     const of = begun
@@ -76,11 +77,6 @@ export function reopeningExpired(
       return await db.write(tenant, fn)
     },
   }
-}
-
-/** As the gateway has named it; what is done with it is done under the assertion, which PostgreSQL verifies. */
-function tenantOf({ assertion }: TenantAssertion): string {
-  return assertion.split('.')[2] ?? ''
 }
 
 async function reopenAll(

@@ -1,5 +1,4 @@
-import type { Tx } from '@postern/tenant-db'
-import { statement } from '../../keyset.ts'
+import { type Tx, statement } from '@postern/tenant-db'
 
 /** Ids of findings whose risk was accepted until a day before the given one, in their order, `limit` at most. */
 export async function listExpired(tx: Tx, day: string, limit: number): Promise<string[]> {

@@ -1,5 +1,4 @@
-import type { Tx } from '@postern/tenant-db'
-import { statement } from '../../keyset.ts'
+import { type Tx, statement } from '@postern/tenant-db'
 import { type RepeatCandidate, comparedLength } from './rules.ts'
 
 /** The findings about one of the entities that were closed last, a hundred at most. */

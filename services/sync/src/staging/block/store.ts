@@ -1,11 +1,7 @@
-import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
+import { type Tx, arrayLiteral, getRow, statement } from '@postern/tenant-db'
 import type { Comparison } from '../../diff/store.ts'
 import { hashBytes } from '../../mapping/fingerprint.ts'
 import { Remembered, heldBytes } from '../remembered.ts'
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
-}
 
 /** A row that seems to be as it was when it was last taken in. */
 export interface KnownRow {
@@ -204,11 +200,10 @@ export async function holdKnown(
 
 /** Looks each row that was staged as known up. */
 export async function holdEach(tx: Tx, { runId, connectorId, scope }: Comparison, compared: number): Promise<Held> {
-  const [[row], [overtaken]] = await Promise.all([
+  const [rows, [overtaken]] = await Promise.all([
     tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
     compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
   ])
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  const { unheld, total, present } = row
+  const { unheld, total, present } = getRow(rows)
   return { doubtful: unheld + (overtaken?.total ?? 0), total, present }
 }

@@ -1,0 +1,2 @@
+// For files beside a store.ts that hold SQL: only stores import tenant-db.
+export { statement } from '@postern/tenant-db'
