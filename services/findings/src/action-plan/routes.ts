@@ -12,13 +12,11 @@ import {
 import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
+import { prepareWrite } from '../prepare-write.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
-import { referenceCheck } from '../reference/check.ts'
 import type { Key } from '../keyset.ts'
-import { recorderOf } from '../tracker-log/record.ts'
-import { peopleLinker } from '../universe/link-people.ts'
 import {
   assertChangeable,
   assertExtendable,
@@ -37,7 +35,7 @@ export function actionPlanRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
 ): void {
-  const { db, now, checkpoints, universe } = deps
+  const { db, now } = deps
   const today = (): string => now().toISOString().slice(0, 10)
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
     const day = today()
@@ -91,13 +89,8 @@ export function actionPlanRoutes(
 
   contractRoute(app, createActionPlan, async (input) => {
     const { params, context, answer } = input
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
@@ -114,13 +107,8 @@ export function actionPlanRoutes(
   contractRoute(app, updateRoute, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     const stored = await db
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)
@@ -138,13 +126,8 @@ export function actionPlanRoutes(
 
   contractRoute(app, changeActionPlanStatus, async (input) => {
     const { params, context } = input
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)
@@ -161,13 +144,8 @@ export function actionPlanRoutes(
 
   contractRoute(app, extendActionPlan, async (input) => {
     const { params, context } = input
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)

@@ -22,6 +22,7 @@ import {
 } from '../action-plan/change.ts'
 import { brokenConstraint as brokenPlan } from '../action-plan/store.ts'
 import type { Deps } from '../deps.ts'
+import { prepareWrites } from '../prepare-write.ts'
 import {
   changeFinding,
   documentFinding,
@@ -31,26 +32,20 @@ import {
 } from '../finding/change.ts'
 import { brokenConstraint, lockFinding } from '../finding/store.ts'
 import { actorOf } from '../request.ts'
-import { type ReferenceCheck, referenceCheck } from '../reference/check.ts'
-import { recorderOf } from '../tracker-log/record.ts'
-import { peopleLinker } from '../universe/link-people.ts'
+import type { ReferenceCheck } from '../reference/check.ts'
 import { withUsableOwners } from './usable-owner.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
 /** Many findings, or many action plans, in one request. */
 export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
-  const { db, now, checkpoints, universe } = deps
+  const { db, now } = deps
 
   contractRoute(app, bulkFindings, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const record = recorderOf(input.context, checkpoints)
     const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
     const good = goodItems(body.items)
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, good),
-      referenceCheck(deps, input, good),
-    ])
+    const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
       { ...input, body },
       { db, record, today },
@@ -66,13 +61,9 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   contractRoute(app, bulkActionPlans, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const record = recorderOf(input.context, checkpoints)
     const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
     const good = goodItems(body.items)
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, good),
-      referenceCheck(deps, input, good),
-    ])
+    const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
       { ...input, body },
       { db, record, today },

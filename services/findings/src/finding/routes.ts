@@ -25,12 +25,10 @@ import {
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
+import { prepareWrite } from '../prepare-write.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
-import { referenceCheck } from '../reference/check.ts'
-import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
-import { peopleLinker } from '../universe/link-people.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
 import { expand } from './expand.ts'
 import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
@@ -45,7 +43,7 @@ export function findingRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
 ): void {
-  const { db, now, checkpoints, sealer, universe } = deps
+  const { db, now, sealer, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
 
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
@@ -133,13 +131,8 @@ export function findingRoutes(
 
   contractRoute(app, createFinding, async (input) => {
     const { context, answer } = input
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     assertKnown(body)
-    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         // Before the creation, whose lock others wait for.
@@ -158,13 +151,8 @@ export function findingRoutes(
   contractRoute(app, updateRoute, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     const stored = await db
       .write(context, async (tx) => {
         const before = await lockFinding(tx, address)
@@ -181,13 +169,8 @@ export function findingRoutes(
 
   contractRoute(app, changeFindingStatus, async (input) => {
     const { params, context } = input
-    const [link, assertKnown] = await Promise.all([
-      peopleLinker(universe, input, [input.body]),
-      referenceCheck(deps, input, [input.body]),
-    ])
-    const body = link(input.body)
+    const { body, assertKnown, record } = await prepareWrite(deps, input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const before = await lockFinding(tx, address)

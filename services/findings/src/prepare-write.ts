@@ -1,0 +1,26 @@
+import type { RequestInfo } from '@postern/service-kit'
+import type { Deps } from './deps.ts'
+import { referenceCheck } from './reference/check.ts'
+import { recorderOf } from './tracker-log/record.ts'
+import { type NamingPeople, peopleLinker } from './universe/link-people.ts'
+
+type WriteDeps = Pick<Deps, 'universe' | 'evidence' | 'checkpoints'>
+type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
+
+/** Asks other services about everything that a write names, before its transaction begins: no lock waits for an answer. */
+export async function prepareWrites(deps: WriteDeps, request: Request, bodies: Parameters<typeof referenceCheck>[2]) {
+  const [link, assertKnown] = await Promise.all([
+    peopleLinker(deps.universe, request, bodies),
+    referenceCheck(deps, request, bodies),
+  ])
+  return { link, assertKnown, record: recorderOf(request.context, deps.checkpoints) }
+}
+
+/** As `prepareWrites`, for one body: returns it with the people linked whom the universe knows. */
+export async function prepareWrite<Body extends NamingPeople & Parameters<typeof referenceCheck>[2][number]>(
+  deps: WriteDeps,
+  input: Request & { readonly body: Body },
+) {
+  const { link, ...prepared } = await prepareWrites(deps, input, [input.body])
+  return { ...prepared, body: link(input.body) }
+}
