@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { ProblemCode } from '@postern/contracts'
 import { type Registry, answerClientError, createPipelining, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
-import { takeNoMore } from './exchange.ts'
+import { stopReading } from './exchange.ts'
 
 /** Bytes that never became a request, and how they were answered. */
 export interface Unreadable {
@@ -63,7 +63,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     } catch (error) {
       onCrash(request, response, error)
     }
-    if (closing) takeNoMore(request)
+    if (closing) stopReading(request)
   }
 
   const take = createPipelining<boolean>({ begin, refuse: refusePipelined, metrics })

@@ -125,10 +125,10 @@ function answerWith(
     return
   }
   const isClosing = headers.includes('connection')
-  const closes = isClosing || isRestLong(request, false)
+  const closes = isClosing || hasLargeRemainder(request, false)
   response.writeHead(status, closes && !isClosing ? [...headers, ...closeConnection] : [...headers])
   // Node says so by itself where a body was announced and not asked for.
-  if (closes || !response.shouldKeepAlive) takeNoMore(request)
+  if (closes || !response.shouldKeepAlive) stopReading(request)
   endAnswer({ request, response }, closes, body)
 }
 
@@ -138,17 +138,17 @@ const ended = new WeakSet<object>()
  * Lets nothing more be carried out that comes over the connection of a request whose answer says that it is the last
  * (RFC 9112 §9.6). To be called before that is said: the answer may wait behind others, while Node reads on.
  */
-export function takeNoMore({ socket }: IncomingMessage): void {
+export function stopReading({ socket }: IncomingMessage): void {
   ended.add(socket)
 }
 
 /** Whether nothing that comes over the connection is to be carried out. */
-export function isTakenNoMore({ socket }: IncomingMessage): boolean {
+export function isReadingStopped({ socket }: IncomingMessage): boolean {
   return ended.has(socket) || socket.writableEnded
 }
 
 /** Whether so much of a body may still come that the answer is to say that the connection ends. `ifUnknown`: of one in chunks. */
-export function isRestLong(request: IncomingMessage, ifUnknown: boolean): boolean {
+export function hasLargeRemainder(request: IncomingMessage, ifUnknown: boolean): boolean {
   if (request.complete) return false
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
   return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
@@ -181,13 +181,13 @@ export function endAnswer(
   if (isRead) return
   // Not where it waits behind another answer on its connection. Node closes by itself where a body was announced and not asked for.
   if (waits && (closes || !response.shouldKeepAlive)) response.socket?.end()
-  if (!request.complete) boundRest(request)
+  if (!request.complete) limitDrain(request)
   if (waits) request.once('end', () => response.end())
   request.resume()
 }
 
 /** Cuts a connection over which too much of a body comes, for too long, or no more. */
-function boundRest(request: IncomingMessage): void {
+function limitDrain(request: IncomingMessage): void {
   let rest = mostRestBytes
   let times = mostRestTimes
   let isSilent = true

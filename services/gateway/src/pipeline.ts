@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticate } from './authenticate/authenticate.ts'
 import type { AwaitContent } from './await-content.ts'
 import type { AuthorizeRequest } from './authorize-request.ts'
-import { type Exchange, isTakenNoMore } from './exchange.ts'
+import { type Exchange, isReadingStopped } from './exchange.ts'
 import type { LimitRequest } from './limit-request.ts'
 import type { MatchRequest } from './match-request.ts'
 import type { Refusal } from './refusal.ts'
@@ -53,7 +53,7 @@ export function createPipeline(
   }
 
   return (request, response, isUnmet = false) => {
-    if (isTakenNoMore(request)) return
+    if (isReadingStopped(request)) return
     const exchange = match(request, response, isUnmet)
     if (exchange.address === '') {
       // The connection was reset before its request was read. Without an address the request could not be audited.

@@ -8,11 +8,11 @@ import {
   type ProblemAnswer,
   closeConnection,
   endAnswer,
-  isRestLong,
+  hasLargeRemainder,
   limitReader,
   sendProblem,
   stalledReaderMs,
-  takeNoMore,
+  stopReading,
 } from '../exchange.ts'
 import { type AnswerHeaders, Turn } from './connections.ts'
 import type { OpenRequest, OpenRequests } from '../open-requests.ts'
@@ -273,9 +273,9 @@ class AnswerHandler extends Turn implements OpenRequest {
 
   #sayWhetherItCloses(): void {
     const { exchange, answerHeaders, isDraining } = this.#forwarding
-    this.#closes = isDraining() || (this.#body !== null && isRestLong(exchange.request, true))
+    this.#closes = isDraining() || (this.#body !== null && hasLargeRemainder(exchange.request, true))
     if (!this.#closes) return
-    takeNoMore(exchange.request)
+    stopReading(exchange.request)
     answerHeaders.push(...closeConnection)
   }
 
