@@ -434,31 +434,60 @@ declare
       'where not exists (select from old_rows as o where o.tenant_id = r.tenant_id and o.%1$I = r.%1$I and o = r)', tg_argv[1])
     else ''
   end;
+  done constant pg_catalog.text := case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'updated' else 'deleted' end;
+  tenants pg_catalog.uuid[];
   tenant pg_catalog.uuid;
   batch pg_catalog.uuid;
+  noted_before pg_catalog.int4;
 begin
-  for tenant in execute pg_catalog.format('select distinct r.tenant_id from %s as r %s', noted, changed) loop
+  if tg_op = 'INSERT' then
+    select pg_catalog.array_agg(distinct r.tenant_id) into tenants from new_rows as r;
+  else
+    execute pg_catalog.format('select pg_catalog.array_agg(distinct r.tenant_id) from %s as r %s', noted, changed) into tenants;
+  end if;
+  if tenants is null then
+    return null;
+  end if;
+  foreach tenant in array tenants loop
+    noted_before := 0;
+    -- change_batch_open
     select b.id
       into batch
       from tenancy.change_batch as b
      where b.tenant_id = tenant
        and b.made_by = pg_catalog.pg_current_xact_id();
-    if not found then
+    if found then
+      -- change_pk
+      select coalesce(max(c.ordinal), 0)
+        into noted_before
+        from tenancy.change as c
+       where c.tenant_id = tenant
+         and c.batch_id = batch;
+    else
       insert into tenancy.change_batch (tenant_id, made_by)
       values (tenant, pg_catalog.pg_current_xact_id())
       returning id into batch;
     end if;
-    execute pg_catalog.format($dml$
+    -- The statements without `execute` are those of every creation.
+    if tg_op = 'INSERT' and tg_argv[1] = 'id' and tg_argv[2] = 'r.version' then
       insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
-      select r.tenant_id, $2,
-             coalesce((select max(c.ordinal) from tenancy.change as c where c.tenant_id = $1 and c.batch_id = $2), 0)
-               + pg_catalog.row_number() over (order by r.%1$I),
-             $3, r.%1$I, $4, %2$s
-        from %3$s as r
-       %4$s %5$s r.tenant_id = $1$dml$,
-      tg_argv[1], tg_argv[2], noted, changed, case changed when '' then 'where' else 'and' end)
-      using tenant, batch, tg_argv[0],
-        case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'updated' else 'deleted' end;
+      select tenant, batch, noted_before + pg_catalog.row_number() over (order by r.id), tg_argv[0], r.id, done, r.version
+        from new_rows as r
+       where r.tenant_id = tenant;
+    elsif tg_op = 'INSERT' and tg_argv[1] = 'finding_id' and tg_argv[2] = 'null' then
+      insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
+      select tenant, batch, noted_before + pg_catalog.row_number() over (order by r.finding_id), tg_argv[0], r.finding_id, done, null
+        from new_rows as r
+       where r.tenant_id = tenant;
+    else
+      execute pg_catalog.format($dml$
+        insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
+        select $1, $2, $5 + pg_catalog.row_number() over (order by r.%1$I), $3, r.%1$I, $4, %2$s
+          from %3$s as r
+         %4$s %5$s r.tenant_id = $1$dml$,
+        tg_argv[1], tg_argv[2], noted, changed, case changed when '' then 'where' else 'and' end)
+        using tenant, batch, tg_argv[0], done, noted_before;
+    end if;
   end loop;
   return null;
 end

@@ -176,6 +176,25 @@ grant select (file_id) on table evidence.file_decision to postern_evidence_defin
 grant select (kind) on table evidence.file_decision to postern_evidence_definer;
 comment on table evidence.file_decision is 'What a person has decided about a file. Append-only: no role may update or delete.';
 
+create table evidence.free_number (
+  tenant_id uuid not null,
+  series text not null,
+  year integer not null,
+  number bigint not null,
+  constraint free_number_pk PRIMARY KEY (tenant_id, series, year, number),
+  constraint free_number_positive CHECK ((number > 0)),
+  constraint free_number_series_known CHECK ((series = 'evidence'::text))
+);
+alter table evidence.free_number enable row level security;
+alter table evidence.free_number force row level security;
+create policy postern_evidence_delete on evidence.free_number as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_insert on evidence.free_number as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.free_number as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.free_number as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.free_number as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table evidence.free_number to postern_evidence;
+comment on table evidence.free_number is 'Numbers up to that of the counter that no file has yet. They are added before an upload is recorded.';
+
 create table evidence.idempotency_record (
   tenant_id uuid not null,
   slot bytea not null,
@@ -269,7 +288,7 @@ create policy postern_evidence_select on evidence.reference_counter as permissiv
 create policy postern_evidence_update on evidence.reference_counter as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on evidence.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.reference_counter to postern_evidence;
-comment on table evidence.reference_counter is 'The last number given out in EV-<year>-<number>, one row a tenant and year.';
+comment on table evidence.reference_counter is 'The last number of EV-<year>-<number> that is used or free, one row a tenant and year.';
 
 create table evidence.tenant_usage (
   tenant_id uuid not null,
@@ -351,6 +370,26 @@ create policy postern_evidence_update on evidence.upload_piece as permissive for
 create policy tenant_only on evidence.upload_piece as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.upload_piece to postern_evidence;
 comment on table evidence.upload_piece is 'What was written in one turn. length is null for as long as the turn lasts; is_checked says that it counts whole or not at all.';
+
+create table evidence.usage_reservation (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  bytes bigint not null,
+  files integer not null,
+  upload_id uuid,
+  expires_at timestamp with time zone not null,
+  constraint usage_reservation_pk PRIMARY KEY (tenant_id, id),
+  constraint usage_reservation_not_negative CHECK (((bytes >= 0) AND (files >= 0)))
+);
+alter table evidence.usage_reservation enable row level security;
+alter table evidence.usage_reservation force row level security;
+create policy postern_evidence_delete on evidence.usage_reservation as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_insert on evidence.usage_reservation as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.usage_reservation as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.usage_reservation as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.usage_reservation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table evidence.usage_reservation to postern_evidence;
+comment on table evidence.usage_reservation is 'Parts of tenant_usage that count for an upload under way, and no longer once they have expired.';
 
 CREATE OR REPLACE FUNCTION evidence.blob_is_recorded(tenant uuid, digest text)
  RETURNS boolean

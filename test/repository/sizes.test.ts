@@ -33,7 +33,7 @@ describe('PgBouncer', () => {
     return Number(value)
   }
 
-  test('never opens more connections than PostgreSQL has by default, in all its pods, while they are replaced too', () => {
+  test('opens no more connections than PostgreSQL has: by default behind one, and 200 behind the pods of the manifests', () => {
     const { replicas, strategy } = z
       .looseObject({
         replicas: z.number(),
@@ -42,7 +42,10 @@ describe('PgBouncer', () => {
       .parse(base.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'pgbouncer')?.['spec'])
     const pods = replicas + strategy.rollingUpdate.maxSurge
     // Ten are left for the migrations, whoever looks, and those that PostgreSQL keeps for superusers.
-    expect(pods * settingOf('max_db_connections')).toBeLessThanOrEqual(100 - 10)
+    expect(settingOf('max_db_connections')).toBeLessThanOrEqual(100 - 10)
+    expect(pods * settingOf('max_db_connections')).toBeLessThanOrEqual(200 - 10)
+    expect(read('deploy/kubernetes/overlays/development/postgres.yaml')).toContain('max_connections=200')
+    expect(read('deploy/README.md')).toContain("the manifests' two need 200")
   })
 
   test('keeps connections for each role that no other can take, and enough for the runs of all replicas of sync', () => {

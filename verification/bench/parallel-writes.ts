@@ -20,7 +20,8 @@ export interface ParallelWrites {
 
 const path = '/api/v1/findings'
 const scopes = ['read:findings', 'write:findings']
-const connections = 32
+/** The default of the findings service. */
+const connections = 24
 const crowd = 48
 
 /**
@@ -34,7 +35,7 @@ export async function measureParallelWrites(
 ): Promise<ParallelWrites[]> {
   const measure = async (delayMs: number): Promise<ParallelWrites> => {
     // Sessions that begin anew commit as the database says by now.
-    await system.stack.restart('findings', { POSTERN_DATABASE_CONNECTIONS: String(connections) })
+    await system.stack.restart('findings')
     const one = randomUUID()
     const many = Array.from({ length: clients }, () => randomUUID())
     const made = { one: 0, many: 0 }

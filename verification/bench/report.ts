@@ -4,6 +4,7 @@ import type { Measured, Ratio } from './compare.ts'
 import type { ConsoleSpeed } from './console.ts'
 import type { Latency } from './latency.ts'
 import type { FindingsScale } from './findings-scale.ts'
+import type { Neighbour } from './neighbour.ts'
 import type { ParallelWrites } from './parallel-writes.ts'
 import type { HotKeys } from './hot-keys.ts'
 import type { ListResult } from './list.ts'
@@ -45,6 +46,7 @@ export interface Figures {
   readonly 'sync-memory': readonly SyncMemory[]
   readonly console: ConsoleSpeed
   readonly 'parallel-writes': readonly ParallelWrites[]
+  readonly neighbour: readonly Neighbour[]
   readonly 'many-findings': FindingsScale
 }
 
@@ -116,6 +118,7 @@ export function printResults(results: Results): void {
   if (parts['sync-memory'] !== undefined) printSyncMemory(parts['sync-memory'].figures)
   if (parts.console !== undefined) printConsole(parts.console.figures)
   if (parts['parallel-writes'] !== undefined) printParallelWrites(parts['parallel-writes'].figures)
+  if (parts.neighbour !== undefined) printNeighbour(parts.neighbour.figures)
   if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
   for (const [part, lines] of Object.entries(boundsOf(results)))
@@ -309,6 +312,14 @@ function printUpload(upload: UploadResult): void {
   table(
     ['gateway and evidence', 'nginx, PUT', 'ratio', 'nginx, PUT and synced', 'ratio'],
     [[String(upload.evidence), upload.nginx, upload.ratio, upload.nginxSynced, upload.syncedRatio]],
+  )
+}
+
+function printNeighbour(rows: readonly Neighbour[]): void {
+  title('Lists of a tenant while another one asks for pages of 50 MB')
+  table(
+    ['attack', 'p50 ms', 'p99 ms', '÷ quiet', 'requests', 'failures'],
+    rows.map(({ attack, p50, p99, ratio, requests, failures }) => [attack, p50, p99, ratio, requests, failures]),
   )
 }
 

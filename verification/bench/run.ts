@@ -17,6 +17,7 @@ import { measureFindingsScale } from './findings-scale.ts'
 import { measureSync, measureSyncMemory } from './sync.ts'
 import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
+import { measureNeighbour } from './neighbour.ts'
 import { measureParallelWrites } from './parallel-writes.ts'
 import { measureParts } from './parts.ts'
 import { plans } from './plans.ts'
@@ -210,6 +211,7 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       rounds: isWhole ? 5 : 2,
       standbyMs: 80,
     }),
+  neighbour: async ({ system }) => await measureNeighbour(system, { findings: 955, seconds: isWhole ? 20 : 8 }),
   'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
 }
 

@@ -43,6 +43,9 @@ const revocationOf = (p99: number) =>
 const writesOf = (ratio: number, failures: number) => [
   { clients: 1, standbyMs: 80, connections: 1, ofOneTenant: 1, ofManyTenants: 1, ratio, failures },
 ]
+const neighbourOf = (failures: number) => [
+  { attack: 'parallel and read', p50: 1, p99: 9, ratio: 9, requests: 9, failures } as const,
+]
 const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
 
 test.each([
@@ -63,6 +66,7 @@ test.each([
   ['sync-memory', { 'sync-memory': part(memoryOf(200, 264, 136)) }, { 'sync-memory': part(memoryOf(200, 265)) }],
   ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(0.69, 0)) }],
   ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(1, 1)) }],
+  ['neighbour', { neighbour: part(neighbourOf(0)) }, { neighbour: part(neighbourOf(1)) }],
   ['revocation', { revocation: part(revocationOf(1000)) }, { revocation: part(revocationOf(1001)) }],
 ])('%s is compared with a peer, or itself, and has a bound beyond which the bench fails', (name, good, bad) => {
   expect(failedVerdicts({ parts: good }, [])).toEqual([])

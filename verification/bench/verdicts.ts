@@ -36,6 +36,9 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
       verdict(`one tenant ÷ a tenant each, standby ${standbyMs} ms away: at least 0.7`, ratio >= 0.7, String(ratio)),
       ...atMost(`failures of one tenant, standby ${standbyMs} ms away`, 0, failures),
     ]),
+    neighbour: (parts.neighbour?.figures ?? []).flatMap(({ attack, failures }) =>
+      atMost(`failures of another tenant, attack: ${attack}`, 0, failures),
+    ),
     sync: [
       ...atMost('first import ÷ COPY', 8, sync?.firstRatio),
       ...atMost('no change ÷ COPY', 3, sync?.unchangedRatio),

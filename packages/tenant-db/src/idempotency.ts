@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Tx } from './session.ts'
+import { type Tx, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
 /** One request with an Idempotency-Key, by hashes of 32 bytes. */
@@ -27,7 +27,7 @@ export type ClaimOutcome =
 
 /** Remembers the answers of a service, one table of the tenant's rows. */
 export interface AnswerMemory {
-  /** Claims a request, in a transaction of its own. */
+  /** Claims a request, in a transaction of its own that waits for no disk and no standby: a lost claim had no answer. */
   claim(tenant: TenantAssertion, request: RepeatableRequest): Promise<ClaimOutcome>
   /**
    * Keeps the answer, in the transaction of the change itself: both are committed or neither. False when the claim was
@@ -123,7 +123,8 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
     claim: async (tenant, { slot, fingerprint }) => {
       const id = randomUUID()
       return await db.write(tenant, async (tx): Promise<ClaimOutcome> => {
-        const [claimed, [found]] = await Promise.all([
+        const [, claimed, [found]] = await Promise.all([
+          tx.execute(commitAsynchronously),
           tx.execute(named('claim', claimText, [slot, fingerprint, id, keptSeconds])),
           tx.query<Found>(named('read', readText, [slot, keptSeconds, abandonedSeconds])),
         ])

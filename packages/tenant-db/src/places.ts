@@ -1,10 +1,12 @@
 import { DatabaseUnavailable } from './sql-error.ts'
 
+export type Access = 'read' | 'write'
+
 /** Shares the connections of a pool out among tenants. */
 export interface Places {
   /** Takes a place. Undefined: there was one. Else resolves with it, or rejects with DatabaseUnavailable after a while. */
-  enter(tenant: string): Promise<void> | undefined
-  leave(tenant: string): void
+  enter(tenant: string, access: Access): Promise<void> | undefined
+  leave(tenant: string, access: Access): void
   readonly waiting: number
 }
 
@@ -12,76 +14,98 @@ export interface Places {
 const leastShared = 8
 
 /**
- * A quarter of `max` places is kept for tenants that have none, so that one tenant's slow statements hold up no other. Tenants that wait
- * are served in turn. A pool of fewer than eight places is not divided.
+ * A quarter of `max` places is kept for tenants that have none, so that one tenant's slow statements hold up no other. Reads of one
+ * tenant take a third at most: they use the processor for as long as they take, while a write may wait for its commit. Tenants that
+ * wait are served in turn. A pool of fewer than eight places is not divided.
  */
 export function createPlaces(max: number, withinMs: number): Places {
   const kept = max < leastShared ? 0 : Math.floor(max / 4)
+  const maxReads = max < leastShared ? max : Math.floor(max / 3)
   const held = new Map<string, number>()
-  const queues = new Map<string, (() => void)[]>()
+  const reading = new Map<string, number>()
+  /** One for each tenant and access, so that writes do not wait behind reads. */
+  const queues = new Map<string, Queue>()
   let free = max
   let waiting = 0
 
-  const mayEnter = (tenant: string): boolean => free > (held.has(tenant) ? kept : 0)
+  const mayEnter = (tenant: string, access: Access): boolean =>
+    free > (held.has(tenant) ? kept : 0) && (access === 'write' || (reading.get(tenant) ?? 0) < maxReads)
 
-  function take(tenant: string): void {
+  function take(tenant: string, access: Access): void {
     free -= 1
-    held.set(tenant, (held.get(tenant) ?? 0) + 1)
+    add(held, tenant, 1)
+    if (access === 'read') add(reading, tenant, 1)
   }
 
-  function remove(tenant: string, queue: (() => void)[], enter: () => void): void {
-    queue.splice(queue.indexOf(enter), 1)
+  function remove(key: string, { entries }: Queue, enter: () => void): void {
+    entries.splice(entries.indexOf(enter), 1)
     waiting -= 1
-    if (queue.length === 0) queues.delete(tenant)
+    if (entries.length === 0) queues.delete(key)
   }
 
   /** Serves the first tenant that may enter, which goes to the end of the line. */
   function serveOne(): boolean {
-    for (const [tenant, queue] of queues) {
-      const [enter] = queue
-      if (enter === undefined || !mayEnter(tenant)) continue
-      queues.delete(tenant)
-      queues.set(tenant, queue)
-      remove(tenant, queue, enter)
+    for (const [key, queue] of queues) {
+      const [enter] = queue.entries
+      if (enter === undefined || !mayEnter(queue.tenant, queue.access)) continue
+      queues.delete(key)
+      queues.set(key, queue)
+      remove(key, queue, enter)
       enter()
       return true
     }
     return false
   }
 
-  async function wait(tenant: string): Promise<void> {
+  async function wait(tenant: string, access: Access): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const queue = queues.get(tenant) ?? []
+    const key = keyOf(tenant, access)
+    const queue = queues.get(key) ?? { tenant, access, entries: [] }
     const timer = setTimeout(() => {
-      remove(tenant, queue, enter)
+      remove(key, queue, enter)
       reject(new DatabaseUnavailable('no database connection became free'))
     }, withinMs)
     const enter = (): void => {
       clearTimeout(timer)
-      take(tenant)
+      take(tenant, access)
       resolve()
     }
-    queue.push(enter)
-    queues.set(tenant, queue)
+    queue.entries.push(enter)
+    queues.set(key, queue)
     waiting += 1
     await promise
   }
 
   return {
-    enter: (tenant) => {
-      if (queues.has(tenant) || !mayEnter(tenant)) return wait(tenant)
-      take(tenant)
+    enter: (tenant, access) => {
+      if (queues.has(keyOf(tenant, access)) || !mayEnter(tenant, access)) return wait(tenant, access)
+      take(tenant, access)
       return undefined
     },
-    leave: (tenant) => {
+    leave: (tenant, access) => {
       free += 1
-      const left = (held.get(tenant) ?? 1) - 1
-      if (left === 0) held.delete(tenant)
-      else held.set(tenant, left)
+      add(held, tenant, -1)
+      if (access === 'read') add(reading, tenant, -1)
       while (waiting > 0 && serveOne());
     },
     get waiting() {
       return waiting
     },
   }
+}
+
+interface Queue {
+  readonly tenant: string
+  readonly access: Access
+  readonly entries: (() => void)[]
+}
+
+function keyOf(tenant: string, access: Access): string {
+  return `${access} ${tenant}`
+}
+
+function add(counts: Map<string, number>, tenant: string, change: 1 | -1): void {
+  const count = (counts.get(tenant) ?? 0) + change
+  if (count === 0) counts.delete(tenant)
+  else counts.set(tenant, count)
 }

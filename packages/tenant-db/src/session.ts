@@ -67,6 +67,16 @@ const setAssertionAndPlanOnce = {
 const planOnce = prepared('postern_plan_once', 'set local plan_cache_mode = force_generic_plan')
 const planAsUsual = prepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
 
+/**
+ * The commit of its transaction waits for no disk and no standby. For what may be lost in a crash together with all that was
+ * committed later: a later commit that waits also waits for this one.
+ */
+export const commitAsynchronously: Statement = {
+  name: 'postern_set_asynchronous_commit',
+  text: 'set local synchronous_commit = off',
+  values: [],
+}
+
 const commit = prepared('postern_commit', 'commit')
 // Not prepared: whatever else is wrong, this ends it.
 const rollback = { text: 'rollback' }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Pool, PoolClient } from 'pg'
 import { follow, tenantOf } from './follow.ts'
-import { type Places, createPlaces } from './places.ts'
+import { type Access, type Places, createPlaces } from './places.ts'
 import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { RowBudget, Tx } from './session.ts'
@@ -190,11 +190,15 @@ interface Connections {
   readonly connectAttempts: number
 }
 
-async function openSession(connections: Connections, { assertion, share }: TenantAssertion): Promise<Session> {
+async function openSession(
+  connections: Connections,
+  { assertion, share }: TenantAssertion,
+  access: Access,
+): Promise<Session> {
   const { places, timeoutMs } = connections
   const tenant = tenantOf(assertion)
-  await places.enter(tenant)
-  const onReturn = (): void => places.leave(tenant)
+  await places.enter(tenant, access)
+  const onReturn = (): void => places.leave(tenant, access)
   try {
     return new Session(await acquirePatiently(connections), timeoutMs, { budget: share, onReturn })
   } catch (error) {
@@ -218,7 +222,7 @@ type Work<T> = (tx: Tx) => Promise<T>
 // HOT PATH: one write to the socket, one wait.
 async function read<T>(connections: Connections, tenant: TenantAssertion, work: Work<T>): Promise<T> {
   const { assertion } = tenant
-  const session = await openSession(connections, tenant)
+  const session = await openSession(connections, tenant, 'read')
   const { answer, ending } = session.together(() => {
     session.begin('read', assertion)
     return { answer: start(work, session), ending: session.end('commit') }
@@ -238,7 +242,7 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
 
 async function write<T>(connections: Connections, tenant: TenantAssertion, work: Work<T>): Promise<T> {
   const { assertion } = tenant
-  const session = await openSession(connections, tenant)
+  const session = await openSession(connections, tenant, 'write')
   try {
     const answer = session.together(() => {
       session.begin('write', assertion)

@@ -139,6 +139,32 @@ describe('the memory of a schema', () => {
     expect(() => openAnswerMemory(db, `${'a'.repeat(39)}_`)).not.toThrow()
   })
 
+  test('claims without waiting for a disk or a standby, and keeps and releases only when they have it', async () => {
+    const waiting = tables.open({
+      connectionString: `${tables.database.url('findings')}?options=${encodeURIComponent('-c synchronous_commit=on')}`,
+    })
+    const seen: string[] = []
+    const watched = openAnswerMemory(
+      {
+        write: async (tenant, work) =>
+          await waiting.write(tenant, async (tx) => {
+            const result = await work(tx)
+            const text = `select current_setting('synchronous_commit') as setting`
+            const [row] = await tx.query<{ setting: string }>({ text, values: [] })
+            seen.push(row?.setting ?? '')
+            return result
+          }),
+      },
+      'probe',
+    )
+    const { tenant } = newTenant()
+    const outcome = await watched.claim(tenant, requestOf('k'))
+    if (outcome.kind !== 'claimed') throw new Error('not claimed')
+    await watched.keepAlone(tenant, outcome.claim, 'done')
+    await watched.release(tenant, outcome.claim)
+    expect(seen).toEqual(['off', 'on', 'on'])
+  })
+
   test('prepares each of its statements once, by a name of its schema and its own', async () => {
     const issued: (string | undefined)[] = []
     const watched = openAnswerMemory(
@@ -163,7 +189,9 @@ describe('the memory of a schema', () => {
     await watched.keepAlone(tenant, outcome.claim, 'done')
     await watched.release(tenant, outcome.claim)
     const each = ['claim', 'read', 'claim', 'read', 'take_over', 'keep', 'release']
-    expect(issued).toEqual(each.map((name) => `probe_idempotency_${name}`))
+    expect(issued.filter((name) => name !== 'postern_set_asynchronous_commit')).toEqual(
+      each.map((name) => `probe_idempotency_${name}`),
+    )
   })
 })
 

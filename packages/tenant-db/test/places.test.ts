@@ -7,24 +7,39 @@ afterEach(() => void vi.useRealTimers())
 
 test('a quarter of the connections is kept for tenants that have none', () => {
   const places = createPlaces(8, 1000)
-  for (let at = 0; at < 6; at += 1) expect(places.enter('a')).toBeUndefined()
-  void places.enter('a')?.catch(() => undefined)
+  for (let at = 0; at < 6; at += 1) expect(places.enter('a', 'write')).toBeUndefined()
+  void places.enter('a', 'write')?.catch(() => undefined)
   expect(places.waiting).toBe(1)
-  expect(places.enter('b')).toBeUndefined()
-  expect(places.enter('c')).toBeUndefined()
+  expect(places.enter('b', 'write')).toBeUndefined()
+  expect(places.enter('c', 'write')).toBeUndefined()
+})
+
+test('reads of one tenant take a third of the connections, and hold up neither its writes nor another tenant', async () => {
+  const places = createPlaces(24, 1000)
+  for (let at = 0; at < 8; at += 1) expect(places.enter('a', 'read')).toBeUndefined()
+  const ninth = places.enter('a', 'read')
+  expect(ninth).toBeInstanceOf(Promise)
+  expect(places.enter('a', 'write')).toBeUndefined()
+  expect(places.enter('b', 'read')).toBeUndefined()
+  // A write that leaves makes no room for a read.
+  places.leave('a', 'write')
+  expect(places.waiting).toBe(1)
+  places.leave('a', 'read')
+  await ninth
+  expect(places.waiting).toBe(0)
 })
 
 test('tenants that wait are served in turn', async () => {
   const places = createPlaces(1, 1000)
-  expect(places.enter('a')).toBeUndefined()
+  expect(places.enter('a', 'write')).toBeUndefined()
   const served: string[] = []
   const wait = async (tenant: string, name: string): Promise<void> => {
-    await places.enter(tenant)
+    await places.enter(tenant, 'write')
     served.push(name)
-    places.leave(tenant)
+    places.leave(tenant, 'write')
   }
   const all = [wait('a', 'a1'), wait('a', 'a2'), wait('b', 'b1')]
-  places.leave('a')
+  places.leave('a', 'write')
   await Promise.all(all)
   expect(served).toEqual(['a1', 'b1', 'a2'])
   expect(places.waiting).toBe(0)
@@ -32,10 +47,10 @@ test('tenants that wait are served in turn', async () => {
 
 test('who waits for too long is told that there is no connection, and takes no place', async () => {
   const places = createPlaces(1, 1000)
-  expect(places.enter('a')).toBeUndefined()
-  const outcome = places.enter('b')?.catch((error: unknown) => error)
+  expect(places.enter('a', 'write')).toBeUndefined()
+  const outcome = places.enter('b', 'write')?.catch((error: unknown) => error)
   vi.advanceTimersByTime(1000)
   expect(await outcome).toBeInstanceOf(DatabaseUnavailable)
-  places.leave('a')
-  expect(places.enter('c')).toBeUndefined()
+  places.leave('a', 'write')
+  expect(places.enter('c', 'write')).toBeUndefined()
 })

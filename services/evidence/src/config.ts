@@ -81,7 +81,7 @@ export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
     ...baseEnvironment,
     POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
+    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 16 }),
     POSTERN_SIGNING_EVIDENCE: settings.keyRing,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,

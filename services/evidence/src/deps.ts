@@ -4,6 +4,7 @@ import {
   type AnswerMemory,
   type TenantDb,
   doubtingAsAway,
+  lendingNumbers,
   openAnswerMemory,
   openTenantDb,
   refusingWhenAway,
@@ -60,12 +61,12 @@ export async function openDeps(
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
-    connectAttempts: 3,
+    connectAttempts: 5,
     queryTimeoutMs: 6_000,
     applicationName: 'postern-evidence',
     observer: observeDatabase(metrics),
   })
-  const db = doubtingAsAway(pooled, now)
+  const db = lendingNumbers(doubtingAsAway(pooled, now))
   const universe = openUniverse(config.universe, now)
   const damaged = new Counter({
     name: 'postern_evidence_damaged_total',

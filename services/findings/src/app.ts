@@ -8,7 +8,7 @@ import { findingRoutes } from './finding/routes.ts'
 import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
-import { lendingNumbers } from './reference/numbers.ts'
+import { lendingNumbers } from './reference/store.ts'
 import { sealingAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 

@@ -12,7 +12,10 @@ import type { KeyRing } from '@postern/signed-context'
 export interface Config extends BaseConfig {
   /** Connection string of the role `postern_findings`. A secret: it holds the password. */
   readonly databaseUrl: string
-  /** Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two. Default 10. */
+  /**
+   * Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two; with a distant synchronous
+   * standby, a write holds it for as long as its commit waits. One tenant gets three quarters. Default 24.
+   */
   readonly maxConnections: number
   readonly universe: {
     /** Origin of the universe service, without a slash at the end. */
@@ -39,7 +42,7 @@ export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
     ...baseEnvironment,
     POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
+    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 24 }),
     POSTERN_SIGNING_FINDINGS: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,

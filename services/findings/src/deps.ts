@@ -33,7 +33,7 @@ export async function openDeps(
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
-    connectAttempts: 3,
+    connectAttempts: 5,
     queryTimeoutMs: 6_000,
     applicationName: 'postern-findings',
     observer: observeDatabase(metrics),

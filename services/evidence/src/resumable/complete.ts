@@ -7,7 +7,7 @@ import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
 import { record, tidied } from '../upload/record.ts'
 import { assertAwaited } from '../upload/refusal.ts'
-import { assertRoom, reading } from '../upload/room.ts'
+import { assertRoom, reading } from '../upload/quota.ts'
 import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 

@@ -29,7 +29,14 @@ import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
-import { assertRoom, promiseRoom, promiseRoomAgain, reading } from '../upload/room.ts'
+import {
+  assertRoom,
+  passToUpload,
+  promiseRoomAgain,
+  reading,
+  releaseReservation,
+  reserveUpload,
+} from '../upload/quota.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
@@ -61,22 +68,28 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     await assertRoom(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
-    await reading(async () =>
-      db.write(context, async (tx) => {
-        const actor = actorOf(context)
-        await promiseRoom(tx, upload.length, limits.tenantQuotaBytes)
-        await expireUploads(tx, requestId)
-        const { id, expiresAt } = await insertUpload(tx, upload, actor, limits.resumableForMs)
-        const begun = {
-          kind: 'upload_begun',
-          detail: { file_name: upload.fileName, size_bytes: upload.length },
-        } as const
-        await insertCustodyEvents(tx, { uploadId: id }, [begun], { actor, requestId })
-        answer.header('location', createUpload.path + `/${id}`)
-        answer.header('upload-expires', expiresAt.toUTCString())
-        await keep(tx, undefined)
-      }),
-    ).catch((error: unknown) => {
+    await reading(async () => {
+      const reservationId = await reserveUpload(deps, context, upload.length, limits.tenantQuotaBytes)
+      await db
+        .write(context, async (tx) => {
+          const actor = actorOf(context)
+          await passToUpload(tx, reservationId)
+          await expireUploads(tx, requestId)
+          const { id, expiresAt } = await insertUpload(tx, upload, actor, limits.resumableForMs)
+          const begun = {
+            kind: 'upload_begun',
+            detail: { file_name: upload.fileName, size_bytes: upload.length },
+          } as const
+          await insertCustodyEvents(tx, { uploadId: id }, [begun], { actor, requestId })
+          answer.header('location', createUpload.path + `/${id}`)
+          answer.header('upload-expires', expiresAt.toUTCString())
+          await keep(tx, undefined)
+        })
+        .catch(async (error: unknown) => {
+          await releaseReservation(deps, context, reservationId)
+          throw error
+        })
+    }).catch((error: unknown) => {
       throw isNoRoom(error) ? noRoom(error) : error
     })
     return undefined

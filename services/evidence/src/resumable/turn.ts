@@ -2,7 +2,7 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
-import { reading } from '../upload/room.ts'
+import { reading } from '../upload/quota.ts'
 import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'partials'>

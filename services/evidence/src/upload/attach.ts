@@ -7,7 +7,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
-import { reading } from './room.ts'
+import { reading } from './quota.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
 /** Attaches files that are there to test procedures. */

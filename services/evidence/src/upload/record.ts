@@ -6,9 +6,9 @@ import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { noRoom, notRecorded } from './refusal.ts'
-import { takeRoom } from './room.ts'
+import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
-import { insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumber } from './store.ts'
+import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumbers } from './store.ts'
 import type { Actor } from './store.ts'
 import type { TakenFile } from './take.ts'
 
@@ -51,9 +51,16 @@ export async function record<T>(
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
   const fates = new Map<SettlingBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false
+  let reservationId: string | undefined
   try {
     await Promise.all(files.map(async ({ blob }) => await blobs.offer(blob)))
+    const room = { bytes: totalBytes, files: files.length, uploadId }
+    const reserved = await reserveQuota({ db }, context, room, tenantQuotaBytes)
+    reservationId = reserved
     const answer = await db.write(context, async (tx) => {
+      // First: where none is free the transaction runs again.
+      const numbers = await takeNumbers(tx, files.length)
+      await consumeReservation(tx, reserved)
       // In one order everywhere: two uploads of the same files must not wait for each other.
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
       const named = new Set<string>()
@@ -67,17 +74,18 @@ export async function record<T>(
         fates.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
-      await takeRoom(tx, { bytes: totalBytes, files: files.length, uploadId }, tenantQuotaBytes)
       const signed: Receipt[] = []
-      for (const { fileName, contentType, body } of files) {
-        const { id, year, number, receivedAt, retentionUntil } = await takeNumber(tx)
+      for (const [index, { fileName, contentType, body }] of files.entries()) {
+        const { id, receivedAt, retentionUntil } = await describeNewFile(tx)
+        const reference = numbers[index]
+        if (reference === undefined) throw new Error('a file has no number')
         const { scan } = body
         // Evidence of nothing, until somebody has looked at it: what carries malware is kept and attached to nothing.
         const isQuarantined = scan.result === 'infected'
         const attachTo = isQuarantined ? [] : procedureIds
         const receipt = await receipts.sign({
           id,
-          reference: formatReference(year, number),
+          reference: formatReference(reference.year, reference.number),
           file_name: fileName,
           content_type: contentType,
           detected_content_type: body.detected,
@@ -119,6 +127,7 @@ export async function record<T>(
     // Sent again it comes as other objects: these would be a copy that nobody needs. What was put together of a resumable
     // upload is what the next request goes on with.
     if (fates.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
+    if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
   }

@@ -8,7 +8,7 @@ import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.
 import { findReplaceable } from './attachment-store.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
 import { assertAwaited, refused, replaced } from './refusal.ts'
-import { assertRoom, reading } from './room.ts'
+import { assertRoom, reading } from './quota.ts'
 import { settle } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, patienceMs, takeUpload } from './take.ts'

@@ -1,5 +1,5 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
-import { type Tx, sqlError } from '@postern/tenant-db'
+import { NoFreeNumberError, type Tx, commitAsynchronously, createNumberSeries, sqlError } from '@postern/tenant-db'
 
 /** Who uploads, as the rows keep it. */
 export interface Actor {
@@ -14,21 +14,46 @@ export interface Actor {
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
+/** Has the commit of a transaction wait for no disk and no standby. It is durable with the next commit that does. */
+export async function commitWithoutWaiting(tx: Tx): Promise<void> {
+  await tx.execute(commitAsynchronously)
+}
+
 /** Waits for the lock of a blob and holds it to the end of the transaction. */
 export async function lockBlob(tx: Tx, sha256: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_blob', text: lockBlobText, values: [sha256] })
 }
 
-// The counter's row stays locked to the end of the transaction, so that no number is given out twice or lost; hence it
-// is asked for last, just before the insert. Served by the primary key.
-const takeNumberText = `
-  insert into evidence.reference_counter as counter (tenant_id, year, last_number)
-  values ((select tenancy.tenant_id()), extract(year from now() at time zone 'utc')::integer, 1)
-  on conflict (tenant_id, year) do update
-    set last_number = counter.last_number + 1
-  returning
-    counter.year,
-    counter.last_number as number,
+/** References such as EV-2026-000042. */
+const evidenceNumbers = createNumberSeries({ schema: 'evidence', name: 'evidence', counter: 'reference_counter' })
+
+const takeNumbersText = `
+  with ${evidenceNumbers.next('$1::integer')}
+  select next.year, next.number
+  from next
+  order by next.number`
+
+/** A number of a year. */
+export interface FileNumber {
+  readonly year: number
+  /** A bigint, as text. */
+  readonly number: string
+}
+
+/** Takes the tenant's next numbers of the year (UTC). Throws a NoFreeNumberError if not that many are free. */
+export async function takeNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
+  const rows = await tx.query<{ year: number; number: string }>({
+    name: 'evidence_take_numbers',
+    text: takeNumbersText,
+    values: [count],
+  })
+  if (rows.length < count) throw new NoFreeNumberError(evidenceNumbers, count)
+  return rows
+}
+
+// evidence.policy_pk
+const newFileText = `
+  select
     uuidv7() as id,
     date_trunc('milliseconds', clock_timestamp()) as received_at,
     (
@@ -37,33 +62,27 @@ const takeNumberText = `
           (select p.retention_years from evidence.policy p where p.tenant_id = (select tenancy.tenant_id())), 7))
     )::date as retention_until`
 
-/** What the database decides of a file: its number within the year, its id and the time of its receipt. */
+/** What the database decides of a file: its id and the time of its receipt. */
 export interface NewFile {
-  readonly year: number
-  /** A bigint, as text. */
-  readonly number: string
   readonly id: string
   readonly receivedAt: Date
   /** As the tenant's policy says now. */
   readonly retentionUntil: string
 }
 
-/** Takes the next number of the tenant's year (UTC). */
-export async function takeNumber(tx: Tx): Promise<NewFile> {
+export async function describeNewFile(tx: Tx): Promise<NewFile> {
   const [row] = await tx.query<{
-    year: number
-    number: string
     id: string
     received_at: Date
     retention_until: string
   }>({
-    name: 'evidence_take_number',
-    text: takeNumberText,
+    name: 'evidence_describe_new_file',
+    text: newFileText,
     values: [],
   })
-  if (row === undefined) throw new Error('the counter gave no number')
-  const { year, number, id, received_at: receivedAt, retention_until: retentionUntil } = row
-  return { year, number, id, receivedAt, retentionUntil }
+  if (row === undefined) throw new Error('the database described no new file')
+  const { id, received_at: receivedAt, retention_until: retentionUntil } = row
+  return { id, receivedAt, retentionUntil }
 }
 
 const insertFileText = `

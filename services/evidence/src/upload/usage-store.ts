@@ -1,69 +1,154 @@
 import type { Tx } from '@postern/tenant-db'
-import type { Actor } from './store.ts'
+import { type Actor, commitWithoutWaiting } from './store.ts'
 
-// Like the reference counter, its row stays locked to the end of the transaction: two uploads at once cannot both take
-// the last room. Served by the primary key.
-const addUsageText = `
+// Served by the primary key.
+const lockUsageText = `
   insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
-  values ((select tenancy.tenant_id()), $1, $2)
+  values ((select tenancy.tenant_id()), 0, 0)
   on conflict (tenant_id) do update
-    set bytes = usage.bytes + excluded.bytes,
-        files = usage.files + excluded.files
-  returning bytes`
+    set bytes = usage.bytes`
 
-/** Counts files to what the tenant keeps, and gives the bytes that it keeps then. */
-export async function addUsage(tx: Tx, bytes: number, files: number): Promise<bigint> {
-  const [row] = await tx.query<{ bytes: string }>({
-    name: 'evidence_add_usage',
-    text: addUsageText,
-    values: [bytes, files],
+/**
+ * Locks what the tenant keeps to the end of the transaction: of several that reserve room, one decides at a time. `isBrief`: the commit
+ * waits for no disk and no standby.
+ */
+export async function lockUsage(tx: Tx, { isBrief = false } = {}): Promise<void> {
+  const lock = tx.execute({ name: 'evidence_lock_usage', text: lockUsageText, values: [] })
+  await Promise.all(isBrief ? [commitWithoutWaiting(tx), lock] : [lock])
+}
+
+// Served by the primary keys. What another transaction releases or counts at this moment stays as it is.
+const takeBackText = `
+  with lapsed as (
+    delete from evidence.usage_reservation as reservation
+    where reservation.tenant_id = (select tenancy.tenant_id())
+      and reservation.id in (
+        select old.id
+        from evidence.usage_reservation as old
+        where old.tenant_id = (select tenancy.tenant_id())
+          and (old.expires_at <= now() or old.id = $1::uuid)
+        for update skip locked
+      )
+    returning reservation.bytes, reservation.files
+  ),
+  total as (
+    select coalesce(sum(bytes), 0) as bytes, coalesce(sum(files), 0) as files
+    from lapsed
+  )
+  update evidence.tenant_usage as usage
+  set bytes = usage.bytes - total.bytes,
+      files = usage.files - total.files
+  from total
+  where usage.tenant_id = (select tenancy.tenant_id())
+    and total.files + total.bytes > 0`
+
+/** Takes expired reservations, and the one named, off what the tenant keeps. The usage is locked. */
+export async function takeBack(tx: Tx, reservationId: string | undefined): Promise<void> {
+  await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
+}
+
+// Longer than any transaction that records an upload.
+const reserveText = `
+  with made as (
+    insert into evidence.usage_reservation (tenant_id, bytes, files, upload_id, expires_at)
+    values ((select tenancy.tenant_id()), $1, $2, $3, now() + interval '10 minutes')
+    returning id
+  )
+  update evidence.tenant_usage as usage
+  set bytes = usage.bytes + $1,
+      files = usage.files + $2
+  where usage.tenant_id = (select tenancy.tenant_id())
+  returning (select made.id from made) as id`
+
+/** Counts what is about to be recorded to what the tenant keeps; gives the id of the reservation. The usage is locked. */
+export async function insertReservation(
+  tx: Tx,
+  { bytes, files, uploadId }: { readonly bytes: number; readonly files: number; readonly uploadId: string | undefined },
+): Promise<string> {
+  const [row] = await tx.query<{ id: string }>({
+    name: 'evidence_reserve',
+    text: reserveText,
+    values: [bytes, files, uploadId ?? null],
   })
   if (row === undefined) throw new Error('the usage of the tenant was not counted')
-  return BigInt(row.bytes)
+  return row.id
 }
 
 // Served by the primary key.
-const usageText = `
-  select bytes
-  from evidence.tenant_usage
-  where tenant_id = (select tenancy.tenant_id())`
+const countReservedText = `
+  delete from evidence.usage_reservation
+  where tenant_id = (select tenancy.tenant_id())
+    and id = $1`
 
-/** How many bytes the tenant keeps. */
-export async function findUsage(tx: Tx): Promise<bigint> {
-  const [row] = await tx.query<{ bytes: string }>({ name: 'evidence_usage', text: usageText, values: [] })
-  return BigInt(row?.bytes ?? 0)
+/** Ends a reservation whose files are recorded in this transaction: they stay counted. False if it has expired and was taken back. */
+export async function countReserved(tx: Tx, reservationId: string): Promise<boolean> {
+  return (await tx.execute({ name: 'evidence_count_reserved', text: countReservedText, values: [reservationId] })) === 1
 }
 
-// Served by upload_open and upload_piece_one_open.
-const promisedText = `
-  select coalesce(sum(length), 0)::text as bytes
-  from evidence.upload
+// Served by the primary key.
+const expireReservationText = `
+  update evidence.usage_reservation
+  set expires_at = '-infinity'
   where tenant_id = (select tenancy.tenant_id())
-    and receipt_jws is null
-    and expires_at > now()
-    and (
-      arrived > 0
-      or created_at > now() - interval '1 hour'
-      or exists (
-        select from evidence.upload_piece as piece
-        where piece.tenant_id = upload.tenant_id
-          and piece.upload_id = upload.id
-          and piece.length is null
-      )
-    )
-    and id is distinct from $1::uuid`
+    and id = $1`
+
+/** Lets a reservation expire with this transaction, which gives its room to a resumable upload. */
+export async function expireReservation(tx: Tx, reservationId: string): Promise<void> {
+  await tx.execute({ name: 'evidence_expire_reservation', text: expireReservationText, values: [reservationId] })
+}
+
+// One statement, so that no room is seen twice, or not at all, while it passes from a reservation to an upload. Served by the
+// primary keys, upload_open and upload_piece_one_open.
+const roomText = `
+  select
+    coalesce((
+      select usage.bytes
+      from evidence.tenant_usage as usage
+      where usage.tenant_id = (select tenancy.tenant_id())
+    ), 0) - coalesce((
+      select sum(reservation.bytes)
+      from evidence.usage_reservation as reservation
+      where reservation.tenant_id = (select tenancy.tenant_id())
+        and reservation.expires_at <= now()
+    ), 0) as used,
+    coalesce((
+      select sum(upload.length)
+      from evidence.upload
+      where upload.tenant_id = (select tenancy.tenant_id())
+        and upload.receipt_jws is null
+        and upload.expires_at > now()
+        and (
+          upload.arrived > 0
+          or upload.created_at > now() - interval '1 hour'
+          or exists (
+            select from evidence.upload_piece as piece
+            where piece.tenant_id = upload.tenant_id
+              and piece.upload_id = upload.id
+              and piece.length is null
+          )
+        )
+        and upload.id is distinct from $1::uuid
+        and not exists (
+          select from evidence.usage_reservation as reservation
+          where reservation.tenant_id = upload.tenant_id
+            and reservation.upload_id = upload.id
+            and reservation.expires_at > now()
+        )
+    ), 0) as promised`
 
 /**
- * How many bytes the tenant's resumable uploads have been promised room for, but for the one named. A promise lapses where
- * nothing was sent for an hour, and nobody is sending now: to begin costs nothing, nor does a piece of no bytes.
+ * How many bytes of room the tenant has used: what it keeps, what is being recorded, and what its resumable uploads were promised,
+ * except the one named. A promise lapses if nothing was sent for an hour and nobody is sending now: to begin costs nothing, nor
+ * does a piece of no bytes.
  */
-export async function findPromised(tx: Tx, except: string | undefined): Promise<bigint> {
-  const [row] = await tx.query<{ bytes: string }>({
-    name: 'evidence_promised',
-    text: promisedText,
-    values: [except ?? null],
+export async function findUsedRoom(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
+  const [row] = await tx.query<{ used: string; promised: string }>({
+    name: 'evidence_used_room',
+    text: roomText,
+    values: [exceptUploadId ?? null],
   })
-  return BigInt(row?.bytes ?? 0)
+  if (row === undefined) throw new Error('the usage of the tenant was not read')
+  return BigInt(row.used) + BigInt(row.promised)
 }
 
 // Some minutes early, since clocks of transactions that run at once differ: where the promise still holds there is room.

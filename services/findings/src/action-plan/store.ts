@@ -14,7 +14,7 @@ import {
   when,
   written,
 } from '../keyset.ts'
-import { NoFreeNumberError, nextNumber } from '../reference/numbers.ts'
+import { NoFreeNumberError, actionPlanNumbers } from '../reference/store.ts'
 import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
@@ -93,7 +93,7 @@ export async function insertActionPlan(
       createdBy.label,
     ]),
   )
-  if (made === undefined) throw new NoFreeNumberError('action_plan')
+  if (made === undefined) throw new NoFreeNumberError(actionPlanNumbers)
   const [, stored] = await Promise.all([
     tx.execute(link([made.id, fields.recommendation_ids])),
     findActionPlan(tx, { by: 'id', id: made.id }),
@@ -292,7 +292,7 @@ const find = (values: readonly unknown[]) => ({
 
 const insert = statement(
   'action_plans_insert',
-  `with ${nextNumber('action_plan')}
+  `with ${actionPlanNumbers.next()}
   insert into findings.action_plan (
     tenant_id, year, number, finding_id, external_id, title, description, owner, due_on, original_due_on, priority,
     estimated_cost, external_url, custom, created_by_type, created_by_id, created_by_label

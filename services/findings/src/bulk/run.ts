@@ -13,7 +13,7 @@ import { ProblemError, type RequestInfo, inputErrors, problem } from '@postern/s
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import { mergePatch } from '../merge-patch.ts'
 import { entityTag } from '../request.ts'
-import { NoFreeNumberError } from '../reference/numbers.ts'
+import { NoFreeNumberError } from '../reference/store.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
 import { attempt, lockAll } from './store.ts'

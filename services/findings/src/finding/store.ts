@@ -1,6 +1,6 @@
 import type { ResourceAddress } from '@postern/contracts'
 import { type Statement, type Tx, sqlError, statement } from '@postern/tenant-db'
-import { NoFreeNumberError, nextNumber } from '../reference/numbers.ts'
+import { NoFreeNumberError, findingNumbers } from '../reference/store.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
@@ -156,7 +156,7 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
     ]),
   )
   const row = rows[0]
-  if (row === undefined) throw new NoFreeNumberError('finding')
+  if (row === undefined) throw new NoFreeNumberError(findingNumbers)
   return toFinding(row)
 }
 
@@ -285,7 +285,7 @@ const insertStatement = statement(
   'findings_insert',
   `with today as (
     select (now() at time zone 'UTC')::date as day
-  ),${nextNumber('finding')},
+  ),${findingNumbers.next()},
   f as (
     insert into findings.finding as made (
       tenant_id, year, number, external_id, title, condition, criteria, cause, consequence, corrective_action,
