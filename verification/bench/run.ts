@@ -21,7 +21,16 @@ import { measureNeighbour } from './neighbour.ts'
 import { measureParallelWrites } from './parallel-writes.ts'
 import { measureParts } from './parts.ts'
 import { plans } from './plans.ts'
-import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
+import {
+  startCaddy,
+  startHttpProxy,
+  startKeyedHttpProxy,
+  startLeanestProxy,
+  startNginxLua,
+  startNginxProxy,
+  startTraefik,
+  startUpstream,
+} from './peers/peers.ts'
 import type { Peer } from './processes.ts'
 import { type Comparison, type Figures, type Results, describeMachine, printResults, verdictOf } from './report.ts'
 import { measureRevocation } from './revocation.ts'
@@ -92,6 +101,9 @@ async function startPeers({ home, upstream, system }: Bench, key: string) {
     await startNginxProxy(home, upstream),
     await startNginxLua(home, upstream, system.stack.redis.url),
     await startCaddy(home, upstream),
+    await startTraefik(home, upstream),
+    { peer: await startKeyedHttpProxy(upstream, key) },
+    { peer: await startLeanestProxy(upstream) },
   ]
   const peers = found.flatMap((one) => ('peer' in one ? one.peer : []))
   running.push(...peers)

@@ -43,6 +43,30 @@ export async function startHttpProxy(name: string, upstream: Peer): Promise<Peer
   })
 }
 
+/** fastify with @fastify/http-proxy, with a key check, a limit and a signature in hooks. */
+export async function startKeyedHttpProxy(upstream: Peer, key: string): Promise<Peer> {
+  const port = await findFreePort()
+  return await startPeer({
+    name: '@fastify/http-proxy, keys in hooks',
+    command: process.execPath,
+    args: [...script('keyed-http-proxy.ts'), String(port), upstream.url, key],
+    port,
+    core: measuredCore,
+  })
+}
+
+/** node:http and undici with as little between them as possible. */
+export async function startLeanestProxy(upstream: Peer): Promise<Peer> {
+  const port = await findFreePort()
+  return await startPeer({
+    name: 'node:http + undici, leanest',
+    command: process.execPath,
+    args: [...script('leanest-proxy.ts'), String(port), upstream.url],
+    port,
+    core: measuredCore,
+  })
+}
+
 /** A peer that is started, or why it cannot be. */
 export type Found = { readonly peer: Peer } | { readonly leftOut: string }
 
@@ -63,6 +87,38 @@ export async function startCaddy(folder: string, upstream: Peer): Promise<Found>
     port,
     core: measuredCore,
     env: { GOMAXPROCS: '1', HOME: folder },
+  })
+  return { peer }
+}
+
+/** Traefik as a bare reverse proxy. */
+export async function startTraefik(folder: string, upstream: Peer): Promise<Found> {
+  const traefik = findProgram('traefik')
+  if (traefik === undefined) return { leftOut: 'Traefik is not installed' }
+  const port = await findFreePort()
+  const home = await mkdtemp(join(folder, 'traefik-'))
+  const routes = join(home, 'routes.yaml')
+  await writeFile(
+    routes,
+    `http:
+  routers: { all: { rule: "PathPrefix(\`/\`)", service: upstream } }
+  services: { upstream: { loadBalancer: { servers: [{ url: "${upstream.url}" }] } } }
+`,
+  )
+  const peer = await startPeer({
+    name: 'Traefik, bare',
+    command: traefik,
+    args: [
+      `--entrypoints.web.address=127.0.0.1:${port}`,
+      `--providers.file.filename=${routes}`,
+      '--serversTransport.maxIdleConnsPerHost=256',
+      '--global.checkNewVersion=false',
+      '--global.sendAnonymousUsage=false',
+      '--log.level=ERROR',
+    ],
+    port,
+    core: measuredCore,
+    env: { GOMAXPROCS: '1', HOME: home },
   })
   return { peer }
 }
