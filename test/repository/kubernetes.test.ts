@@ -37,7 +37,7 @@ describe('the objects of the base', () => {
     }
   })
 
-  test('are the arrows that ARCHITECTURE.md draws', () => {
+  test('match the table in docs/architecture.md', () => {
     const ports: Readonly<Record<string, number>> = { redis: 6379, pgbouncer: 6432, postgres: 5432 }
     expect(arrowsOf(base, 'egress')).toEqual(
       drawnArrows()

@@ -16,7 +16,7 @@ if (typeof kubectl === 'string') process.stdout.write(`the patch of rollout.sh i
 const edge = ['gateway', 'console']
 const services = ['pgbouncer', 'keys', 'findings', 'universe', 'evidence', 'sync']
 
-/** Who asks whom while carrying out a write (ARCHITECTURE.md, "Who speaks to whom"). */
+/** Who asks whom while carrying out a write (docs/architecture.md, "Who calls whom"). */
 const asking = [
   ['findings', 'universe'],
   ['findings', 'evidence'],

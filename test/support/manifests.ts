@@ -156,10 +156,10 @@ export function arrowsOf(manifests: readonly Manifest[], direction: 'egress' | '
   return found.filter((arrow) => !/^\* > namespace:kube-system:53$/.test(arrow)).toSorted()
 }
 
-/** The table "Who speaks to whom" of ARCHITECTURE.md, as pairs. */
+/** The table "Who calls whom" of docs/architecture.md, as pairs. */
 export function drawnArrows(): (readonly [string, string])[] {
-  const text = readFileSync(join(import.meta.dirname, '..', '..', 'ARCHITECTURE.md'), 'utf8')
-  const section = text.split('\n## Who speaks to whom\n')[1]?.split('\n## ')[0] ?? ''
+  const text = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'architecture.md'), 'utf8')
+  const section = text.split('\n## Who calls whom\n')[1]?.split('\n## ')[0] ?? ''
   const rows = [...section.matchAll(/^\| ([a-z, ]+) \| ([a-z, ]+) \|/gm)].filter(([, from]) => from !== 'from')
   return rows.flatMap(([, from = '', to = '']) =>
     from.split(', ').flatMap((one) => to.split(', ').map((other) => [one, other] as const)),
