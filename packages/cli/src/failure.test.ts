@@ -19,7 +19,7 @@ test.each([
   ['words of its own', { detail: 'The connector is paused.' }, 'The connector is paused.'],
   [
     'words that point to the errors, which stand there instead of them',
-    { detail: 'See `errors` for what to mend.', errors: [fault('/name', 'is missing'), fault('/key', 'is taken')] },
+    { detail: 'See `errors` for details.', errors: [fault('/name', 'is missing'), fault('/key', 'is taken')] },
     'The body is not valid: /name is missing; /key is taken',
   ],
   [

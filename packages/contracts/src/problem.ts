@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** The detail of a problem of which its errors say all. */
-export const seeErrors = 'See `errors` for what to mend.'
+export const seeErrors = 'See `errors` for details.'
 
 /**
  * Every problem type of the public API: code → HTTP status and title. The list is closed: a problem that is not here

@@ -145,7 +145,7 @@ export async function beginAttempt(
   if (key === undefined) return undefined
   if (typeof key !== 'string' || !keyPattern.test(key)) {
     throw problem('bad_request', {
-      detail: 'See `errors` for what to mend.',
+      detail: 'See `errors` for details.',
       errors: [
         {
           parameter: 'Idempotency-Key',

@@ -39,7 +39,7 @@ export function parseJsonLines(body: Buffer): unknown[] {
     if (/^[ \t\r]*$/.test(line)) continue
     if (items.length === maxLines) {
       const errors = [bodyError(`must be at most ${maxLines} lines`, 'too_big')]
-      throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+      throw problem('invalid_content', { detail: 'See `errors` for details.', errors })
     }
     const fault = findJsonFault(line, maxJsonDepth)
     if (fault !== undefined) throw problemOf({ ...fault, path: [items.length, ...fault.path] }, line, number)
@@ -100,7 +100,7 @@ const faultDetails = {
 
 /** Says where, and never what: the body may hold what must not be repeated. */
 function detailOf({ kind, offset }: JsonFault, text: string, first: number): string {
-  if (kind !== 'syntax') return 'See `errors` for what to mend.'
+  if (kind !== 'syntax') return 'See `errors` for details.'
   const before = text.slice(0, offset)
   const line = first - 1 + before.split('\n').length
   return `The body is not valid JSON (RFC 8259): look at line ${line}, column ${offset - before.lastIndexOf('\n')}.`

@@ -15,7 +15,7 @@ export function mayRead(context: Context): boolean {
 
 /** The 422 that lists what to mend in the body. */
 export function invalidContent(errors: readonly InputError[]): ProblemError {
-  return problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+  return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
 
 /** Demands that If-Match is there: 428. Asked before anything is looked up. */

@@ -126,14 +126,14 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
   if (!head.accepted) throw refused(head.refusal)
   if (!isPeriodOrdered(brief)) {
     throw problem('bad_request', {
-      detail: 'See `errors` for what to mend.',
+      detail: 'See `errors` for details.',
       errors: [{ parameter: 'period_end', code: 'invalid', detail: 'must not be before period_start' }],
     })
   }
   const untimely = findUntimely(brief, parts.now())
   if (untimely !== undefined) {
     throw problem('bad_request', {
-      detail: 'See `errors` for what to mend.',
+      detail: 'See `errors` for details.',
       errors: [{ parameter: untimely.member, code: 'in_future', detail: untimely.detail }],
     })
   }
@@ -190,7 +190,7 @@ async function takeMultipart(
   if (arrived.length === 0) throw refused({ why: 'multipart', reason: 'There must be a part `file`.' })
   if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
     throw problem('invalid_content', {
-      detail: 'See `errors` for what to mend.',
+      detail: 'See `errors` for details.',
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
@@ -226,7 +226,7 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   const parameter = given ?? (classification === 'confidential' ? undefined : 'classification')
   if (parameter === undefined) return
   throw problem('bad_request', {
-    detail: 'See `errors` for what to mend.',
+    detail: 'See `errors` for details.',
     errors: [{ parameter, code: 'unknown', detail: 'belongs into the part `metadata` of a multipart upload' }],
   })
 }
@@ -239,12 +239,12 @@ export function parseDetails(value: unknown, now: number): EvidenceDetails {
     const untimely = findUntimely(parsed.data, now)
     if (untimely === undefined) return parsed.data
     throw problem('invalid_content', {
-      detail: 'See `errors` for what to mend.',
+      detail: 'See `errors` for details.',
       errors: [{ pointer: `/${untimely.member}`, code: 'in_future', detail: untimely.detail }],
     })
   }
   throw problem('invalid_content', {
-    detail: 'See `errors` for what to mend in the metadata.',
+    detail: 'See `errors` for details of the metadata.',
     errors: inputErrors(parsed.error, 'body'),
   })
 }

@@ -124,7 +124,7 @@ class NothingApplied extends Error {
 
 /** The refusal of an item that does not describe a resource. */
 export function invalidItem(errors: readonly InputError[]): ProblemError {
-  return problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+  return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
 
 function resultOf(index: number, { isNew, resource }: AppliedItem, today: string): BulkResult {
