@@ -36,9 +36,10 @@ export function contractList<const R extends Route, Item extends object>(
 ): void {
   const names = columnsOf(route)
   const limits = createFittingLimits()
+  const sizes = createItemSizes()
   registerContract(app, route, async (input) => {
     assertExpandable(input)
-    if (input.mediaType === 'application/json') return await pageThatFits(page, input, limits)
+    if (input.mediaType === 'application/json') return await pageThatFits(page, input, { limits, sizes })
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
     const fields = fieldsAsked(input.query)
@@ -132,20 +133,45 @@ function createFittingLimits(): FittingLimits {
   }
 }
 
+/** How many bytes an item of a tenant's pages took. */
+interface ItemSizes {
+  /** Bytes that a page of so many items will probably take; 0: nothing is known. */
+  expectedBytes(tenantId: string, limit: number): number
+  record(tenantId: string, limit: number, bytes: number): void
+}
+
+/** Spares PostgreSQL reading pages that their tenant has no share left for. */
+function createItemSizes(): ItemSizes {
+  const known = new Map<string, number>()
+  return {
+    expectedBytes: (tenantId, limit) => limit * (known.get(tenantId) ?? 0),
+    record: (tenantId, limit, bytes) => {
+      // A short last page must not hide that items are long.
+      const size = Math.max(bytes / limit, (known.get(tenantId) ?? 0) / 2)
+      known.delete(tenantId)
+      known.set(tenantId, size)
+      const [oldest] = known.keys()
+      if (known.size > maxRemembered && oldest !== undefined) known.delete(oldest)
+    },
+  }
+}
+
 /** A page of fewer than were asked for where they would be more bytes than fit: `Link` leads on from there. */
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
-  limits: FittingLimits,
+  { limits, sizes }: { readonly limits: FittingLimits; readonly sizes: ItemSizes },
 ): Promise<AnswerBody<R> | JsonTexts> {
   const asked: unknown = Reflect.get(Object(input.query), 'limit')
   if (typeof asked !== 'number') return await page(input)
   const { tenantId, share } = input.context
   let limit = limits.first(tenantId, asked)
   for (;;) {
+    share?.expect(sizes.expectedBytes(tenantId, limit))
     try {
       const body = await page(limit === asked ? input : { ...input, query: { ...Object(input.query), limit } })
       limits.fitted(tenantId, limit, asked)
+      if (share !== undefined) sizes.record(tenantId, limit, share.rowBytes)
       return body
     } catch (error) {
       if (!isTooLarge(error) || limit === 1) throw error

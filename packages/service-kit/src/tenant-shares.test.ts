@@ -34,6 +34,29 @@ test('a request gives back what it holds: its rows when they were passed on, and
   expect(shares.heldBytes).toBe(0)
 })
 
+test('rows that are expected are reserved once, and a second such request of the tenant is refused before it reads', () => {
+  const shares = createTenantShares(limits, () => undefined)
+  const first = shares.enter('a')
+  first.expect(2048 * kibibyte)
+  expect(first.reserve(1024 * kibibyte)).toBe(true)
+  expect(shares.heldBytes).toBe(2048 * kibibyte)
+  const second = shares.enter('a')
+  expect(() => second.expect(2048 * kibibyte)).toThrow(ShareExceededError)
+  first.leave()
+  second.expect(2048 * kibibyte)
+  expect(second.reserve(2049 * kibibyte)).toBe(true)
+  second.releaseRows()
+  expect(shares.heldBytes).toBe(0)
+})
+
+test('a tenant that holds nothing is served even if more is expected than it may hold', () => {
+  const shares = createTenantShares(limits, () => undefined)
+  const request = shares.enter('a')
+  request.expect(limits.maxBytes)
+  expect(request.reserve(1024 * kibibyte)).toBe(true)
+  expect(request.rowBytes).toBe(1024 * kibibyte)
+})
+
 test('a tenant with as many requests as it may have is told to wait, and others are served', () => {
   let refused = 0
   const shares = createTenantShares(limits, () => (refused += 1))

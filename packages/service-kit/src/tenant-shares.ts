@@ -36,6 +36,13 @@ export class ShareExceededError extends ProblemError {
 export interface RequestShare {
   /** Whether so many more bytes of rows may be held. */
   reserve(bytes: number): boolean
+  /**
+   * Reserves what the rows will probably take, before they are read. Throws a ShareExceededError if that is too much beside what
+   * the tenant already holds. `reserve` takes from it first.
+   */
+  expect(bytes: number): void
+  /** Bytes of rows that were reserved by `reserve` since the last `releaseRows`. */
+  readonly rowBytes: number
   /** The error of a statement whose rows may not be held. */
   refusal(): Error
   /** Gives back what rows have taken: they were passed on, and the next part of the answer is read. */
@@ -93,11 +100,12 @@ export function createTenantShares(
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
     tenants.set(tenantId, tenant)
     tenant.requests += 1
-    let [ofRows, fixed] = [0, 0]
+    // `reserved` covers the rows: what they take, or were expected to take.
+    let [ofRows, reserved, fixed] = [0, 0, 0]
     let isLarge = false
 
     function take(bytes: number): boolean {
-      const isSmall = ofRows + fixed + bytes <= freeBytes
+      const isSmall = reserved + fixed + bytes <= freeBytes
       if (!isSmall && tenant.bytes + bytes > 3 * (maxBytes - heldBytes - bytes)) return false
       tenant.bytes += bytes
       heldBytes += bytes
@@ -111,14 +119,26 @@ export function createTenantShares(
 
     return {
       reserve: (bytes) => {
-        if (!take(bytes)) return false
+        const more = Math.max(0, ofRows + bytes - reserved)
+        if (more > 0 && !take(more)) return false
         ofRows += bytes
+        reserved += more
         return true
+      },
+      expect: (bytes) => {
+        const more = Math.max(0, bytes - reserved)
+        if (more === 0) return
+        if (take(more)) reserved += more
+        // A tenant that holds nothing else is served, so that a wrong expectation is corrected.
+        else if (tenant.bytes > reserved + fixed) throw refuse(tooManyBytes)
+      },
+      get rowBytes() {
+        return ofRows
       },
       refusal: () => refuse(tooManyBytes),
       releaseRows: () => {
-        giveBack(ofRows)
-        ofRows = 0
+        giveBack(reserved)
+        ;[ofRows, reserved] = [0, 0]
       },
       hold: (bytes) => {
         if (!take(bytes)) throw refuse(tooManyBytes)
@@ -131,8 +151,8 @@ export function createTenantShares(
         isLarge = true
       },
       leave: () => {
-        giveBack(ofRows + fixed)
-        ;[ofRows, fixed] = [0, 0]
+        giveBack(reserved + fixed)
+        ;[ofRows, reserved, fixed] = [0, 0, 0]
         if (isLarge) tenant.largeAnswers -= 1
         isLarge = false
         tenant.requests -= 1
