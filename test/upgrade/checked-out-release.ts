@@ -28,6 +28,9 @@ async function isThere(commit: string): Promise<boolean> {
   )
 }
 
+/** Libraries of earlier releases that this one no longer uses; the tests install them. */
+const formerLibraries = ['prom-client']
+
 /** Puts the sources of a release into a folder, with the packages that are installed here. */
 export async function checkOut(commit: string, folder: string): Promise<void> {
   const archive = join(folder, 'release.tar')
@@ -43,6 +46,10 @@ export async function checkOut(commit: string, folder: string): Promise<void> {
       await cp(links, join(folder, group, name, 'node_modules'), { recursive: true, verbatimSymlinks: true }).catch(
         () => undefined,
       )
+      for (const library of formerLibraries) {
+        const installed = join(root, 'test', 'node_modules', library)
+        await symlink(installed, join(folder, group, name, 'node_modules', library)).catch(() => undefined)
+      }
     }
   }
 }

@@ -130,10 +130,12 @@ describe('a subscription', () => {
 })
 
 test('a Redis that hangs is seen to be lost, and used again when it answers', async () => {
+  // On a busy machine a connection may have been slow to open, and be told as lost before.
+  const before = relayed.lines.length
   server.kill('SIGSTOP')
   try {
     await expect.poll(() => relayed.health()).toEqual({ commands: false, subscription: false })
-    const lost = () => relayed.lines.flatMap(({ event, use }) => (event === 'redis_lost' ? [use] : []))
+    const lost = () => relayed.lines.slice(before).flatMap(({ event, use }) => (event === 'redis_lost' ? [use] : []))
     await expect.poll(() => lost().toSorted()).toEqual(['commands', 'subscription'])
     expect(relayed.cache.health.commands.answerAgeMs()).toBeGreaterThanOrEqual(3000)
   } finally {
