@@ -1,3 +1,4 @@
+import { tenantOf } from './follow.ts'
 import { type Statement, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
@@ -84,7 +85,7 @@ const mostTries = 50
 export function lendingNumbers(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()
   const add = async (tenant: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
-    const key = `${tenant.assertion.split('.')[2]} ${series.name}`
+    const key = `${tenantOf(tenant.assertion)} ${series.name}`
     const running = adding.get(key)
     if (running !== undefined) {
       await running
