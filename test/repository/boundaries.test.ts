@@ -20,33 +20,45 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   client: { uses: ['contracts'], tests: ['local-stack'] },
 
   'key-cache': { uses: ['contracts', 'signed-context'] },
+  'service-client': { uses: ['contracts', 'signed-context'] },
   // Not tenant-db: what the gateway stands on must not reach PostgreSQL.
-  'service-kit': { uses: ['contracts', 'signed-context'] },
+  'service-kit': { uses: ['contracts', 'service-client', 'signed-context'] },
 
   gateway: {
-    uses: ['api-key', 'contracts', 'key-cache', 'service-kit', 'signed-context'],
+    uses: ['api-key', 'contracts', 'key-cache', 'service-client', 'service-kit', 'signed-context'],
     tests: ['local-stack'],
   },
   keys: {
     uses: ['api-key', 'contracts', 'key-cache', 'service-kit', 'signed-context', 'tenant-db'],
     tests: ['local-stack'],
   },
-  console: { uses: ['contracts', 'service-kit', 'signed-context'], tests: ['local-stack'] },
+  console: { uses: ['contracts', 'service-client', 'service-kit', 'signed-context'], tests: ['local-stack'] },
   // For browsers: what it is built from is bundled, and nothing of it runs on a server.
   'console-web': { uses: [], tests: ['contracts'] },
   findings: {
-    uses: ['contracts', 'log-chain', 'service-kit', 'signed-context', 'tenant-db'],
+    uses: ['contracts', 'log-chain', 'service-client', 'service-kit', 'signed-context', 'tenant-db'],
     tests: ['local-stack'],
   },
-  universe: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
-  evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
-  sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
+  universe: {
+    uses: ['contracts', 'service-client', 'service-kit', 'signed-context', 'tenant-db'],
+    tests: ['local-stack'],
+  },
+  evidence: {
+    uses: ['contracts', 'service-client', 'service-kit', 'signed-context', 'tenant-db'],
+    tests: ['local-stack'],
+  },
+  sync: {
+    uses: ['contracts', 'service-client', 'service-kit', 'signed-context', 'tenant-db'],
+    tests: ['local-stack'],
+  },
 
   installation: { uses: ['contracts', 'signed-context', 'tenant-db'] },
   // Starts the services as processes, by their paths: it imports none.
-  'local-stack': { uses: ['client', 'contracts', 'installation', 'log-chain', 'signed-context', 'tenant-db'] },
+  'local-stack': {
+    uses: ['client', 'contracts', 'installation', 'log-chain', 'service-client', 'signed-context', 'tenant-db'],
+  },
   cli: {
-    uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'signed-context'],
+    uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'service-client', 'signed-context'],
     tests: ['local-stack'],
   },
   test: {

@@ -12,7 +12,7 @@ import * as gateway from '../../services/gateway/src/config.ts'
 import * as keys from '../../services/keys/src/config.ts'
 import * as sync from '../../services/sync/src/config.ts'
 import * as universe from '../../services/universe/src/config.ts'
-import { idleConnections } from '../../packages/service-kit/src/connection.ts'
+import { idleConnections } from '../../packages/service-client/src/connection.ts'
 
 const services = { gateway, console, keys, findings, universe, evidence, sync } as const
 const serviceNames = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const

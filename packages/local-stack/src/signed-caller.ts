@@ -1,22 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import type { Readable } from 'node:stream'
+import { requestIdHeader } from '@postern/contracts'
+import { type ServiceAnswer, createServiceClient, signHeaders } from '@postern/service-client'
 import {
-  assertionHeader,
-  contextHeader,
-  requestIdHeader,
-  signatureHeader,
-  signatureInputHeader,
-} from '@postern/contracts'
-import type { Caller } from '@postern/signed-context'
-import {
+  type Caller,
   createSigner,
   mintAssertion,
   nilTenantId,
   noAssertion,
   parseKeyRing,
-  serializeContext,
 } from '@postern/signed-context'
-import { Agent, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 
 export interface SignedCallerOptions {
   /** Origin of the service, without a path. */
@@ -39,13 +32,7 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface CallAnswer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly text: string
-  /** The body, where it is JSON. */
-  readonly json: unknown
-}
+export type CallAnswer = ServiceAnswer
 
 /** Speaks to a service directly, signed as the gateway (or the operator's command) signs. */
 export interface SignedCaller {
@@ -68,112 +55,54 @@ export interface RequestSigner {
 export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'operator', label: 'operator' }
 
 const answerTimeoutMs = 60_000
-/**
- * As the gateway closes what is idle. A service that ends waits for a connection on which it had just answered before the body was
- * all there: for the 75 s that it keeps one, unless its client closes it.
- */
-const idleConnections = { keepAliveTimeout: 1500, keepAliveMaxTimeout: 1500 } as const
+/** Tests and the demo send many requests at once. */
+const maxConnections = 512
 
-/** A caller for one service. */
+/** Creates a caller for one service. */
 export function createSignedCaller(options: SignedCallerOptions): SignedCaller & RequestSigner {
-  const signer = createSigner(parseKeyRing(options.ring), options.keyName)
+  const { baseUrl, keyName } = options
+  const ring = parseKeyRing(options.ring)
   const assertionRing = parseKeyRing(options.assertionKeys)
-  const connections = new Agent({ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs, ...idleConnections })
-  const sign = (
-    principal: Principal,
-    method: Dispatcher.HttpMethod,
-    target: string,
-    sent: Readonly<Record<string, string>> = {},
-    assertedAt = Date.now(),
-  ): Record<string, string> => {
-    const caller: Caller = {
-      kind: 'api_key',
-      id: '00000000-0000-4000-8000-000000000001',
-      label: 'A test key',
-      scopes: [],
-      roles: [],
-      ...principal,
-    }
-    const now = Date.now()
-    const context = serializeContext(caller)
-    const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
-    const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, assertedAt)
-    const requestId = sent[requestIdHeader] ?? randomUUID()
-    const { signatureInput, signature } = signer.sign(
-      {
+  const signer = createSigner(ring, keyName)
+  const { send } = createServiceClient({
+    service: baseUrl,
+    baseUrl,
+    keyName,
+    ring,
+    timeoutMs: answerTimeoutMs,
+    maxConnections,
+  })
+  const assertionOf = ({ kind, tenantId }: Caller, at: number): string =>
+    kind === 'service' && tenantId === nilTenantId ? noAssertion : mintAssertion(assertionRing, tenantId, at)
+  return {
+    sign: (principal, method, target, assertedAt = Date.now()) => {
+      const caller = callerOf(principal)
+      const assertion = assertionOf(caller, assertedAt)
+      return signHeaders(signer, { method, target, caller, assertion, requestId: randomUUID() }, Date.now())
+    },
+    call: async (principal, method, target, { body, headers = {} } = {}) => {
+      const caller = callerOf(principal)
+      const requestId = headers[requestIdHeader] ?? randomUUID()
+      return await send({
         method,
         target,
-        context,
-        assertion,
+        caller,
+        assertion: assertionOf(caller, Date.now()),
         requestId,
-        contentType: sent['content-type'],
-        contentLength: sent['content-length'],
-        contentDigest: sent['content-digest'],
-        idempotencyKey: sent['idempotency-key'],
-        ifMatch: sent['if-match'],
-      },
-      now,
-    )
-    return {
-      ...sent,
-      [contextHeader]: context,
-      [assertionHeader]: assertion,
-      [requestIdHeader]: requestId,
-      [signatureInputHeader]: signatureInput,
-      [signatureHeader]: signature,
-    }
-  }
-  return {
-    sign: (principal, method, target, assertedAt) => sign(principal, method, target, {}, assertedAt),
-    call: async (principal, method, target, { body, headers = {} } = {}) => {
-      const payload = encodeBody(method, body)
-      const answer = await connections.request({
-        origin: options.baseUrl,
-        method,
-        path: target,
-        headers: sign(principal, method, target, { ...payload.headers, ...headers }),
-        body: payload.content,
+        headers,
+        body,
       })
-      const text = await answer.body.text()
-      return { status: answer.statusCode, headers: flatten(answer.headers), text, json: parseJson(text) }
     },
   }
 }
 
-interface Payload {
-  readonly content: Buffer | Readable | null
-  readonly headers: Record<string, string>
-}
-
-function encodeBody(method: Dispatcher.HttpMethod, body: unknown): Payload {
-  if (body === undefined) {
-    // undici sends it with these methods (RFC 9110 §8.6), and a signature must cover what is sent.
-    const expectsBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
-    return { content: null, headers: expectsBody ? { 'content-length': '0' } : {} }
-  }
-  if (isStream(body)) return { content: body, headers: {} }
-  const isRaw = Buffer.isBuffer(body) || typeof body === 'string'
-  const content = Buffer.from(isRaw ? body : JSON.stringify(body))
-  const headers = { 'content-length': String(content.length) }
-  return { content, headers: isRaw ? headers : { 'content-type': 'application/json', ...headers } }
-}
-
-function isStream(body: unknown): body is Readable {
-  return typeof body === 'object' && body !== null && 'pipe' in body && typeof body.pipe === 'function'
-}
-
-function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
-  const flat: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
-  }
-  return flat
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
+function callerOf(principal: Principal): Caller {
+  return {
+    kind: 'api_key',
+    id: '00000000-0000-4000-8000-000000000001',
+    label: 'A test key',
+    scopes: [],
+    roles: [],
+    ...principal,
   }
 }

@@ -12,7 +12,6 @@ export {
   isProtectedUrl,
   settings,
 } from './config.ts'
-export { askAgainOnce, idleConnections } from './connection.ts'
 export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
 export {
   type AnswerBody,
@@ -54,7 +53,6 @@ export {
   keepYoungSmall,
   makeAllYoung,
 } from './passed-bytes.ts'
-export { type Peer, openPeer } from './peer.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
 export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'

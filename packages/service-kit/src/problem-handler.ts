@@ -12,6 +12,7 @@ import {
   scimMediaType,
   scimStatusOf,
 } from '@postern/contracts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { bodyError } from './input-errors.ts'
 import { onceRead } from './late-process.ts'
@@ -111,10 +112,19 @@ const placeOf: Readonly<Record<string, readonly InputError[]>> = {
 
 function toProblem(error: unknown): ProblemError | undefined {
   if (error instanceof ProblemError) return error
+  if (error instanceof ServiceUnavailableError) return unavailable(error)
   if (!isFastifyError(error)) return undefined
   const code = fastifyProblems[error.code]
   if (code !== undefined) return problem(code, { detail: detailOf(code), errors: placeOf[error.code] })
   return undefined
+}
+
+function unavailable({ service, cause }: ServiceUnavailableError): ProblemError {
+  return problem('service_unavailable', {
+    detail: `${service} cannot be asked now. Try again in a moment.`,
+    retryAfterSeconds: 1,
+    cause,
+  })
 }
 
 function isFastifyError(error: unknown): error is FastifyError {

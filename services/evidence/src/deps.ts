@@ -67,7 +67,7 @@ export async function openDeps(
     observer: observeDatabase(metrics),
   })
   const db = lendingNumbers(doubtingAsAway(pooled, now))
-  const universe = openUniverse(config.universe, now)
+  const universe = openUniverse(config.universe)
   const damaged = new Counter({
     name: 'postern_evidence_damaged_total',
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { UniverseAway } from '../src/test-procedure/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let late = 0
@@ -42,7 +42,8 @@ test.each([
     asked.push(late)
     // Before the bytes, behind them, and once they are in their place.
     if (asked.length >= (isAsked ? 3 : 2)) late = 61_000
-    if (asked.length >= 3) throw new UniverseAway('it believes nobody who is vouched for no longer')
+    if (asked.length >= 3)
+      throw new ServiceUnavailableError('The universe service', new Error('the assertion has expired'))
     return addresses.map(() => ({ id: '01234567-89ab-7def-8123-456789abcdef', status: 'in_review' as const }))
   }
   const universe = { lookUp, close: async () => undefined }

@@ -41,19 +41,22 @@ export async function openDeps(
   const answering = refusingWhenAway(db, databaseAway)
   const checkpoints = await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics }))
   const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
+  const universe = openUniverse(config.universe)
+  const evidence = openEvidence(config.evidence)
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'findings'),
     now: () => new Date(),
     logger,
-    universe: openUniverse(config.universe, Date.now),
-    evidence: openEvidence(config.evidence, Date.now),
+    universe,
+    evidence,
     checkpoints,
     sealer,
     ready: async () => await db.ping('findings'),
     databaseId: async () => await db.databaseId(),
     close: async () => {
       await sealer.close()
+      await Promise.all([universe.close(), evidence.close()])
       await db.close()
     },
   }

@@ -83,8 +83,8 @@ export async function startFindings(
   const asked: object[] = []
   const logs: string[] = []
   const askable = askableBy(options.references, {
-    universe: openUniverse({ url: universeUrl, ring: parseKeyRing(universeRing), timeoutMs: 20_000 }, Date.now),
-    evidence: openEvidence({ url: nowhere, ring: parseKeyRing(evidenceRing), timeoutMs: 20_000 }, Date.now),
+    universe: openUniverse({ url: universeUrl, ring: parseKeyRing(universeRing), timeoutMs: 20_000 }),
+    evidence: openEvidence({ url: nowhere, ring: parseKeyRing(evidenceRing), timeoutMs: 20_000 }),
     asked,
   })
   let day: string | undefined

@@ -25,12 +25,16 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
     applicationName: 'postern-universe',
     observer: observeDatabase(metrics),
   })
+  const findings = openFindings(config.findings)
   return {
     db: refusingWhenAway(db, databaseAway),
     now: () => new Date(),
-    findings: openFindings(config.findings, Date.now),
+    findings,
     ready: async () => await db.ping('universe'),
     databaseId: async () => await db.databaseId(),
-    close: async () => await db.close(),
+    close: async () => {
+      await findings.close()
+      await db.close()
+    },
   }
 }

@@ -1,5 +1,5 @@
 import { problemUri, whoamiSchema } from '@postern/contracts'
-import { idleConnections } from '@postern/service-kit'
+import { idleConnections } from '@postern/service-client'
 import { Pool } from 'undici'
 
 /** Whom the gateway takes the holder of a token for. */

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { InputError, ProblemCode } from '@postern/contracts'
 import { maxTestProceduresAtOnce } from '@postern/contracts/internal'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import { type Judgement, judgeTestProcedures, keepOpen } from './rules.ts'
-import { type FoundTestProcedures, type Universe, UniverseAway } from './universe.ts'
+import type { FoundTestProcedures, Universe } from './universe.ts'
 
 type Asker = Pick<RequestInfo, 'context' | 'requestId'>
 
@@ -91,14 +92,14 @@ async function ask(
     try {
       return await universe.lookUp(request, addresses)
     } catch (error) {
-      if (!(error instanceof UniverseAway)) throw error
+      if (!(error instanceof ServiceUnavailableError)) throw error
       if (performance.now() + pauseMs > until) throw cannotSay(error)
       await pause(pauseMs)
     }
   }
 }
 
-function cannotSay(cause: UniverseAway): ProblemError {
+function cannotSay(cause: ServiceUnavailableError): ProblemError {
   return problem('service_unavailable', {
     detail: 'Whether the test procedures are there cannot be said now. Try again in a moment.',
     retryAfterSeconds: 5,

@@ -1,13 +1,14 @@
 import type { EvidenceRef } from '@postern/contracts'
 import { internalPaths, unknownEvidenceAnswerSchema } from '@postern/contracts/internal'
-import { type RequestInfo, openPeer } from '@postern/service-kit'
+import { type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
+import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
 /** What the evidence service knows of files. */
 export interface Evidence {
   /**
-   * Those that are no evidence of the tenant's with this size and digest, or are in quarantine, rejected or purged. Rejects
-   * with a 503 problem when the service does not answer.
+   * Returns the references that are no evidence of the tenant's with this size and digest, or that are in quarantine, rejected
+   * or purged. Rejects with a ServiceUnavailableError if it gets no usable answer.
    */
   unknown(
     request: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -15,26 +16,33 @@ export interface Evidence {
   ): Promise<readonly EvidenceRef[]>
 }
 
-/** Speaks to the evidence service. */
-export function openEvidence(
-  { url, ring, timeoutMs }: { readonly url: string; readonly ring: KeyRing; readonly timeoutMs: number },
-  now: () => number,
-): Evidence {
-  const { ask } = openPeer(
-    {
-      name: 'The evidence service',
-      by: 'findings',
-      url,
-      ring: { keyName: 'findings-evidence', keys: ring },
-      timeoutMs,
-    },
-    now,
-  )
+/** Opens a client of the evidence service. */
+export function openEvidence({
+  url,
+  ring,
+  timeoutMs,
+}: {
+  readonly url: string
+  readonly ring: KeyRing
+  readonly timeoutMs: number
+}): Evidence & Pick<ServiceClient, 'close'> {
+  const { ask, close } = createServiceClient({
+    service: 'The evidence service',
+    baseUrl: url,
+    keyName: 'findings-evidence',
+    ring,
+    timeoutMs,
+  })
   return {
     unknown: async (request, refs) => {
-      const answer = await ask(request, internalPaths.unknownEvidence, { evidence_refs: refs })
-      const places = new Set(unknownEvidenceAnswerSchema.parse(answer).places)
-      return refs.filter((_, place) => places.has(place))
+      const { places } = await ask(unknownEvidenceAnswerSchema, {
+        ...serviceCaller('findings', request),
+        target: internalPaths.unknownEvidence,
+        body: { evidence_refs: refs },
+      })
+      const unknown = new Set(places)
+      return refs.filter((_, place) => unknown.has(place))
     },
+    close,
   }
 }

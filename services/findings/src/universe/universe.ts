@@ -10,12 +10,13 @@ import {
   subtreeAnswerSchema,
   unknownReferencesAnswerSchema,
 } from '@postern/contracts/internal'
-import { type RequestInfo, openPeer } from '@postern/service-kit'
+import { type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
+import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
 type Request = Pick<RequestInfo, 'context' | 'requestId'>
 
-/** What the universe service knows of auditable entities. Each call rejects with a 503 problem when it does not answer. */
+/** What the universe service knows of auditable entities. Each call rejects with a ServiceUnavailableError if it gets no usable answer. */
 export interface Universe {
   /** Ids of the entities in a subtree; undefined where there are too many to be told. */
   subtree(request: Request, body: SubtreeBody): Promise<readonly string[] | undefined>
@@ -30,31 +31,52 @@ export interface Universe {
 /** A write waits so long to learn who is named in it. */
 const peopleWithinMs = 1_000
 
-/** Speaks to the universe service. */
-export function openUniverse(
-  { url, ring, timeoutMs }: { readonly url: string; readonly ring: KeyRing; readonly timeoutMs: number },
-  now: () => number,
-): Universe {
-  const { ask } = openPeer(
-    {
-      name: 'The universe of entities',
-      by: 'findings',
-      url,
-      ring: { keyName: 'findings-universe', keys: ring },
-      timeoutMs,
-    },
-    now,
-  )
+/** Opens a client of the universe service. */
+export function openUniverse({
+  url,
+  ring,
+  timeoutMs,
+}: {
+  readonly url: string
+  readonly ring: KeyRing
+  readonly timeoutMs: number
+}): Universe & Pick<ServiceClient, 'close'> {
+  const { ask, close } = createServiceClient({
+    service: 'The universe service',
+    baseUrl: url,
+    keyName: 'findings-universe',
+    ring,
+    timeoutMs,
+  })
   return {
-    subtree: async (request, body) =>
-      subtreeAnswerSchema.parse(await ask(request, internalPaths.subtree, body)).entity_ids ?? undefined,
-    names: async (request, ids) =>
-      ids.length === 0
-        ? []
-        : entityNamesAnswerSchema.parse(await ask(request, internalPaths.entityNames, { ids })).entities,
-    people: async (request, emails) =>
-      lookupPeopleAnswerSchema.parse(await ask(request, internalPaths.lookupPeople, { emails }, peopleWithinMs)).people,
+    subtree: async (request, body) => {
+      const answer = await ask(subtreeAnswerSchema, {
+        ...serviceCaller('findings', request),
+        target: internalPaths.subtree,
+        body,
+      })
+      return answer.entity_ids ?? undefined
+    },
+    names: async (request, ids) => {
+      if (ids.length === 0) return []
+      const question = { ...serviceCaller('findings', request), target: internalPaths.entityNames, body: { ids } }
+      return (await ask(entityNamesAnswerSchema, question)).entities
+    },
+    people: async (request, emails) => {
+      const question = {
+        ...serviceCaller('findings', request),
+        target: internalPaths.lookupPeople,
+        body: { emails },
+        timeoutMs: peopleWithinMs,
+      }
+      return (await ask(lookupPeopleAnswerSchema, question)).people
+    },
     unknown: async (request, ids) =>
-      unknownReferencesAnswerSchema.parse(await ask(request, internalPaths.unknownReferences, ids)),
+      await ask(unknownReferencesAnswerSchema, {
+        ...serviceCaller('findings', request),
+        target: internalPaths.unknownReferences,
+        body: ids,
+      }),
+    close,
   }
 }

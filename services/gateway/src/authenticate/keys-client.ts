@@ -15,7 +15,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { askAgainOnce, idleConnections } from '@postern/service-kit'
+import { askAgainOnce, idleConnections } from '@postern/service-client'
 import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 import type { z } from 'zod'

@@ -1,5 +1,5 @@
 import { type Upstream, upstreams } from '@postern/contracts'
-import { idleConnections } from '@postern/service-kit'
+import { idleConnections } from '@postern/service-client'
 import { type Signer, createSigner } from '@postern/signed-context'
 import type { GatewayConfig } from '../config.ts'
 import { type Connections, openConnections } from './connections.ts'

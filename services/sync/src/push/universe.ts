@@ -17,7 +17,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { idleConnections } from '@postern/service-kit'
+import { idleConnections } from '@postern/service-client'
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 import type { CurrentAnswer } from './current-parts.ts'

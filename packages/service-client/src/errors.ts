@@ -1,0 +1,44 @@
+import { UnsignableValueError } from '@postern/signed-context'
+
+/** undici's and Node's codes of failures before a connection was there: nothing was sent. */
+const unsentCodes: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+const timeoutCodes: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+
+/** The service gave no answer, or only part of one. The cause says why. */
+export class NoAnswerError extends Error {
+  override readonly name = 'NoAnswerError'
+  /** Whether the request certainly did not reach the service, so that nothing was done. */
+  readonly isUnsent: boolean
+  readonly isTimeout: boolean
+
+  constructor(cause: unknown) {
+    const code = codeOf(cause)
+    super('the service did not answer', { cause })
+    this.isUnsent = unsentCodes.has(code) || cause instanceof UnsignableValueError
+    this.isTimeout = timeoutCodes.has(code) || (cause instanceof Error && cause.name === 'TimeoutError')
+  }
+}
+
+/** A question got no usable answer. The cause says why. Asking again is safe. */
+export class ServiceUnavailableError extends Error {
+  override readonly name = 'ServiceUnavailableError'
+  /** For people: "The findings service". */
+  readonly service: string
+
+  constructor(service: string, cause: unknown) {
+    super(`${service} cannot be asked now`, { cause })
+    this.service = service
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,11 @@
+export { askAgainOnce, idleConnections } from './connection.ts'
+export { NoAnswerError, ServiceUnavailableError } from './errors.ts'
+export {
+  type ServiceAnswer,
+  type ServiceClient,
+  type ServiceClientOptions,
+  type ServiceRequest,
+  createServiceClient,
+  serviceCaller,
+} from './service-client.ts'
+export { signHeaders } from './sign-headers.ts'

@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { type Caller, type KeyRing, type TenantContext, createSigner } from '@postern/signed-context'
+import { type Dispatcher, Pool } from 'undici'
+import type { z } from 'zod'
+import { askAgainOnce, idleConnections } from './connection.ts'
+import { NoAnswerError, ServiceUnavailableError } from './errors.ts'
+import { signHeaders } from './sign-headers.ts'
+
+export interface ServiceClientOptions {
+  /** For people, in errors: "The findings service". */
+  readonly service: string
+  /** Where the service listens. A path is put before each target. */
+  readonly baseUrl: string
+  /** The name of the ring at the service: `findings-universe`, `operator` … */
+  readonly keyName: string
+  /** The first key signs. */
+  readonly ring: KeyRing
+  /** How long an answer may take, from the first attempt to its last byte. */
+  readonly timeoutMs: number
+  readonly maxConnections?: number
+  readonly connectTimeoutMs?: number
+  readonly maxAnswerBytes?: number
+  /** The wall clock, in milliseconds. */
+  readonly now?: () => number
+}
+
+export interface ServiceRequest {
+  /** Default: POST. */
+  readonly method?: Dispatcher.HttpMethod
+  /** Origin form. */
+  readonly target: string
+  /** On whose behalf the request is made. */
+  readonly caller: Caller
+  /** A tenant assertion, which opens the rows of the caller's tenant, or `none`. */
+  readonly assertion: string
+  /** Default: a random UUID. */
+  readonly requestId?: string
+  /** Sent as JSON, unless it is a string, a buffer or a stream. */
+  readonly body?: unknown
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Default: that of the client. */
+  readonly timeoutMs?: number
+  /** Whether to send the request once more if its connection is lost. Only for requests that change nothing. */
+  readonly isRepeatable?: boolean
+}
+
+export interface ServiceAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  /** The body if it is JSON. */
+  readonly json: unknown
+}
+
+/** Sends requests to one service. */
+export interface ServiceClient {
+  /** Resolves with any answer, whatever its status. Rejects with a NoAnswerError. */
+  send(request: ServiceRequest): Promise<ServiceAnswer>
+  /**
+   * Sends a request that changes nothing, and resolves with its answer. Rejects with a ServiceUnavailableError if there is
+   * none, if its status is not 200, or if it does not match the schema.
+   */
+  ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
+  /** Resolves when the requests that are under way have been answered. */
+  close(): Promise<void>
+}
+
+/** Creates a client. Its connections are kept alive; each attempt is signed anew (RFC 9421), and redirects are not followed. */
+export function createServiceClient({
+  service,
+  baseUrl,
+  keyName,
+  ring,
+  timeoutMs,
+  maxConnections = 16,
+  connectTimeoutMs = 2_000,
+  maxAnswerBytes,
+  now = Date.now,
+}: ServiceClientOptions): ServiceClient {
+  const { origin, pathname } = new URL(baseUrl)
+  const prefix = pathname.replace(/\/$/, '')
+  const signer = createSigner(ring, keyName)
+  const pool = new Pool(origin, {
+    connections: maxConnections,
+    pipelining: 1,
+    connect: { timeout: connectTimeoutMs },
+    ...idleConnections,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    ...(maxAnswerBytes === undefined ? {} : { maxResponseSize: maxAnswerBytes }),
+  })
+
+  async function send(request: ServiceRequest): Promise<ServiceAnswer> {
+    const { method = 'POST', caller, assertion, requestId = randomUUID(), isRepeatable = false } = request
+    const target = prefix + request.target
+    const { content, headers } = encodeBody(method, request.body)
+    const sent = { method, target, caller, assertion, requestId, headers: { ...headers, ...request.headers } }
+    const signal = AbortSignal.timeout(request.timeoutMs ?? timeoutMs)
+    const attempt = async (): Promise<ServiceAnswer> => {
+      const answer = await pool.request({
+        method,
+        path: target,
+        headers: signHeaders(signer, sent, now()),
+        body: content,
+        signal,
+      })
+      const text = await answer.body.text()
+      return { status: answer.statusCode, headers: joinValues(answer.headers), text, json: parseJson(text) }
+    }
+    try {
+      return await (isRepeatable ? askAgainOnce(attempt) : attempt())
+    } catch (error) {
+      throw new NoAnswerError(error)
+    }
+  }
+
+  return {
+    send,
+    ask: async (schema, request) => {
+      try {
+        const { status, json } = await send({ ...request, isRepeatable: true })
+        if (status !== 200) throw new Error(`the answer to ${request.target} has status ${status}`)
+        return schema.parse(json)
+      } catch (error) {
+        throw new ServiceUnavailableError(service, error)
+      }
+    },
+    close: async () => await pool.close(),
+  }
+}
+
+/** Returns who asks a service, for the tenant of a request: another service, with the assertion and the id of the request. */
+export function serviceCaller(
+  id: string,
+  { context, requestId }: { readonly context: TenantContext; readonly requestId: string },
+): Pick<ServiceRequest, 'caller' | 'assertion' | 'requestId'> {
+  const { tenantId, assertion } = context
+  return { caller: { tenantId, kind: 'service', id, label: '', scopes: [], roles: [] }, assertion, requestId }
+}
+
+interface EncodedBody {
+  readonly content: Buffer | Readable | null
+  readonly headers: Readonly<Record<string, string>>
+}
+
+function encodeBody(method: Dispatcher.HttpMethod, body: unknown): EncodedBody {
+  if (body === undefined) {
+    // undici sends this length with these methods (RFC 9110 §8.6), and a signature must cover what is sent.
+    const hasLength = method === 'POST' || method === 'PUT' || method === 'PATCH'
+    return { content: null, headers: hasLength ? { 'content-length': '0' } : {} }
+  }
+  if (body instanceof Readable) return { content: body, headers: {} }
+  const isRaw = Buffer.isBuffer(body) || typeof body === 'string'
+  const content = Buffer.from(isRaw ? body : JSON.stringify(body))
+  const headers = { 'content-length': String(content.length) }
+  return { content, headers: isRaw ? headers : { 'content-type': 'application/json', ...headers } }
+}
+
+function joinValues(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+  const joined: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return joined
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
