@@ -176,11 +176,13 @@ async function replaceGateways(): Promise<void> {
   for (const { name } of system.installation.gateways) await replace((await system.containers(name))[0] ?? '')
 }
 
-/** The first of each service together, then the second, then the gateways, and the console. */
+/**
+ * The processes of services, then the gateways and the console, one after the other. Several at once would start so many
+ * processes on a small machine that gateways could not confirm keys in time, and would rightly end the requests.
+ */
 async function replaceAll(): Promise<void> {
-  for (const number of [0, 1]) {
-    const containers = await Promise.all(doubled.map(async (name) => (await system.containers(name))[number] ?? ''))
-    await Promise.all(containers.map(replace))
+  for (const name of doubled) {
+    for (const container of await system.containers(name)) await replace(container)
   }
   await replaceGateways()
   for (const container of await system.containers('console')) await replace(container)
