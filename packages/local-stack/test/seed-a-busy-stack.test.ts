@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 const tenant: Principal = { tenantId: '00000000-0000-4000-8000-000000000002' }
 
 /** A service that answers with these statuses in turn, and with the last one from then on. */
-async function startService(statuses: readonly number[]) {
+async function startService(statuses: readonly number[], port = 0) {
   let asked = 0
   const server = createServer((request, response) => {
     request.resume()
@@ -16,17 +16,18 @@ async function startService(statuses: readonly number[]) {
     asked += 1
     response.end('{}')
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the server has no port')
+  const url = `http://127.0.0.1:${address.port}`
   const caller = createSignedCaller({
-    baseUrl: `http://127.0.0.1:${address.port}`,
+    baseUrl: url,
     keyName: 'operator',
     ring: randomRing(),
     assertionKeys: randomRing(),
   })
-  return { caller, asked: () => asked, close: () => server.close() }
+  return { caller, url, asked: () => asked, close: () => server.close() }
 }
 
 test.each([429, 502, 503, 504])('the demo is seeded although its services answer %i for a while', async (busy) => {
@@ -35,6 +36,17 @@ test.each([429, 502, 503, 504])('the demo is seeded although its services answer
   const answer = await caller.call(tenant, 'POST', '/api/v1/api-keys', { body: { label: 'a' } })
   expect([answer.status, service.asked()]).toEqual([201, 3])
   service.close()
+})
+
+test('the demo is seeded although a service does not listen yet', async () => {
+  const early = await startService([201])
+  const { url } = early
+  early.close()
+  const caller = retryingCaller(early.caller, { firstDelayMs: 20 })
+  const answer = caller.call(tenant, 'POST', '/api/v1/api-keys', { body: { label: 'a' } })
+  const late = await startService([201], Number(new URL(url).port))
+  expect((await answer).status).toBe(201)
+  late.close()
 })
 
 test('a service that stays busy ends the seeding of the demo within a bound', async () => {

@@ -21,7 +21,7 @@ export class NoAnswerError extends Error {
 
   constructor(cause: unknown) {
     const code = codeOf(cause)
-    super('the service did not answer', { cause })
+    super(`the service did not answer: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
     this.isUnsent = unsentCodes.has(code) || cause instanceof UnsignableValueError
     this.isTimeout = timeoutCodes.has(code) || (cause instanceof Error && cause.name === 'TimeoutError')
   }

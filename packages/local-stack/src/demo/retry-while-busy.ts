@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { NoAnswerError } from '@postern/service-client'
 import type { SignedCaller } from '../signed-caller.ts'
 
 export interface RetryLimits {
@@ -25,7 +26,7 @@ export async function retryWhileBusy<Answer>(
       const answer = await ask()
       if (isLast || !busyStatuses.has(statusOf(answer))) return answer
     } catch (error) {
-      if (isLast || !isRefusedConnection(error)) throw error
+      if (isLast || !isUnsent(error)) throw error
     }
     await delay(delayMs)
   }
@@ -43,6 +44,7 @@ export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): 
   }
 }
 
-function isRefusedConnection(error: unknown): boolean {
+function isUnsent(error: unknown): boolean {
+  if (error instanceof NoAnswerError) return error.isUnsent
   return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
 }
