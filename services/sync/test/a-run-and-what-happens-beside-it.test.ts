@@ -1,7 +1,7 @@
 import { type Run, missingRowSchema, runChangeSchema, runSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import type { TenantDb } from '@postern/tenant-db'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Universe } from '../src/push/universe.ts'
 import { csvOf, taken, treeOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
@@ -12,10 +12,9 @@ let world: Awaited<ReturnType<typeof makeWorld>>
 let caller: SignedCaller
 let workerDb: TenantDb
 let universe: Universe
-let universeOf: ReturnType<typeof parts>['universeOf']
 
 beforeAll(() => {
-  ;({ world, caller, workerDb, universe, universeOf } = parts())
+  ;({ world, caller, workerDb, universe } = parts())
 })
 
 describe('what somebody pushes', () => {
@@ -197,80 +196,29 @@ describe('changes that are applied', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
   })
 
-  test('are read by the universe a batch ahead, and taken in one after the other', async () => {
+  test('are sent one batch at a time, each after the previous one was applied', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(5002))
     const seen: string[] = []
-    const announceRows: Universe['announceRows'] = (application) => {
-      seen.push(`${application.rows.length} announced`)
-      return universe.announceRows?.(application)
+    const applyRows: Universe['applyRows'] = async (application) => {
+      seen.push(`${application.rows.length} sent, ${(await names(tenant)).length} stored`)
+      return await universe.applyRows(application)
     }
-    const applyRows: Universe['applyRows'] = async (application, announced) => {
-      const { rows } = application
-      const stored = (await names(tenant)).length
-      // What is announced is of the batch that comes next.
-      if (rows.length === 5000) await expect.poll(() => seen).toContain('2 announced')
-      seen.push(`${rows.length} ${announced === undefined ? 'sent' : 'finished'} beside ${stored}`)
-      return await universe.applyRows(application, announced)
-    }
-    await work(run, { universe: { ...universe, announceRows, applyRows } })
-    expect(seen).toEqual(['2 announced', '5000 sent beside 0', '2 finished beside 5000'])
+    await work(run, { universe: { ...universe, applyRows } })
+    expect(seen).toEqual(['5000 sent, 0 stored', '2 sent, 5000 stored'])
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 5002 } })
   })
 
-  test('are not made of what is announced: it can be dropped, and what is sent meanwhile does not wait for it', async () => {
-    const tenant = admin()
-    const sent: Parameters<Universe['applyRows']>[0][] = []
-    const applyRows: Universe['applyRows'] = async (application) => {
-      sent.push(application)
-      return await universe.applyRows(application)
-    }
-    await work(await start(tenant, await create(tenant), csvOf(1)), { universe: { ...universe, applyRows } })
-    const [application] = sent
-    if (application === undefined) throw new Error('the run has sent its row')
-    const rowsOf = (key: string) => ({
-      ...application,
-      rows: [JSON.stringify({ external_id: key, name: key, type: 'process', status: 'active' })],
-    })
-    let behindMs = 10_000
-    const slow = universeOf(() => Date.now() - behindMs)
-    onTestFinished(async () => await slow.close())
-    const [dropped, kept] = [universe.announceRows?.(rowsOf('X')), universe.announceRows?.(rowsOf('Y'))]
-    const old = slow.announceRows?.(rowsOf('W'))
-    behindMs = 0
-    // Its assertion might end before what is done with it.
-    expect(await old?.apply()).toBeUndefined()
-    expect(await universe.applyRows(rowsOf('Z'))).toMatchObject({ kind: 'applied' })
-    dropped?.drop()
-    await expect.poll(async () => await dropped?.apply()).toBeUndefined()
-    expect(await names(tenant)).toEqual(['Entity 0 active', 'Z active'])
-    expect(await universe.applyRows(rowsOf('Y'), kept)).toMatchObject({ kind: 'applied', counts: { created: 1 } })
-    expect(await universe.applyRows(rowsOf('X'), dropped)).toMatchObject({ kind: 'applied', counts: { created: 1 } })
-    expect(await names(tenant)).toEqual(['Entity 0 active', 'X active', 'Y active', 'Z active'])
-  })
-
-  test('leave nothing waiting at the universe while it cannot take the batch before them in', async () => {
+  test('are sent again if the universe is busy, before any later batch', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(5002))
-    const seen: string[] = []
-    const announceRows: Universe['announceRows'] = ({ rows }) => {
-      seen.push(`${rows.length} announced`)
-      return {
-        apply: async () => await Promise.resolve(undefined),
-        drop: () => void seen.push(`${rows.length} dropped`),
-      }
-    }
+    const sizes: number[] = []
     const applyRows: Universe['applyRows'] = async (application) => {
-      if (!seen.includes('conflict')) {
-        await expect.poll(() => seen).toContain('2 announced')
-        seen.push('conflict')
-        return { kind: 'conflict', detail: undefined }
-      }
-      seen.push(`${application.rows.length} sent`)
-      return await taken.applyRows(application)
+      sizes.push(application.rows.length)
+      return sizes.length === 1 ? { kind: 'conflict', detail: undefined } : await taken.applyRows(application)
     }
-    await work(run, { universe: { ...taken, announceRows, applyRows }, pausesMs: [0] })
-    expect(seen).toEqual(['2 announced', 'conflict', '2 dropped', '5000 sent', '2 sent'])
+    await work(run, { universe: { ...taken, applyRows }, pausesMs: [0] })
+    expect(sizes).toEqual([5000, 5000, 2])
   })
 
   test('of a hierarchy are none where they are too large for one push: its shape never changes in parts', async () => {

@@ -20,8 +20,6 @@ interface Parts {
   readonly caller: SignedCaller
   readonly workerDb: TenantDb
   readonly universe: Universe
-  /** The same, for who has another clock. */
-  readonly universeOf: (clock: () => number) => Universe
 }
 
 /** Gives a test file a world of its own, in which services answer requests alone and the tests carry runs out. To be called by each. */
@@ -40,10 +38,8 @@ export function useRuns() {
       applicationName: 'sync-test-worker',
     })
     const ring = parseKeyRing(world.rings.syncUniverse)
-    const universeOf = (clock: () => number): Universe =>
-      openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, clock)
-    const universe = universeOf(Date.now)
-    parts = { world, process, caller: world.syncCaller(sync.url), workerDb, universe, universeOf }
+    const universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, Date.now)
+    parts = { world, process, caller: world.syncCaller(sync.url), workerDb, universe }
     close = async () => {
       await universe.close()
       await workerDb.close()

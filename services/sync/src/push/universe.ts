@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import {
   type ApplyAnswer,
   type CurrentRowsBody,
@@ -89,20 +88,9 @@ export class UniverseUnavailable extends Error {
   override readonly name = 'UniverseUnavailable'
 }
 
-/** Rows that the universe has been sent but for the last byte: it reads them meanwhile, and can do nothing of what is not whole. */
-export interface Announced {
-  /** Sends what is left; undefined where the universe has stopped listening before, or it was announced too long ago, and nothing was done. */
-  apply(): Promise<ApplicationOutcome | undefined>
-  /** Breaks off, unless it was applied. */
-  drop(): void
-}
-
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
-  /** `announced`: of the same rows. */
-  applyRows(application: RowsApplication, announced?: Announced): Promise<ApplicationOutcome>
-  /** Sends what is to be applied after what is under way. */
-  announceRows?(application: RowsApplication): Announced | undefined
+  applyRows(application: RowsApplication): Promise<ApplicationOutcome>
   /** How rows stand now, by their keys: of the first of them, where they are long. Throws UniverseUnavailable. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentAnswer>
   /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
@@ -114,11 +102,6 @@ const maxConnections = 16
 /** The universe tells of rows in parts of some 24 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
 const connectTimeoutMs = 2_000
-/**
- * For how long what was announced can be applied, in milliseconds. Its assertion has half of its life left at least when it is announced
- * (30 s), and must outlive the statements.
- */
-const announcedForMs = 10_000
 
 /** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
 export function openUniverse(
@@ -135,12 +118,7 @@ export function openUniverse(
     maxResponseSize: maxAnswerBytes,
   })
   const signer = createSigner(ring, 'sync-universe')
-  const post = async (
-    asker: Asker,
-    path: string,
-    content: Buffer,
-    { body = content, signal = AbortSignal.timeout(timeoutMs) }: Sending = {},
-  ): Promise<{ status: number; body: unknown }> => {
+  const post = async (asker: Asker, path: string, content: Buffer): Promise<{ status: number; body: unknown }> => {
     const method = 'POST'
     const headers = signedHeaders(asker, content.length)
     const { signatureInput, signature } = signer.sign(
@@ -159,20 +137,15 @@ export function openUniverse(
       method,
       path,
       headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
-      body,
-      signal,
+      body: content,
+      signal: AbortSignal.timeout(timeoutMs),
     })
     return { status: answer.statusCode, body: parseJson(await answer.body.text()) }
   }
-  const applyContent = async (
-    asker: Asker,
-    dataset: Dataset,
-    content: Buffer,
-    sending?: Sending,
-  ): Promise<ApplicationOutcome> => {
+  const applyContent = async (asker: Asker, dataset: Dataset, content: Buffer): Promise<ApplicationOutcome> => {
     const { path, list } = destinations[dataset]
     try {
-      const answer = await post(asker, path, content, sending)
+      const answer = await post(asker, path, content)
       return outcomeOf(answer.status, answer.body, list)
     } catch (error) {
       return failureOf(error)
@@ -192,16 +165,7 @@ export function openUniverse(
         application.dataset,
         Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body })),
       ),
-    applyRows: async (application, announced) =>
-      (await announced?.apply()) ?? (await applyContent(application, application.dataset, contentOf(application))),
-    announceRows: (application) => {
-      const content = contentOf(application)
-      return announce(
-        content,
-        async (sending) => await applyContent(application, application.dataset, content, sending),
-        { timeoutMs, now },
-      )
-    },
+    applyRows: async (application) => await applyContent(application, application.dataset, contentOf(application)),
     currentRows: async (asker, body) => {
       const answer = await ask(asker, internalPaths.currentRows, { ...body, in_parts: true })
       const { rows, reached = body.keys.length } = currentRowsAnswerSchema.parse(answer)
@@ -210,12 +174,6 @@ export function openUniverse(
     tellSources: async (asker, body) => void (await ask(asker, internalPaths.entitySources, body)),
     close: async () => await pool.close(),
   }
-}
-
-/** How a request is sent, where not at once. */
-interface Sending {
-  readonly body?: Buffer | Readable
-  readonly signal?: AbortSignal
 }
 
 /** Rows that become one text: beyond 128 KiB, which a hundred are seldom, V8 keeps one by itself, and takes many times as long to make it. */
@@ -229,32 +187,6 @@ function contentOf({ dataset, runId, more, rows }: RowsApplication): Buffer {
   }
   parts.push(Buffer.from(']}'))
   return Buffer.concat(parts)
-}
-
-/** Has `send` send all but the last byte of a content, and that one when it is to be applied; `timeoutMs` is measured from then on. */
-function announce(
-  content: Buffer,
-  send: (sending: Sending) => Promise<ApplicationOutcome>,
-  { timeoutMs, now }: { readonly timeoutMs: number; readonly now: () => number },
-): Announced {
-  const until = now() + announcedForMs
-  const breaking = new AbortController()
-  const drop = (): void => breaking.abort(new Error('what was announced is not to be applied'))
-  const body = new Readable({ read: () => undefined })
-  body.push(content.subarray(0, -1))
-  let isOver = false
-  const answered = send({ body, signal: breaking.signal }).finally(() => (isOver = true))
-  return {
-    apply: async () => {
-      if (now() >= until) drop()
-      if (isOver || breaking.signal.aborted) return undefined
-      const timer = setTimeout(() => breaking.abort(new DOMException('no answer in time', 'TimeoutError')), timeoutMs)
-      body.push(content.subarray(-1))
-      body.push(null)
-      return await answered.finally(() => clearTimeout(timer))
-    },
-    drop,
-  }
 }
 
 function signedHeaders({ tenantId, assertion, runId, connectorId, label, requestId }: Asker, contentLength: number) {

@@ -19,7 +19,7 @@ import {
   missRows,
   takeRowsBack,
 } from '../diff/store.ts'
-import type { Announced, ApplicationOutcome, RowsApplication, Universe } from '../push/universe.ts'
+import type { ApplicationOutcome, RowsApplication, Universe } from '../push/universe.ts'
 import { type StagedError, countErrorRoom, errorsARun, insertErrors } from '../staging/error-store.ts'
 import { isAnythingShared } from '../diff/also-brought.ts'
 import { rowOf } from '../diff/seq.ts'
@@ -90,23 +90,15 @@ export async function applyChanges(
     })
   }
   let underWay: Promise<ApplicationOutcome> | undefined
-  // The batch after the one that is under way.
-  let announced: Announced | undefined
   // Steps are one at a time: the one that hears who has cancelled the run waits for that of the batch before.
-  const begin = async (batch: readonly OpenChange[], own?: Announced): Promise<ApplicationOutcome> => {
-    let first = own
+  const send = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
     const attempt = async (): Promise<ApplicationOutcome> => {
       await hold.assertNotSuspended()
-      const sent = first
-      first = undefined
-      return await universe.applyRows(await applicationOf(hold, batch), sent)
+      return await universe.applyRows(await applicationOf(hold, batch))
     }
     for (const pauseMs of pausesMs) {
       const outcome = await attempt()
       if (!mayPass(outcome)) return outcome
-      // It would keep a connection from others, this batch among them, for as long as the universe takes nothing in.
-      announced?.drop()
-      announced = undefined
       await sleep(pauseMs, undefined, { signal })
       await Promise.allSettled([noting])
       await hold.step(async () => ({}))
@@ -120,12 +112,10 @@ export async function applyChanges(
       const { changes, isOfBlocks } = batch
       const [first, last] = [changes[0], changes.at(-1)]
       if (first === undefined || last === undefined) break
-      // INVARIANT: one batch at a time. One that was sent before the one before it was answered could be taken in, and be noted
-      // nowhere where that one ends the run. What is announced lacks its last byte until then.
-      const own = announced
-      underWay = handled(begin(changes, own).finally(() => own?.drop()))
+      // INVARIANT: one batch at a time. A batch that is sent before the previous one was answered could be applied
+      // without being recorded if the previous one ends the run.
+      underWay = handled(send(changes))
       const [following] = await Promise.all([nextBatch(hold, last.seq), noted()])
-      announced = isCancelled ? undefined : await announce(hold, universe, following.changes)
       const outcome = await underWay
       if (outcome.kind === 'applied') {
         noting = handled(noteBatch(hold, batch))
@@ -134,8 +124,6 @@ export async function applyChanges(
         batch = following
         continue
       }
-      announced?.drop()
-      announced = undefined
       const faults = refusalsOf(outcome, changes)
       await unpackCreations(hold, { rows: true, changes: true })
       await hold.step(async (tx) => {
@@ -158,7 +146,6 @@ export async function applyChanges(
     return learned
   } finally {
     await Promise.allSettled([noting, underWay])
-    announced?.drop()
   }
 }
 
@@ -269,11 +256,6 @@ export async function endRun(
     const { status, failure } = await end(tx)
     return failure === undefined ? { status } : { status, failure }
   })
-}
-
-/** Has the universe read a batch while it is at work on the one before. */
-async function announce(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<Announced | undefined> {
-  return batch.length === 0 ? undefined : universe.announceRows?.(await applicationOf(hold, batch))
 }
 
 async function applicationOf(hold: Hold, batch: readonly OpenChange[]): Promise<RowsApplication> {
