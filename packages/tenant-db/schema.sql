@@ -54,7 +54,7 @@ create table tenancy.change_batch (
   ended_at pg_lsn,
   constraint change_batch_pk PRIMARY KEY (tenant_id, id),
   constraint change_batch_position_unique UNIQUE (tenant_id, "position"),
-  constraint change_batch_ends CHECK ((((made_by IS NULL) = (committed_at IS NOT NULL)) AND ((("position" IS NOT NULL) OR (ended_at IS NOT NULL)) = (made_by IS NULL)))) NOT VALID
+  constraint change_batch_ends CHECK ((((made_by IS NULL) = (committed_at IS NOT NULL)) AND ((("position" IS NOT NULL) OR (ended_at IS NOT NULL)) = (made_by IS NULL))))
 );
 CREATE UNIQUE INDEX change_batch_open ON tenancy.change_batch USING btree (tenant_id, made_by) WHERE (made_by IS NOT NULL);
 CREATE INDEX change_batch_unplaced ON tenancy.change_batch USING btree (tenant_id, ended_at) WHERE (ended_at IS NOT NULL);

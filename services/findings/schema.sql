@@ -111,7 +111,7 @@ create table findings.action_plan_extension (
   constraint action_plan_extension_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
   constraint action_plan_extension_moves CHECK ((from_on <> to_on)),
   constraint action_plan_extension_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 20000))),
-  constraint action_plan_extension_reason_said CHECK ((reason ~ '\S'::text)) NOT VALID,
+  constraint action_plan_extension_reason_said CHECK ((reason ~ '\S'::text)),
   constraint action_plan_extension_plan_fk FOREIGN KEY (tenant_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, id)
 );
 CREATE TRIGGER action_plan_extension_never_emptied BEFORE TRUNCATE ON findings.action_plan_extension FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();

@@ -127,7 +127,7 @@ create table keys.api_key_denial (
   pending_addresses jsonb not null default '{}'::jsonb,
   constraint api_key_denial_pk PRIMARY KEY (tenant_id, key_id, reason),
   constraint api_key_denial_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
-  constraint api_key_denial_pending_addresses_object CHECK ((jsonb_typeof(pending_addresses) = 'object'::text)) NOT VALID,
+  constraint api_key_denial_pending_addresses_object CHECK ((jsonb_typeof(pending_addresses) = 'object'::text)),
   constraint api_key_denial_pending_not_negative CHECK ((pending >= 0)),
   constraint api_key_denial_reason_known CHECK ((reason = ANY (ARRAY['expired'::text, 'revoked'::text, 'address'::text, 'scope'::text]))),
   constraint api_key_denial_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)

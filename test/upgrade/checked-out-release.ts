@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { cp, readdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Release, readReleases, root } from './releases.ts'
+import { root } from './releases.ts'
 
 const execute = promisify(execFile)
 
@@ -11,25 +11,6 @@ export const isShallow = await execute('git', ['rev-parse', '--is-shallow-reposi
   // No clone at all: an archive of the sources.
   () => true,
 )
-
-/** The release that runs when this one is rolled out and the one before it, and whether this clone has their commits. */
-export async function findLastReleases(): Promise<readonly (Release & { readonly isThere: boolean })[]> {
-  return await Promise.all(
-    readReleases()
-      .slice(-2)
-      .map(async (release) => ({ ...release, isThere: await isThere(release.commit) })),
-  )
-}
-
-async function isThere(commit: string): Promise<boolean> {
-  return await execute('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root }).then(
-    () => true,
-    () => false,
-  )
-}
-
-/** Libraries of earlier releases that this one no longer uses; the tests install them. */
-const formerLibraries = ['prom-client']
 
 /** Puts the sources of a release into a folder, with the packages that are installed here. */
 export async function checkOut(commit: string, folder: string): Promise<void> {
@@ -46,10 +27,6 @@ export async function checkOut(commit: string, folder: string): Promise<void> {
       await cp(links, join(folder, group, name, 'node_modules'), { recursive: true, verbatimSymlinks: true }).catch(
         () => undefined,
       )
-      for (const library of formerLibraries) {
-        const installed = join(root, 'test', 'node_modules', library)
-        await symlink(installed, join(folder, group, name, 'node_modules', library)).catch(() => undefined)
-      }
     }
   }
 }

@@ -31,7 +31,7 @@ const lockTimeout = '3s'
 /**
  * Applies the files that the database does not have yet, in the order of their numbers, each in a transaction of its
  * own. Several processes may start it at once. It refuses a released file that was edited, a file with a number below
- * the last one applied, and a database that has migrations which this directory does not know.
+ * the last one applied, and a database of a newer release or of one before 1.0.0-beta.2.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const files = await readMigrations(options.directory)
@@ -96,6 +96,11 @@ async function readApplied(client: Client, schema: string): Promise<ReadonlyMap<
   return new Map(rows.map((row) => [row.name, row.sha256]))
 }
 
+// The first file of every schema is new in 1.0.0-beta.2 and replaces those of the releases before.
+const isTooOld =
+  'the database comes from a release before 1.0.0-beta.2, which cannot be upgraded. Nothing was changed. ' +
+  'Use a new database, as UPGRADING.md describes'
+
 function findPending(
   schema: string,
   files: readonly MigrationFile[],
@@ -104,6 +109,8 @@ function findPending(
   const known = new Set(files.map((file) => file.name))
   const unknown = [...applied.keys()].filter((name) => !known.has(name))
   if (unknown.length > 0) {
+    const [first] = files
+    if (first !== undefined && !applied.has(first.name)) throw new MigrationRefused(isTooOld)
     throw new MigrationRefused(
       `schema ${schema} has migrations that this release does not know, so it belongs to a newer one: ${unknown.join(', ')}`,
     )

@@ -57,6 +57,26 @@ describe('a migration that is refused', () => {
     await expect(run('newer')).rejects.toThrow('belongs to a newer one: 000002_create_b.sql, 000003_create_c.sql')
   })
 
+  test('a database of a release before the first migration, in which nothing changes', async () => {
+    await put('000001_create_old.sql', 'create schema old;')
+    await put('000002_fill_old.sql', 'create table old.a (id uuid);')
+    await run('old')
+    const applied = await query("select name from postern_meta.migration where schema_name = 'old' order by name")
+    for (const name of ['000001_create_old.sql', '000002_fill_old.sql']) await rm(join(directory, name))
+    await put('000001_create_schema.sql', 'create table old.b (id uuid);')
+    await put('000003_create_c.sql', 'create table old.c (id uuid);')
+    await expect(run('old')).rejects.toThrow(
+      'the database comes from a release before 1.0.0-beta.2, which cannot be upgraded. Nothing was changed. ' +
+        'Use a new database, as UPGRADING.md describes',
+    )
+    expect(await query("select name from postern_meta.migration where schema_name = 'old' order by name")).toEqual(
+      applied,
+    )
+    expect(await query("select relname from pg_class where relnamespace = 'old'::regnamespace")).toEqual([
+      { relname: 'a' },
+    ])
+  })
+
   test('a file whose number is below the last one applied', async () => {
     await put('000002_create_b.sql', 'create schema late;')
     await run('late')

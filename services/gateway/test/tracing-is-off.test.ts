@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 
-/** How many modules of tracing a process has loaded (prom-client brings the API of OpenTelemetry in any case) when the module of a service is there, and tracing opened as the environment says. */
+/** How many modules of tracing a process has loaded when the module of a service is there, and tracing opened as the environment says. */
 async function loadedWith(url: string | undefined): Promise<string> {
   const program = `
     import { registerHooks } from 'node:module'

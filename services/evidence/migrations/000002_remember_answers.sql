@@ -1,3 +1,0 @@
--- Answers to requests with an Idempotency-Key.
-
-call tenancy.create_idempotency_table('evidence', 'postern_evidence');

@@ -1,3 +1,0 @@
--- Entities in the change feed.
-
-call tenancy.track_changes('universe.entity', 'entity');
