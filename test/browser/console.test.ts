@@ -1,3 +1,8 @@
+/**
+ * @promise Browser: Texts from the API never become markup or scripts in the console (XSS).
+ * @alsoShownBy services/console/test/pages.test.ts
+ */
+
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
 import { operator } from '@postern/local-stack/testing'

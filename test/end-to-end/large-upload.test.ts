@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: Files of any size stream through; no process holds them in memory.
+ * @alsoShownBy test/end-to-end/large-upload-every-way.test.ts, npm run test:upload
+ */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile, readdir, readlink } from 'node:fs/promises'
 import { Readable } from 'node:stream'

@@ -1,3 +1,8 @@
+/**
+ * @promise Tenants: A tenant that floods a service gets 429 or 503, while requests of other tenants succeed.
+ * @alsoShownBy test/end-to-end/unread-answers-of-every-service.test.ts
+ */
+
 import { upstreams } from '@postern/contracts'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { Client } from 'pg'

@@ -1,3 +1,9 @@
+/**
+ * @promise Revocation: Requests in flight end within two seconds of the revocation: downloads are cut, uploads are rejected and
+ * nothing is stored.
+ * @alsoShownBy services/gateway/test/end-open-requests.test.ts
+ */
+
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createHash } from 'node:crypto'

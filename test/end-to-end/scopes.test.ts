@@ -1,3 +1,7 @@
+/**
+ * @promise Edge: A route is open to exactly the scope or role that the route table names; other routes do not exist.
+ */
+
 import { randomUUID } from 'node:crypto'
 import { type GrantableScope, type Route, grantableScopes, roles, routeTable } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'

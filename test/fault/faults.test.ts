@@ -1,3 +1,11 @@
+/**
+ * @promise Revocation: A confirmed revocation holds while any one process is dead, frozen, cut off, out of space or has lost its
+ * data.
+ * @alsoShownBy test/support/promises.test.ts, npm run test:faults
+ * @promise Data: An acknowledged write is stored, exactly once, with the bytes of its file.
+ * @alsoShownBy packages/tenant-db/test/idempotency.test.ts, services/findings/test/repeat-a-request.test.ts
+ */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { leaseMs } from '@postern/contracts/internal'
 import { type RunningCluster, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'

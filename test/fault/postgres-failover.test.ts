@@ -1,3 +1,7 @@
+/**
+ * @promise Data: No acknowledged write is lost when the PostgreSQL primary is killed under load and its standby takes over.
+ */
+
 import { connectorSchema, runSchema } from '@postern/contracts'
 import { type RunningCluster, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

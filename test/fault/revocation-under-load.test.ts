@@ -1,3 +1,7 @@
+/**
+ * @promise Revocation: Revocations hold under full load.
+ */
+
 import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

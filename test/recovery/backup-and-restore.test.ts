@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: A backup restores keys, revocations, findings and evidence.
+ * @alsoShownBy npm run test:recovery
+ */
+
 import { createHash } from 'node:crypto'
 import { cp, readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'

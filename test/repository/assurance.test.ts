@@ -2,45 +2,55 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { forbiddenStatements } from '../support/hostile-sql.ts'
-import { readPromises } from '../support/assurance.ts'
+import { renderAssurance } from '../../verification/assurance/document.ts'
+import { parsePromises, readPromises, sections } from '../../verification/assurance/promises.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const text = readFileSync(join(root, 'ASSURANCE.md'), 'utf8')
 const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')))
+const promises = readPromises()
 
-const quoted = [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
-const paths = quoted.filter((name) => /^(?:packages|services|test|bench|deploy)\//.test(name))
-const commands = quoted.filter((name) => name.startsWith('npm '))
-const promises = readPromises(text)
+function isThere(name: string): boolean {
+  const command = /^npm run (.+)$/.exec(name)?.[1]
+  return command === undefined ? existsSync(join(root, name)) : Object.hasOwn(scripts, command)
+}
 
 describe('ASSURANCE.md', () => {
-  test('names files and folders that there are', () => {
-    expect(paths.length).toBeGreaterThan(60)
-    expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([])
+  test('is what `npm run assurance` writes', () => {
+    expect(readFileSync(join(root, 'ASSURANCE.md'), 'utf8')).toBe(renderAssurance(promises))
   })
 
-  test('names commands that there are', () => {
-    const names = commands.flatMap((command) => {
-      const name = /^npm (?:run )?([\w:-]+)/.exec(command)?.[1]
-      return name === undefined ? [command] : [name]
-    })
-    expect(new Set(names).size).toBeGreaterThan(3)
-    expect(names.filter((name) => !Object.hasOwn(scripts, name))).toEqual([])
+  test('has promises in every section, and no other section', () => {
+    expect(promises.length).toBeGreaterThan(40)
+    expect([...new Set(promises.map(({ section }) => section))]).toEqual([...sections])
   })
 
-  test('shows each promise with a test or a command, beside who keeps it', () => {
-    expect(promises.length).toBeGreaterThan(30)
-    const lacking = promises.filter(
-      ({ promise, keeper, shown }) =>
-        promise === '' || keeper === '' || !/`(?:npm run [\w:-]+|[\w/.-]+\.test\.ts)`/.test(shown),
-    )
-    expect(lacking).toEqual([])
+  test('names test files and commands that exist', () => {
+    const named = promises.flatMap(({ shownBy }) => shownBy)
+    expect(named.filter((name) => !isThere(name))).toEqual([])
+  })
+})
+
+describe('an annotation', () => {
+  test('is read from the head of a file, over several lines, with what else shows the promise', () => {
+    const source = `/**
+ * @promise Edge: Doors are
+ * closed.
+ * @alsoShownBy a.test.ts, npm run
+ * check
+ * @promise Data: Nothing is lost.
+ */
+
+import { test } from 'vitest'
+`
+    expect(parsePromises('b.test.ts', source)).toEqual([
+      { section: 'Edge', text: 'Doors are closed', shownBy: ['b.test.ts', 'a.test.ts', 'npm run check'] },
+      { section: 'Data', text: 'Nothing is lost', shownBy: ['b.test.ts'] },
+    ])
   })
 
-  test('tells of as many hostile statements as there are', () => {
-    expect(text).toContain(`tries ${forbiddenStatements.length} statements of a catalogue`)
+  test('elsewhere in a file is not read', () => {
+    expect(parsePromises('b.test.ts', "import 'a'\n/**\n * @promise Edge: Doors are closed.\n */\n")).toEqual([])
   })
 })

@@ -1,3 +1,7 @@
+/**
+ * @promise Operation: The gateway cannot reach the database, and modules depend only on what the table allows.
+ */
+
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -1,3 +1,8 @@
+/**
+ * @promise Tenants: Every table has row-level security, and no foreign key can point to another tenant.
+ * @alsoShownBy packages/tenant-db/test/catalog-check.test.ts
+ */
+
 import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
 import { checkCatalog } from '@postern/tenant-db'
 import { Client } from 'pg'

@@ -1,3 +1,7 @@
+/**
+ * @promise Edge: Malformed, unknown and mistyped keys get the same 401, and the time to answer does not tell them apart.
+ */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { generateKey, keyChecksum, parseKey } from '@postern/api-key'
 import { type Route, routeTable } from '@postern/contracts'

@@ -1,3 +1,7 @@
+/**
+ * @promise Tenants: A service sees only the rows of the tenant in its assertion, whatever SQL it runs.
+ */
+
 import { randomUUID } from 'node:crypto'
 import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'

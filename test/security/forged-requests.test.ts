@@ -1,3 +1,8 @@
+/**
+ * @promise Edge: A service acts only on requests that the gateway signed for it, and once on each.
+ * @alsoShownBy packages/signed-context/src/verify.test.ts
+ */
+
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

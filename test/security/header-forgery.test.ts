@@ -1,3 +1,8 @@
+/**
+ * @promise Edge: Clients can neither set nor remove headers of the platform.
+ * @alsoShownBy services/gateway/src/sign/read-headers.test.ts
+ */
+
 import { type Server, createServer } from 'node:http'
 import { startTestStack, findFreePort, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'

@@ -1,3 +1,8 @@
+/**
+ * @promise Tenants: Another tenant's resources return the same 404 as missing ones, byte for byte.
+ * @alsoShownBy test/security/tenant-isolation.test.ts, services/keys/test/read-and-list-keys.test.ts
+ */
+
 import { randomUUID } from 'node:crypto'
 import { type Route, itemSchemaOf, routeTable } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'

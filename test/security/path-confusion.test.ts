@@ -1,3 +1,8 @@
+/**
+ * @promise Edge: The path that the gateway matches is the path that it signs, forwards and the service verifies.
+ * @alsoShownBy packages/signed-context/src/request-target.test.ts
+ */
+
 import { routeTable } from '@postern/contracts'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

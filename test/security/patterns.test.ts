@@ -1,3 +1,8 @@
+/**
+ * @promise Edge: The time that a pattern takes is proportional to the length of the text.
+ * @alsoShownBy test/security/patterns-in-sql.test.ts
+ */
+
 import { join } from 'node:path'
 import { openApi } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'

@@ -1,3 +1,8 @@
+/**
+ * @promise Revocation: The Redis login of console, gateway and keys allows only the commands, keys and channels that the component
+ * uses.
+ */
+
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { redisHeartbeatChannel, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'

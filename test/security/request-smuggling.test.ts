@@ -1,3 +1,7 @@
+/**
+ * @promise Edge: No request can be smuggled inside another, and responses never reach the wrong client.
+ */
+
 import { randomUUID } from 'node:crypto'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,3 +1,8 @@
+/**
+ * @promise Keys and secrets: No secret is in a log, an error, a URL or a metric.
+ * @alsoShownBy packages/local-stack/test/assert-no-key.test.ts
+ */
+
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: The previous release works on the database schema of this one.
+ * @alsoShownBy test/upgrade/migrations-expand.test.ts, test/upgrade/mixed-releases.test.ts
+ */
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,3 +1,8 @@
+/**
+ * @promise Revocation: A revocation is usually confirmed within milliseconds.
+ * @alsoShownBy npm run bench
+ */
+
 import { operator } from '@postern/local-stack/testing'
 import { Client } from 'undici'
 import { percentile, round } from './stats.ts'

@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: Replacing any part, and rotating every secret, fails no request; whatever is killed restarts by itself.
+ * @alsoShownBy npm run test:containers
+ */
+
 import { X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

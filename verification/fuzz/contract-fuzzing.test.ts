@@ -1,3 +1,8 @@
+/**
+ * @promise Tenants: No response contains data of another tenant, whatever a client requests.
+ * @alsoShownBy npm run test:fuzz
+ */
+
 import { randomInt } from 'node:crypto'
 import { type Route, routeTable } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'

@@ -1,3 +1,8 @@
+/**
+ * @promise Revocation: No order of messages, crashes and lost connections lets a gateway accept a key after its revocation was
+ * confirmed.
+ */
+
 import { execFile } from 'node:child_process'
 import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

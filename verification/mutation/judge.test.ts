@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: Tests notice at least nine of ten changes to the code that decides about access.
+ * @alsoShownBy npm run test:mutation
+ */
+
 import { describe, expect, test } from 'vitest'
 import { type Mutant, type Reason, judge } from './judge.ts'
 

@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: Nothing grows under a steady load: heap, resident memory, descriptors, database sessions, Redis keys.
+ * @alsoShownBy npm run test:soak
+ */
+
 import { describe, expect, test } from 'vitest'
 import { median } from '../bench/stats.ts'
 import { type Point, judge, leastOfEachMinute } from './judge.ts'

@@ -1,3 +1,8 @@
+/**
+ * @promise Keys and secrets: Every secret can be rotated without rejecting a request.
+ * @alsoShownBy packages/signed-context/src/key-ring.test.ts, packages/tenant-db/test/roles.test.ts, npm run test:containers
+ */
+
 import { hash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

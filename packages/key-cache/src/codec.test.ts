@@ -1,3 +1,8 @@
+/**
+ * @promise Revocation: Reading and writing Redis does not make a gateway accept a key.
+ * @alsoShownBy test/security/forged-requests.test.ts, test/fault/faults.test.ts
+ */
+
 import { randomBytes } from 'node:crypto'
 import type { KeyRecord, Revocation } from '@postern/contracts/internal'
 import { recordTtlMs } from '@postern/contracts/internal'

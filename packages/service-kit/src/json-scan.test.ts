@@ -1,3 +1,8 @@
+/**
+ * @promise Data: A JSON document has one meaning: duplicate members and numbers that lose digits are rejected.
+ * @alsoShownBy verification/fuzz/contract-fuzzing.test.ts
+ */
+
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { maxJsonDepth, parseJsonBody } from './json-body.ts'

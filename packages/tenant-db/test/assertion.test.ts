@@ -1,3 +1,8 @@
+/**
+ * @promise Tenants: PostgreSQL accepts only assertions that a gateway signed, that are unchanged and that have not expired.
+ * @alsoShownBy packages/tenant-db/test/altered-functions.test.ts
+ */
+
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantDb } from '../src/index.ts'

@@ -1,3 +1,7 @@
+/**
+ * @promise Tenants: A request leaves nothing in a pooled database session for the next tenant.
+ */
+
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Statement, TenantDb } from '../src/index.ts'

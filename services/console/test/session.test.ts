@@ -1,3 +1,8 @@
+/**
+ * @promise Browser: The browser stores no token, and other sites cannot act for a user (CSRF).
+ * @alsoShownBy services/console/test/api.test.ts
+ */
+
 import { request } from 'undici'
 import { Redis } from 'ioredis'
 import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'

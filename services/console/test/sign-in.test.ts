@@ -1,3 +1,8 @@
+/**
+ * @promise Browser: Only the browser that started a sign-in can finish it, once, with the provider that was asked.
+ * @alsoShownBy services/console/test/hostile-provider.test.ts
+ */
+
 import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type ConsoleSystem, readSession, startConsoleSystem, tenants } from './support.ts'

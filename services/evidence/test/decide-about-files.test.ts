@@ -1,3 +1,7 @@
+/**
+ * @promise Data: Evidence is kept until the date in its receipt, and only administrators can purge it afterwards.
+ */
+
 import { randomUUID } from 'node:crypto'
 import {
   type EvidenceFile,

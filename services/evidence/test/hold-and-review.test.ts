@@ -1,3 +1,7 @@
+/**
+ * @promise Data: Nobody can purge evidence under a legal hold.
+ */
+
 import { randomUUID } from 'node:crypto'
 import { custodyEventSchema, evidenceFileSchema, problemSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'

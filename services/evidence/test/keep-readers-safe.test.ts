@@ -1,3 +1,7 @@
+/**
+ * @promise Data: Browsers never run an evidence file, even if the file is valid in two formats.
+ */
+
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { receiptSchema } from '@postern/contracts'

@@ -1,3 +1,8 @@
+/**
+ * @promise Data: Every reader of evidence is recorded before the first byte is sent.
+ * @alsoShownBy test/end-to-end/large-upload.test.ts
+ */
+
 import { randomUUID } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

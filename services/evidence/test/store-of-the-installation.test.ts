@@ -1,3 +1,8 @@
+/**
+ * @promise Operation: The object store of the compose file keeps what it acknowledged, also after kill -9.
+ * @alsoShownBy npm run test:containers
+ */
+
 import { randomBytes } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
 import { connect } from 'node:net'

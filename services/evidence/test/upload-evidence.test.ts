@@ -1,3 +1,8 @@
+/**
+ * @promise Data: Keys cannot read evidence back, and the receipt proves what was uploaded.
+ * @alsoShownBy services/evidence/test/keep-evidence-safe.test.ts
+ */
+
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

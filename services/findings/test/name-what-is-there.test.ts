@@ -1,3 +1,8 @@
+/**
+ * @promise Data: Quarantined, rejected and purged files never prove a remedy.
+ * @alsoShownBy services/evidence/test/tell-the-findings-service.test.ts
+ */
+
 import { type EvidenceRef, actionPlanSchema, findingSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'

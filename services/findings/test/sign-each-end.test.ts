@@ -1,3 +1,9 @@
+/**
+ * @promise Data: Changes to the remediation log are always detected.
+ * @alsoShownBy services/findings/test/tracker-log.test.ts, services/findings/test/write-in-parallel.test.ts,
+ * packages/log-chain/src/verify-export.test.ts
+ */
+
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

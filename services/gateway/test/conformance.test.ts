@@ -1,3 +1,9 @@
+/**
+ * @promise Revocation: The gateway and the keys service behave as the model of the revocation protocol does.
+ * @alsoShownBy services/keys/test/conformance.test.ts, services/gateway/test/narrow-ways.test.ts,
+ * verification/model/model-map.test.ts
+ */
+
 import { randomInt } from 'node:crypto'
 import { leaseMarginMs } from '@postern/contracts/internal'
 import type { ChangeKind } from '@postern/local-stack/testing'

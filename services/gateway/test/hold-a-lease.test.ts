@@ -1,3 +1,9 @@
+/**
+ * @promise Revocation: A gateway that cannot find out whether a key is valid answers 503; it neither grants access nor answers
+ * 401.
+ * @alsoShownBy services/gateway/src/authenticate/key-lookup.test.ts
+ */
+
 import { generateKey } from '@postern/api-key'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'

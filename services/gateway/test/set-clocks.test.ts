@@ -1,3 +1,8 @@
+/**
+ * @promise Revocation: A wrong clock, of a host or of PostgreSQL, never lets a revoked or expired key in.
+ * @alsoShownBy services/gateway/src/authenticate/decide.test.ts, services/keys/test/keep-log.test.ts, npm run test:faults
+ */
+
 import type { ChangeKind } from '@postern/local-stack/testing'
 import { describe, expect, test } from 'vitest'
 import { settle } from './builders.ts'

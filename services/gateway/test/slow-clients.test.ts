@@ -1,3 +1,7 @@
+/**
+ * @promise Edge: Slow clients and floods of headers occupy no resources for long.
+ */
+
 import { once } from 'node:events'
 import { type Socket, connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'

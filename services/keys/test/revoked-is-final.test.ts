@@ -1,3 +1,7 @@
+/**
+ * @promise Revocation: A revoked key can never become active again, whatever SQL the keys service runs.
+ */
+
 import { expandScopes, namedScopes, wildcardScopes, isNarrowerOrEqual } from '@postern/api-key'
 import { type TenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

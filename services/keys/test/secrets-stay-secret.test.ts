@@ -1,3 +1,8 @@
+/**
+ * @promise Keys and secrets: The value of a key is in one response; afterwards only its SHA-256 is stored.
+ * @alsoShownBy services/keys/test/create-a-key.test.ts
+ */
+
 import { startTestRedis } from '@postern/local-stack/testing'
 import { internalPaths } from '@postern/contracts/internal'
 import { expect, test } from 'vitest'

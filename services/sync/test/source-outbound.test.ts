@@ -1,3 +1,7 @@
+/**
+ * @promise Edge: Sources of connectors cannot reach internal networks (SSRF).
+ */
+
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { Readable, pipeline } from 'node:stream'

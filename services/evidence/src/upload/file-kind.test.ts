@@ -1,3 +1,7 @@
+/**
+ * @promise Data: The content of an upload matches its name and media type.
+ */
+
 import { describe, expect, test } from 'vitest'
 import { judgeBytes, judgeDeclared } from './file-kind.ts'
 

@@ -1,3 +1,9 @@
+/**
+ * @promise Edge: Access tokens are accepted only from the configured issuer, for this audience, unexpired and signed with a key
+ * pair.
+ * @alsoShownBy test/end-to-end/administrator-revokes-a-key.test.ts
+ */
+
 import { createHmac } from 'node:crypto'
 import { createServer } from 'node:http'
 import { createLogger } from '@postern/service-kit'

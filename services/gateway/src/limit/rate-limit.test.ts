@@ -1,3 +1,8 @@
+/**
+ * @promise Edge: Rate limits hold over all gateways, within 4 percent.
+ * @alsoShownBy test/end-to-end/limits.test.ts
+ */
+
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type FakeClocks, fakeClocks, keyRecord, settle } from '../../test/builders.ts'

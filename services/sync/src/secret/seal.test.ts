@@ -1,3 +1,7 @@
+/**
+ * @promise Keys and secrets: Credentials of connectors are encrypted in the database.
+ */
+
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { SealBroken, openSecret, rewrapSecret, sealSecret } from './seal.ts'
