@@ -15,7 +15,6 @@ import { openStores } from './blob/open-stores.ts'
 import { reportFailures } from './blob/report-failures.ts'
 import type { PartialStore } from './blob/partial-store.ts'
 import type { Config } from './config.ts'
-import { type Digester, openDigester } from './digest/digester.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 import { openClamav } from './scan/clamav.ts'
 import { type Scanner, noScanner } from './scan/scanner.ts'
@@ -35,7 +34,6 @@ export interface Deps {
   readonly partials: PartialStore
   readonly receipts: ReceiptSigner
   readonly scanner: Scanner
-  readonly digester: Digester
   readonly universe: Universe
   readonly afterwards: Afterwards
   readonly now: () => number
@@ -73,7 +71,6 @@ export async function openDeps(
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',
     registers: [metrics],
   })
-  const digester = openDigester()
   const afterwards = openAfterwards(logger)
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
@@ -84,7 +81,6 @@ export async function openDeps(
     partials,
     receipts,
     scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
-    digester,
     universe,
     afterwards,
     now,
@@ -100,7 +96,6 @@ export async function openDeps(
       await universe.close()
       await db.close()
       stores.close()
-      await digester.close()
     },
   }
 }

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { access, link, mkdir, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { access, link, mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -8,7 +8,6 @@ import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { openDigester } from '../src/digest/digester.ts'
 import { evidenceService } from '../src/service.ts'
 import {
   listFiles,
@@ -325,47 +324,5 @@ describe('a process of its own', () => {
       await second.kill('SIGTERM')
       await database.drop()
     }
-  })
-})
-
-describe('where the thread that hashes ends', () => {
-  const digester = openDigester()
-  let service: Awaited<ReturnType<typeof startEvidence>>
-  beforeAll(async () => {
-    service = await startEvidence({}, { digester })
-  })
-  afterAll(async () => {
-    await service.close()
-    await digester.close()
-  })
-
-  /** Bytes of the upload that is under way. */
-  const received = async () => {
-    const [name = ''] = await service.filesIn('incoming')
-    return (await stat(join(service.blobDirectory, 'incoming', name))).size
-  }
-
-  test('the upload is refused and nothing of it is kept, and the next one is taken', async () => {
-    const principal = uploader()
-    const mebibyte = Buffer.alloc(1024 * 1024, 'a')
-    const body = Readable.from(
-      (async function* blocks() {
-        yield mebibyte
-        // Its first half was hashed by the thread.
-        await expect.poll(received).toBeGreaterThan(500_000)
-        await digester.close()
-        for (let sent = 0; sent < 4; sent += 1) yield mebibyte
-      })(),
-    )
-    const answer = await upload(service.caller, principal, { body, headers: csv })
-    expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    expect(problemSchema.parse(answer.json)).toMatchObject({
-      code: 'service_unavailable',
-      detail: expect.stringContaining('There is no receipt'),
-    })
-    for (const folder of ['incoming', 'settling', 'blobs']) expect(await service.filesIn(folder)).toEqual([])
-    expect(await service.rows('select from evidence.file')).toEqual([])
-    const again = Buffer.alloc(3_000_000, 'b')
-    expect(await uploaded(service.caller, principal, again)).toMatchObject({ sha256: sha256(again) })
   })
 })

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
-import { access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
-import { type GrowingFile, openGrowingFile } from './growing-file.ts'
 
 /** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
 export interface BlobStore {
@@ -21,7 +20,7 @@ export interface BlobStore {
   /** Takes a blob that no row names out of its place. To be called under the lock of the blob, and `finish` after it. */
   remove(blob: SettlingBlob): Promise<void>
   /** Does what the database has decided, and takes the settling entry away. To be called after the transaction. */
-  finish(blob: SettlingBlob, fate: Fate): Promise<void>
+  finish(blob: SettlingBlob, outcome: BlobOutcome): Promise<void>
   /** Takes away what is certain never to be recorded. Only where that needs no lock; else it is decided over later. */
   abandon?(blob: SettlingBlob): Promise<void>
   /**
@@ -48,19 +47,11 @@ export interface BlobStore {
  * What the database says of a blob: who has just placed it has recorded it; of what was left behind, a row names it; a row
  * names it, and so did one before; or none does.
  */
-export type Fate = 'recorded' | 'kept' | 'spare' | 'gone'
+export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
-  /**
-   * Resolves when a block would be taken without waiting for the store; rejects when the store fails. To be called between
-   * writes. Only where bytes go over a network, and the wait has a limit.
-   */
-  ready?(): Promise<void>
-  /**
-   * Appends whole chunks, one call after the other; resolves when they are no longer needed. A failure to bring them to the
-   * disk shows in `settle` at the latest.
-   */
-  write(...chunks: readonly Uint8Array[]): Promise<void>
+  /** Appends a chunk, one call after the other. Resolves when the chunk is no longer needed. */
+  write(chunk: Uint8Array): Promise<void>
   /** Says that the bytes are whole and settle later: what others may wait for is not held until then. */
   park?(): Promise<void>
   /** Makes the bytes durable and hands them to the tenant under their hash. */
@@ -104,7 +95,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     isRemote: false,
     openIncoming: async () => {
       const path = join(incoming, randomBytes(16).toString('hex'))
-      return incomingBlob(await openGrowingFile(path), path, settling)
+      return incomingBlob(await open(path, 'wx', 0o600), path, settling)
     },
     offer: async (blob) => void settlingPath(blob),
     place: async (blob) => {
@@ -178,9 +169,9 @@ async function writeProbe(path: string): Promise<void> {
 /** A block of most file systems: less may fit into an inode of a full one. */
 const probeBytes = 4096
 
-function incomingBlob(file: GrowingFile, path: string, settling: string): IncomingBlob {
+function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
   return {
-    write: async (...chunks) => await file.append(chunks),
+    write: async (chunk) => await file.writeFile(chunk),
     settle: async (tenantId, sha256) => {
       await file.sync()
       await file.close()

@@ -4,7 +4,7 @@ import { rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import {
   type BlobStore,
-  type Fate,
+  type BlobOutcome,
   type SettlingBlob,
   codeOf,
   hashPattern,
@@ -104,7 +104,7 @@ async function placedSize(objects: S3Objects, { tenantId, sha256 }: FoundBlob): 
 async function copy({ blobs, objects }: Bucket, blob: FoundBlob): Promise<number | 'damaged' | 'gone'> {
   const incoming = await blobs.openIncoming(blob.tenantId)
   let settling: SettlingBlob | undefined
-  let fate: Fate = 'gone'
+  let outcome: BlobOutcome = 'gone'
   try {
     const hash = createHash('sha256')
     let sizeBytes = 0
@@ -126,18 +126,18 @@ async function copy({ blobs, objects }: Bucket, blob: FoundBlob): Promise<number
       throw new Error('the bytes were taken away before they had their name')
     // Purged meanwhile: the service takes it out of the directory first, then out of the bucket.
     if (!(await isFile(blob.path))) return 'gone'
-    fate = 'spare'
-    await blobs.finish(settling, fate)
+    outcome = 'spare'
+    await blobs.finish(settling, outcome)
     // Purged just now: who purges leaves alone what is not decided over.
     if (await isFile(blob.path)) return sizeBytes
-    fate = 'gone'
+    outcome = 'gone'
     return 'gone'
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return 'gone'
     throw error
   } finally {
     await incoming.discard()
-    if (settling !== undefined && fate === 'gone') await blobs.finish(settling, fate)
+    if (settling !== undefined && outcome === 'gone') await blobs.finish(settling, outcome)
   }
 }
 

@@ -27,7 +27,7 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
     offer: async (blob) => await storeOf(blob).offer(blob),
     place: async (blob) => await storeOf(blob).place(blob),
     remove: async (blob) => await storeOf(blob).remove(blob),
-    finish: async (blob, fate) => await storeOf(blob).finish(blob, fate),
+    finish: async (blob, outcome) => await storeOf(blob).finish(blob, outcome),
     abandon: async (blob) => await storeOf(blob).abandon?.(blob),
     // The directory first: who moves a blob looks, once it is in the bucket, whether it is still in the directory.
     reopen: async function* reopen(blob, olderThan) {

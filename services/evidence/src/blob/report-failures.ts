@@ -47,10 +47,9 @@ function reportingBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
 }
 
 function reportingIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
-  const { ready, park } = incoming
+  const { park } = incoming
   return {
-    ...(ready === undefined ? {} : { ready: async () => await reporting(ready.call(incoming)) }),
-    write: async (...chunks) => await reporting(incoming.write(...chunks)),
+    write: async (chunk) => await reporting(incoming.write(chunk)),
     ...(park === undefined ? {} : { park: async () => await reporting(park.call(incoming)) }),
     settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
     discard: async () => await incoming.discard(),

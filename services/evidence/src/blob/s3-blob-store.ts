@@ -8,7 +8,6 @@ import {
   hashPattern,
   tenantPattern,
 } from './blob-store.ts'
-import { blockBytes } from '../digest/blocks.ts'
 import { createAside } from './aside.ts'
 import { type HeldPart, createPartBuffer } from './part-buffer.ts'
 import { type PartRoom, openPartRoom, partBytes, partsInMemory, waitForRoomMs } from './part-room.ts'
@@ -64,9 +63,9 @@ export function openS3BlobStore(
     // Every upload has a name of its own, and nobody else's deletes it: under the lock there is nothing left to do.
     place: async (blob) => void namesOf(blob),
     remove: async (blob) => void namesOf(blob),
-    finish: async (blob, fate) => {
+    finish: async (blob, outcome) => {
       const { data, settling, place } = namesOf(blob)
-      switch (fate) {
+      switch (outcome) {
         case 'recorded':
           // The name was put a moment ago: to look for it could only be wrong, and cost the bytes that a receipt is for.
           break
@@ -86,7 +85,7 @@ export function openS3BlobStore(
           await objects.delete(place)
           break
         default:
-          throw new TypeError(fate satisfies never)
+          throw new TypeError(outcome satisfies never)
       }
       await objects.delete(settling)
     },
@@ -212,13 +211,9 @@ function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): Inc
     return await objects.put(data, part.bytes())
   }
   return {
-    // A part is a whole number of blocks, so that one that comes finds room for all of it, or for none.
-    ready: async () => await buffer.reserve(blockBytes),
-    write: async (...chunks) => {
-      for (const chunk of chunks) {
-        sizeBytes += chunk.byteLength
-        await buffer.write(chunk)
-      }
+    write: async (chunk) => {
+      sizeBytes += chunk.byteLength
+      await buffer.write(chunk)
     },
     park: async () => {
       if (!buffer.hasRoom && aside.length === 0) return

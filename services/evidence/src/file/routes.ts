@@ -20,7 +20,7 @@ import type { Deps } from '../deps.ts'
 import { requireUnlocked } from '../test-procedure/check.ts'
 import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
-import { settle } from '../upload/settle.ts'
+import { finalizeBlob } from '../upload/finalize-blob.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import {
   type FoundFile,
@@ -121,7 +121,7 @@ export function fileRoutes(
     await takingAway(async () => {
       const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
       for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
-        await settle({ db, blobs }, context, found)
+        await finalizeBlob({ db, blobs }, context, found)
     })
     answer.etag(etagOf(purged))
     return purged

@@ -8,13 +8,10 @@ import { receiveBody } from '../upload/receive.ts'
 import { record, tidied } from '../upload/record.ts'
 import { assertAwaited } from '../upload/refusal.ts'
 import { assertRoom, reading } from '../upload/quota.ts'
-import type { TakenFile } from '../upload/take.ts'
+import type { ReceivedFile } from '../upload/parse-upload.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
-type Parts = Pick<
-  Deps,
-  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'
->
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 
@@ -30,9 +27,9 @@ export interface Completion {
 export function createCompletion(deps: Parts, limits: Limits): Completion {
   // A whole file that was put together and not recorded, since the request took longer than its tenant is vouched for. The
   // next one, which the sender is asked for, goes on from there; on another replica it begins anew.
-  const assembled = new Map<string, { readonly file: TakenFile; readonly at: number }>()
+  const assembled = new Map<string, { readonly file: ReceivedFile; readonly at: number }>()
 
-  async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<TakenFile> {
+  async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<ReceivedFile> {
     // An old one is perhaps decided over already, as what an upload has left behind; and nobody may ever ask for it again.
     for (const [id, { at }] of assembled) if (deps.now() - at >= limits.abandonedAfterMs / 2) assembled.delete(id)
     const before = assembled.get(upload.id)
@@ -80,11 +77,11 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
 
 /** Puts the pieces together, hashed and judged on the way like any other upload. */
 async function assemble(
-  { db, blobs, partials, scanner, digester }: Parts,
+  { db, blobs, partials, scanner }: Parts,
   { stallMs, allowedTypes }: Limits,
   upload: ResumableUpload,
   context: Request['context'],
-): Promise<TakenFile> {
+): Promise<ReceivedFile> {
   const { tenantId } = context
   const { fileName, contentType } = upload
   const pieces = await reading(async () => await db.read(context, async (tx) => await listPieces(tx, upload.id)))
@@ -92,7 +89,7 @@ async function assemble(
   try {
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
     const maxBytes = upload.length
-    const limits = { maxBytes, stallMs, isInTime: () => true, scanner, digester, allowedTypes, isSole: true }
+    const limits = { maxBytes, stallMs, isInTime: () => true, scanner, allowedTypes }
     const body = await receiveBody(
       // Counted in chunks, of which sixteen would lie ready else.
       Readable.from(partials.read(tenantId, upload.id, pieces), { highWaterMark: 1 }),

@@ -38,7 +38,7 @@ import {
   reserveUpload,
 } from '../upload/quota.ts'
 import { judgeFile } from '../upload/rules.ts'
-import { parseDetails } from '../upload/take.ts'
+import { parseDetails } from '../upload/parse-upload.ts'
 import { append } from './append.ts'
 import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
@@ -46,10 +46,7 @@ import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUploa
 import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<
-  Deps,
-  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'
->
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<
   Config,
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'

@@ -66,7 +66,7 @@ function leftovers(count: number) {
     listUnsettled: async () => await Promise.resolve(new Set([tenantId])),
     listSettling: async () => await Promise.resolve(all),
     remove: async () => await Promise.resolve(),
-    finish: async (blob, fate) => await Promise.resolve(void finished.push([blob, fate])),
+    finish: async (blob, outcome) => await Promise.resolve(void finished.push([blob, outcome])),
   }
   const partials = { ...noPartials, sweep: async () => await Promise.resolve(0) }
   return { all, finished, blobs, partials }
@@ -77,7 +77,7 @@ test('what was left behind and cannot be decided now keeps nothing else from bei
   const { lines, logger } = aLog()
   const failing: BlobStore = {
     ...blobs,
-    finish: async (blob, fate) => await (blob === all[0] ? notHere() : blobs.finish(blob, fate)),
+    finish: async (blob, outcome) => await (blob === all[0] ? notHere() : blobs.finish(blob, outcome)),
   }
   const parts = { db: answering({ yes: false }), blobs: failing, partials }
   const { stop } = await sweepRegularly(parts, limits, { logger, now: Date.now })

@@ -137,7 +137,7 @@ async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<S
   })
 }
 
-/** As `settle`, for a tenant that asks for nothing: whether a row names the bytes of an upload that ended between store and database. */
+/** As `finalizeBlob`, for a tenant that asks for nothing: whether a row names the bytes of an upload that ended between store and database. */
 async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: SettlingBlob): Promise<boolean> {
   const isRecorded = await db.system(async (tx) => {
     await lockAbandoned(tx, blob)

@@ -10,13 +10,13 @@ import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts
 import { formatReference } from './rules.ts'
 import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumbers } from './store.ts'
 import type { Actor } from './store.ts'
-import type { TakenFile } from './take.ts'
+import type { ReceivedFile } from './parse-upload.ts'
 
 /** After so many that the store fails, more likely it fails all. */
 const maxFailures = 3
 
 export interface NewEvidence {
-  readonly files: readonly TakenFile[]
+  readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
   /** Ids of the test procedures that the details name, each once. */
   readonly procedureIds: readonly string[]
@@ -49,7 +49,7 @@ export async function record<T>(
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<Recorded<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
-  const fates = new Map<SettlingBlob, 'recorded' | 'spare'>()
+  const outcomes = new Map<SettlingBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false
   let reservationId: string | undefined
   try {
@@ -71,7 +71,7 @@ export async function record<T>(
       for (const { blob } of files) {
         await blobs.place(blob)
         // The first keeps its own bytes, whatever else is in the store: perhaps what nobody will ever record.
-        fates.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
+        outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
       const signed: Receipt[] = []
@@ -116,8 +116,8 @@ export async function record<T>(
       tidy: async () => {
         const failures: unknown[] = []
         // One after the other: of files with the same bytes the first stays. One that fails keeps none of the others waiting.
-        for (const [blob, fate] of fates) {
-          await blobs.finish(blob, fate).catch((error: unknown) => failures.push(error))
+        for (const [blob, outcome] of outcomes) {
+          await blobs.finish(blob, outcome).catch((error: unknown) => failures.push(error))
           if (failures.length === maxFailures) break
         }
         if (failures.length > 0) throw new AggregateError(failures, 'not all of it could be taken away')
@@ -126,7 +126,7 @@ export async function record<T>(
   } catch (error) {
     // Sent again it comes as other objects: these would be a copy that nobody needs. What was put together of a resumable
     // upload is what the next request goes on with.
-    if (fates.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
+    if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)

@@ -99,24 +99,6 @@ export function scannerAway(cause: unknown): Error {
   })
 }
 
-/** The problem for bytes whose digest was lost on the way. */
-export function digesterGone(cause: unknown): Error {
-  return problem('service_unavailable', {
-    detail: `The file could not be hashed to its end. ${again}`,
-    retryAfterSeconds: 1,
-    cause,
-  })
-}
-
-/** The problem for bytes that waited too long for a store that takes too little. */
-export function storeTooSlow(cause: unknown): Error {
-  return problem('service_unavailable', {
-    detail: `The store of evidence takes no more at present. ${again}`,
-    retryAfterSeconds: 30,
-    cause,
-  })
-}
-
 /** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {

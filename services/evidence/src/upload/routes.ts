@@ -9,11 +9,11 @@ import { findReplaceable } from './attachment-store.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
 import { assertAwaited, refused, replaced } from './refusal.ts'
 import { assertRoom, reading } from './quota.ts'
-import { settle } from './settle.ts'
+import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
-import { type TakenUpload, type UploadQuery, patienceMs, takeUpload } from './take.ts'
+import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './parse-upload.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
@@ -47,15 +47,15 @@ async function take(
   request: Request,
   maxFiles: number,
   keptOpen: readonly string[] = [],
-): Promise<TakenUpload> {
-  const { db, blobs, scanner, digester, universe, now } = deps
+): Promise<ParsedUpload> {
+  const { db, blobs, scanner, universe, now } = deps
   const until = recordableUntil(request.context)
   const isInTime = () => now() < until
-  const upload = await takeUpload(request, {
+  const upload = await parseUpload(request, {
     blobs,
     maxFiles,
     now,
-    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
+    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf, patience) => {
       await requireUnlocked(universe, request, keptOpen, patience)
@@ -88,7 +88,7 @@ async function finish<T>(
 async function requireStillOpen(
   deps: Parts,
   request: Request,
-  { files, procedureIds }: TakenUpload,
+  { files, procedureIds }: ParsedUpload,
   { keptOpen, isInTime }: { readonly keptOpen: readonly string[]; readonly isInTime: () => boolean },
 ): Promise<void> {
   try {
@@ -98,7 +98,7 @@ async function requireStillOpen(
     // The universe does not believe who is vouched for no longer, and would be waited for.
     const told = isInTime() ? error : refused({ why: 'too_long' })
     await deps.afterwards.run(async () => {
-      for (const { blob } of files) await settle(deps, request.context, blob)
+      for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
     })
     throw told
   }

@@ -24,15 +24,15 @@ import { noRoom, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A file whose bytes are whole, judged and durable, though not yet recorded. */
-export interface TakenFile {
+export interface ReceivedFile {
   readonly fileName: string
   readonly contentType: string
   readonly body: ReceivedBody
   readonly blob: SettlingBlob
 }
 
-export interface TakenUpload {
-  readonly files: readonly TakenFile[]
+export interface ParsedUpload {
+  readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
   /** Ids of the test procedures that the details name, each once. */
   readonly procedureIds: readonly string[]
@@ -65,10 +65,10 @@ interface Parts {
 }
 
 /** Gets all files of a request onto the disk; nothing stays of what is refused or breaks off. */
-export async function takeUpload(
+export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,
-): Promise<TakenUpload> {
+): Promise<ParsedUpload> {
   const contentType = raw.headers['content-type']
   const head: UploadHead = {
     fileName: query.file_name,
@@ -83,13 +83,13 @@ export async function takeUpload(
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
     const { details, placeOf } = isMultipart
-      ? await takeMultipart(raw.body, contentType, { tenantId, head, query, arrived }, parts)
-      : await takeSingle(raw.body, { tenantId, head, query, arrived }, parts)
+      ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
+      : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
     // Asked again: what was completed while the bytes came takes no more evidence.
     if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
-    const files: TakenFile[] = []
+    const files: ReceivedFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
       files.push({ fileName, contentType: type, body, blob: await incoming.settle(tenantId, body.sha256) })
@@ -111,7 +111,7 @@ interface ArrivedFile {
 }
 
 /** What a sender says of its files, and where it has named each test procedure. */
-type Described = Pick<TakenUpload, 'details'> & { readonly placeOf: PlaceOf }
+type Described = Pick<ParsedUpload, 'details'> & { readonly placeOf: PlaceOf }
 
 interface Upload {
   readonly tenantId: string
@@ -120,7 +120,7 @@ interface Upload {
   readonly arrived: ArrivedFile[]
 }
 
-async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
+async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
   const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
   const head = judgeHead(upload.head, parts.limits.maxBytes, parts.limits.allowedTypes)
   if (!head.accepted) throw refused(head.refusal)
@@ -147,7 +147,7 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
   return { details: { ...brief, test_procedures: [...named] }, placeOf: inQuery }
 }
 
-async function takeMultipart(
+async function parseForm(
   stream: unknown,
   contentType: string,
   { tenantId, head, query, arrived }: Upload,

@@ -7,7 +7,7 @@ import { isBlobRecorded, lockBlob } from './store.ts'
  * Asks the database whether a blob's bytes stay, and does it. The transaction waits for no bucket: what is taken away there
  * belongs to this entry alone, which nobody records any more.
  */
-export async function settle(
+export async function finalizeBlob(
   { db, blobs }: { readonly db: Pick<TenantDb, 'write'>; readonly blobs: BlobStore },
   context: RequestInfo['context'],
   blob: SettlingBlob,
