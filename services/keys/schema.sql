@@ -74,7 +74,7 @@ grant update (last_refused_at) on table keys.api_key to postern_keys_definer;
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
 comment on column keys.api_key.made_for is 'From creation to the expiry it was made with: how long a key that replaces it lives.';
 comment on column keys.api_key.version is 'Grows with every change but that of last_used_at and last_refused_at; counted by the guard trigger, never by the writer.';
-comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in keys from before.';
+comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in the first key.';
 comment on column keys.api_key.last_refused_at is 'When a request with the key was last refused, for whatever reason.';
 
 create table keys.api_key_address (
@@ -306,7 +306,7 @@ create policy postern_keys_definer_select on keys.revocation as permissive for s
 create policy tenant_only on keys.revocation as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table keys.revocation to postern_keys_definer;
 comment on table keys.revocation is 'What gateways must forget, in commit order. kind key: records of the hash below version; kind tenant: those of the tenant.';
-comment on column keys.revocation.mark_before is 'the mark up to the entry before; null where it was made before logs were marked';
+comment on column keys.revocation.mark_before is 'The mark up to the entry before.';
 
 create table keys.revocation_seq (
   single boolean not null default true,
@@ -393,7 +393,7 @@ create policy postern_keys_definer_select on keys.tenant_event as permissive for
 create policy tenant_only on keys.tenant_event as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table keys.tenant_event to postern_keys_definer;
 comment on table keys.tenant_event is 'Each change of a tenant by the operator, with the name and limits that it has from then on: only grows. A change and its event are one transaction.';
-comment on column keys.tenant_event.operator is 'the name that the operator goes by; null where a release before the trail was asked';
+comment on column keys.tenant_event.operator is 'The name that the operator goes by; null for a change by SQL.';
 
 CREATE OR REPLACE FUNCTION keys.add_counts(counts jsonb, more jsonb)
  RETURNS jsonb
@@ -412,34 +412,6 @@ AS $function$
 $function$;
 grant execute on routine keys.add_counts(jsonb,jsonb) to postern_keys_definer;
 
-CREATE OR REPLACE FUNCTION keys.change_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
- RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-declare
-  found_id pg_catalog.uuid;
-begin
-  perform tenancy.assert_operator();
-  perform pg_catalog.set_config('postern.operator', by_operator, true);
-  select t.tenant_id into found_id from keys.tenant as t where id_or_slug in (t.tenant_id::pg_catalog.text, t.slug) for update;
-  update keys.tenant as t
-     set status = coalesce(new_status, t.status),
-         name = coalesce(new_name, t.name),
-         key_limit = coalesce(new_key_limit, t.key_limit),
-         tenant_limit = coalesce(new_tenant_limit, t.tenant_limit)
-   where t.tenant_id = found_id
-     and (t.status, t.name, t.key_limit, t.tenant_limit) is distinct from
-         (coalesce(new_status, t.status), coalesce(new_name, t.name), coalesce(new_key_limit, t.key_limit), coalesce(new_tenant_limit, t.tenant_limit));
-  return query
-    select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
-      from keys.tenant as t where t.tenant_id = found_id;
-end
-$function$;
-alter routine keys.change_tenant(text,text,text,integer,integer,text) owner to postern_keys_definer;
-grant execute on routine keys.change_tenant(text,text,text,integer,integer,text) to postern_keys;
-
 CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
  RETURNS void
  LANGUAGE sql
@@ -454,7 +426,6 @@ AS $function$
          as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
     join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId"
    cross join lateral pg_catalog.jsonb_each_text(u.routes) as r (key, value)
-   where u.routes is not null
    group by 1, 2, 3, 4
   -- In one order, so that two reports about the same keys do not lock each other out.
    order by 1, 2, 3, 4
@@ -476,21 +447,24 @@ $function$;
 grant execute on routine keys.covers_scope(text[],text) to postern_keys;
 grant execute on routine keys.covers_scope(text[],text) to postern_keys_definer;
 
-CREATE OR REPLACE FUNCTION keys.create_tenant(new_slug text, new_name text)
- RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
- LANGUAGE sql
+CREATE OR REPLACE FUNCTION keys.create_tenant(new_slug text, new_name text, by_operator text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
+ LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  insert into keys.tenant as t (slug, name)
-  select new_slug, new_name
-   where tenancy.assert_operator()
-  returning t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
+begin
+  perform tenancy.assert_operator();
+  perform pg_catalog.set_config('postern.operator', by_operator, true);
+  return query
+    insert into keys.tenant as t (slug, name) values (new_slug, new_name)
+    returning t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at;
+end
 $function$;
-alter routine keys.create_tenant(text,text) owner to postern_keys_definer;
-grant execute on routine keys.create_tenant(text,text) to postern_keys;
+alter routine keys.create_tenant(text,text,text) owner to postern_keys_definer;
+grant execute on routine keys.create_tenant(text,text,text) to postern_keys;
 
-CREATE OR REPLACE FUNCTION keys.find_key_and_limit(wanted bytea)
+CREATE OR REPLACE FUNCTION keys.find_key_by_hash(wanted bytea)
  RETURNS TABLE(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, limit_id uuid, read_at_ms bigint)
  LANGUAGE sql
  STABLE SECURITY DEFINER
@@ -499,24 +473,7 @@ AS $function$
   select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
          k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
          k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
-         coalesce(k.limit_id, k.rotated_from, k.id),
-         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
-    from keys.api_key as k
-    join keys.tenant as t on t.tenant_id = k.tenant_id
-   where k.hash = wanted
-$function$;
-alter routine keys.find_key_and_limit(bytea) owner to postern_keys_definer;
-grant execute on routine keys.find_key_and_limit(bytea) to postern_keys;
-
-CREATE OR REPLACE FUNCTION keys.find_key_by_hash(wanted bytea)
- RETURNS TABLE(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, read_at_ms bigint)
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-  select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
-         k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
-         k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
+         coalesce(k.limit_id, k.id),
          pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
     from keys.api_key as k
     join keys.tenant as t on t.tenant_id = k.tenant_id
@@ -651,7 +608,7 @@ begin
       raise exception using errcode = '23514', constraint = 'api_key_within_maximum', message = 'the key would live too long';
     end if;
     new.made_for := new.expires_at - new.created_at;
-    select coalesce(k.limit_id, k.rotated_from, k.id) into new.limit_id
+    select coalesce(k.limit_id, k.id) into new.limit_id
       from keys.api_key as k
      where k.tenant_id = new.tenant_id
        and k.id = new.rotated_from;
@@ -794,20 +751,39 @@ $function$;
 alter routine keys.last_tenant_change(uuid) owner to postern_keys_definer;
 grant execute on routine keys.last_tenant_change(uuid) to postern_keys;
 
-CREATE OR REPLACE FUNCTION keys.list_tenants(at_most integer)
- RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION keys.list_tenant_events(id_or_slug text, before_id uuid, at_most integer)
+ RETURNS TABLE(id uuid, type text, at timestamp with time zone, operator text, name text, key_limit integer, tenant_limit integer)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
+  select e.id, e.type, e.at, e.operator, e.name, e.key_limit, e.tenant_limit
+    from keys.tenant_event as e
+    join keys.tenant as t on t.tenant_id = e.tenant_id
+   where (select tenancy.assert_operator())
+     and id_or_slug in (t.tenant_id::pg_catalog.text, t.slug)
+     and (before_id is null or e.id < before_id)
+   order by e.id desc
+   limit at_most
+$function$;
+alter routine keys.list_tenant_events(text,uuid,integer) owner to postern_keys_definer;
+grant execute on routine keys.list_tenant_events(text,uuid,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.list_tenants(behind_slug text, at_most integer)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
     from keys.tenant as t
    where (select tenancy.assert_operator())
+     and t.slug > coalesce(behind_slug, '')
    order by t.slug
    limit at_most
 $function$;
-alter routine keys.list_tenants(integer) owner to postern_keys_definer;
-grant execute on routine keys.list_tenants(integer) to postern_keys;
+alter routine keys.list_tenants(text,integer) owner to postern_keys_definer;
+grant execute on routine keys.list_tenants(text,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.log_change()
  RETURNS trigger
@@ -844,23 +820,6 @@ begin
 end
 $function$;
 alter routine keys.log_change() owner to postern_keys_definer;
-
-CREATE OR REPLACE FUNCTION keys.make_tenant(new_slug text, new_name text, by_operator text)
- RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  perform tenancy.assert_operator();
-  perform pg_catalog.set_config('postern.operator', by_operator, true);
-  return query
-    insert into keys.tenant as t (slug, name) values (new_slug, new_name)
-    returning t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at;
-end
-$function$;
-alter routine keys.make_tenant(text,text,text) owner to postern_keys_definer;
-grant execute on routine keys.make_tenant(text,text,text) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.mark_at(wanted bigint)
  RETURNS text
@@ -948,51 +907,6 @@ end
 $function$;
 grant execute on routine keys.note_tenant_change() to postern_keys_definer;
 
-CREATE OR REPLACE FUNCTION keys.page_of_tenant_events(id_or_slug text, before_id uuid, at_most integer)
- RETURNS TABLE(id uuid, type text, at timestamp with time zone, operator text, name text, key_limit integer, tenant_limit integer)
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-  select e.id, e.type, e.at, e.operator, e.name, e.key_limit, e.tenant_limit
-    from keys.tenant_event as e
-    join keys.tenant as t on t.tenant_id = e.tenant_id
-   where (select tenancy.assert_operator())
-     and id_or_slug in (t.tenant_id::pg_catalog.text, t.slug)
-     and (before_id is null or e.id < before_id)
-   order by e.id desc
-   limit at_most
-$function$;
-alter routine keys.page_of_tenant_events(text,uuid,integer) owner to postern_keys_definer;
-grant execute on routine keys.page_of_tenant_events(text,uuid,integer) to postern_keys;
-
-CREATE OR REPLACE FUNCTION keys.page_of_tenants(behind_slug text, at_most integer)
- RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-  select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
-    from keys.tenant as t
-   where (select tenancy.assert_operator())
-     and t.slug > coalesce(behind_slug, '')
-   order by t.slug
-   limit at_most
-$function$;
-alter routine keys.page_of_tenants(text,integer) owner to postern_keys_definer;
-grant execute on routine keys.page_of_tenants(text,integer) to postern_keys;
-
-CREATE OR REPLACE FUNCTION keys.prune(older_than_ms bigint, at_most integer)
- RETURNS integer
- LANGUAGE sql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-  select 0
-$function$;
-alter routine keys.prune(bigint,integer) owner to postern_keys_definer;
-grant execute on routine keys.prune(bigint,integer) to postern_keys;
-
 CREATE OR REPLACE FUNCTION keys.prune_log(up_to bigint, of_server numeric, at_most integer)
  RETURNS TABLE(log_seq bigint, held bigint, server numeric)
  LANGUAGE sql
@@ -1066,41 +980,6 @@ AS $function$
 $function$;
 alter routine keys.read_leases() owner to postern_keys_definer;
 grant execute on routine keys.read_leases() to postern_keys;
-
-CREATE OR REPLACE FUNCTION keys.read_log(cursor_seq bigint, since_ms bigint, at_most integer)
- RETURNS TABLE(log_seq bigint, reset boolean, entries jsonb, now_ms bigint)
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-  with log as (
-    select c.seq,
-           coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) - 1 as before_first
-      from keys.revocation_seq as c
-     where c.single),
-  start as (
-    select log.seq, cursor_seq is not null and (cursor_seq > log.seq or cursor_seq < log.before_first) as reset
-      from log),
-  entry as (
-    select r.seq, r.kind, r.tenant_id, r.hash, r.version, r.revoked
-      from keys.revocation as r
-     where r.seq > (select case when cursor_seq is null or start.reset then 0 else cursor_seq end from start)
-     order by r.seq
-     limit at_most)
-  select start.seq, start.reset,
-         coalesce((
-           select pg_catalog.jsonb_agg(case entry.kind
-                    when 'key' then pg_catalog.jsonb_build_object('kind', 'key', 'seq', entry.seq,
-                      'hash', pg_catalog.encode(entry.hash, 'hex'), 'version', entry.version, 'revoked', entry.revoked)
-                    else pg_catalog.jsonb_build_object('kind', 'tenant', 'seq', entry.seq,
-                      'tenantId', entry.tenant_id, 'version', entry.version)
-                  end order by entry.seq)
-             from entry), '[]'),
-         pg_catalog.floor(extract(epoch from pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8
-    from start
-$function$;
-alter routine keys.read_log(bigint,bigint,integer) owner to postern_keys_definer;
-grant execute on routine keys.read_log(bigint,bigint,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.record_denials(denials jsonb)
  RETURNS void
@@ -1230,8 +1109,8 @@ begin
                        pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at
             from pg_catalog.jsonb_to_recordset(uses)
                  as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
-           -- Without a route, every request of the line was refused for what it asked. Gateways of older releases name no routes at all.
-           where u.routes is distinct from '{}'::pg_catalog.jsonb
+           -- Without a route, every request of the line was refused for what it asked.
+           where u.routes <> '{}'::pg_catalog.jsonb
            group by u."tenantId", u."keyId") as seen
    where k.tenant_id = seen.tenant_id
      and k.id = seen.key_id
@@ -1323,41 +1202,8 @@ $function$;
 alter routine keys.release_lease(uuid) owner to postern_keys_definer;
 grant execute on routine keys.release_lease(uuid) to postern_keys;
 
-CREATE OR REPLACE FUNCTION keys.renew_lease(for_gateway uuid, for_name text, cursor_seq bigint, lease_ms integer)
- RETURNS boolean
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  insert into keys.gateway_lease as l (gateway, name, acked, lease_until, grant_id)
-  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond',
-         pg_catalog.gen_random_uuid()
-    from keys.revocation_seq as c
-   where c.seq = cursor_seq
-      on conflict (gateway) do update
-     set name = excluded.name,
-         acked = greatest(l.acked, excluded.acked),
-         lease_until = greatest(l.lease_until, excluded.lease_until),
-         grant_id = excluded.grant_id,
-         released = false;
-  if found then
-    return true;
-  end if;
-  -- It lags again, but what it has applied it has applied: who waits for an earlier entry need wait no longer.
-  update keys.gateway_lease as l
-     set acked = cursor_seq
-   where l.gateway = for_gateway
-     and l.acked < cursor_seq
-     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.single);
-  return false;
-end
-$function$;
-alter routine keys.renew_lease(uuid,text,bigint,integer) owner to postern_keys_definer;
-grant execute on routine keys.renew_lease(uuid,text,bigint,integer) to postern_keys;
-
-CREATE OR REPLACE FUNCTION keys.set_tenant_status(id_or_slug text, new_status text)
- RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION keys.update_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
@@ -1366,11 +1212,20 @@ declare
   found_id pg_catalog.uuid;
 begin
   perform tenancy.assert_operator();
+  perform pg_catalog.set_config('postern.operator', by_operator, true);
   select t.tenant_id into found_id from keys.tenant as t where id_or_slug in (t.tenant_id::pg_catalog.text, t.slug) for update;
-  update keys.tenant as t set status = new_status where t.tenant_id = found_id and t.status <> new_status;
+  update keys.tenant as t
+     set status = coalesce(new_status, t.status),
+         name = coalesce(new_name, t.name),
+         key_limit = coalesce(new_key_limit, t.key_limit),
+         tenant_limit = coalesce(new_tenant_limit, t.tenant_limit)
+   where t.tenant_id = found_id
+     and (t.status, t.name, t.key_limit, t.tenant_limit) is distinct from
+         (coalesce(new_status, t.status), coalesce(new_name, t.name), coalesce(new_key_limit, t.key_limit), coalesce(new_tenant_limit, t.tenant_limit));
   return query
-    select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at from keys.tenant as t where t.tenant_id = found_id;
+    select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
+      from keys.tenant as t where t.tenant_id = found_id;
 end
 $function$;
-alter routine keys.set_tenant_status(text,text) owner to postern_keys_definer;
-grant execute on routine keys.set_tenant_status(text,text) to postern_keys;
+alter routine keys.update_tenant(text,text,text,integer,integer,text) owner to postern_keys_definer;
+grant execute on routine keys.update_tenant(text,text,text,integer,integer,text) to postern_keys;

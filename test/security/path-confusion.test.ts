@@ -85,7 +85,7 @@ describe('a path that is not in the route table is 404, also when it looks like 
     '/api/v1/findings.json',
     '/api/v2/findings',
     '/internal/v1/leases',
-    '/internal/v1/keys/lookup',
+    '/internal/v1/keys/lookups',
     '/internal/health/ready',
     '/internal/metrics',
     '/',

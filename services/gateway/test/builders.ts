@@ -102,7 +102,7 @@ export function scripted<Input, Output>(): Scripted<Input, Output> {
 }
 
 export function leaseAnswer(given: Partial<LeaseAnswer> = {}): LeaseAnswer {
-  return { granted: true, revocations: [], cursor: 0, reset: false, now: databaseStart, ...given }
+  return { granted: true, revocations: [], cursor: 0, mark: null, reset: false, now: databaseStart, ...given }
 }
 
 let count = 0

@@ -7,7 +7,6 @@ import {
   type LeaseAnswer,
   internalPaths,
   leaseRequestSchema,
-  lookupRequestSchema,
   lookupsRequestSchema,
   type UsageReport,
   usageReportSchema,
@@ -24,8 +23,6 @@ export interface FakeKeys {
   lease: Partial<LeaseAnswer>
   /** `frozen` takes calls and never answers them, `erring` answers 500. */
   mode: 'well' | 'frozen' | 'erring'
-  /** Of the release before, which looks up one key at a time. */
-  isOld: boolean
   renewals: number
   /** What the gateway has told of uses, and whether it has given its lease back. */
   readonly reports: UsageReport[]
@@ -82,10 +79,6 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
         const { cursor } = leaseRequestSchema.parse(await json(request))
         return leaseAnswer({ granted: cursor !== null, now: Date.now(), gateways: 1, ...keys.lease })
       }
-      case internalPaths.lookupKey: {
-        const { hash } = lookupRequestSchema.parse(await json(request))
-        return { record: find(hash), now: Date.now() }
-      }
       case internalPaths.lookupKeys: {
         const { hashes } = lookupsRequestSchema.parse(await json(request))
         return { records: hashes.map(find), now: Date.now() }
@@ -114,10 +107,6 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
     }
     if (keys.mode === 'erring') {
       response.writeHead(500).end()
-      return
-    }
-    if (keys.isOld && target === internalPaths.lookupKeys) {
-      response.writeHead(404).end()
       return
     }
     void answerTo(request).then((answer) => {
@@ -179,7 +168,6 @@ export async function startGatewayWorld(): Promise<GatewayWorld> {
     records: new Map(),
     lease: {},
     mode: 'well',
-    isOld: false,
     renewals: 0,
     reports: [],
     hasLeaseBack: false,

@@ -93,12 +93,6 @@ describe('under a lease', () => {
     expect(gateway.keys.lookups).toBe(30)
   })
 
-  test('a keys service of the release before is asked for one key at a time', async () => {
-    gateway.keys.isOld = true
-    await gateway.untilReady()
-    expect(await useAtOnce(6)).toEqual([200, 401, 200, 401, 200, 401])
-  })
-
   test('a log that knows less than was seen is counted', async () => {
     await gateway.untilReady()
     gateway.keys.lease = { cursor: 3 }

@@ -182,7 +182,7 @@ create table keys.tenant_event (
 );
 comment on table keys.tenant_event is
   'Each change of a tenant by the operator, with the name and limits that it has from then on: only grows. A change and its event are one transaction.';
-comment on column keys.tenant_event.operator is 'the name that the operator goes by; null where a release before the trail was asked';
+comment on column keys.tenant_event.operator is 'The name that the operator goes by; null for a change by SQL.';
 
 create trigger tenant_event_only_grows before update or delete on keys.tenant_event
   for each row execute function tenancy.refuse_change();
@@ -284,7 +284,7 @@ create table keys.api_key (
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
 comment on column keys.api_key.made_for is 'From creation to the expiry it was made with: how long a key that replaces it lives.';
 comment on column keys.api_key.version is 'Grows with every change but that of last_used_at and last_refused_at; counted by the guard trigger, never by the writer.';
-comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in keys from before.';
+comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in the first key.';
 comment on column keys.api_key.last_refused_at is 'When a request with the key was last refused, for whatever reason.';
 create index api_key_successor on keys.api_key (tenant_id, rotated_from) where rotated_from is not null;
 
@@ -295,10 +295,9 @@ create trigger api_key_never_emptied before truncate on keys.api_key
 
 -- The last word on a key's life. Whoever writes, by whatever statement: a key begins active and unused, revoked is final,
 -- nothing but label, scopes, addresses, expiry, revocation and last use ever changes, and none of it ever gets wider.
-create function keys.guard_api_key()
- returns trigger
- language plpgsql
- set search_path = ''
+create function keys.guard_api_key() returns trigger
+language plpgsql
+set search_path = ''
 as $$
 declare
   moment constant timestamptz := pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp());
@@ -316,7 +315,7 @@ begin
       raise exception using errcode = '23514', constraint = 'api_key_within_maximum', message = 'the key would live too long';
     end if;
     new.made_for := new.expires_at - new.created_at;
-    select coalesce(k.limit_id, k.rotated_from, k.id) into new.limit_id
+    select coalesce(k.limit_id, k.id) into new.limit_id
       from keys.api_key as k
      where k.tenant_id = new.tenant_id
        and k.id = new.rotated_from;
@@ -538,7 +537,7 @@ create table keys.revocation (
   constraint revocation_hash_of_key check ((hash is not null) = (kind = 'key'))
 );
 comment on table keys.revocation is 'What gateways must forget, in commit order. kind key: records of the hash below version; kind tenant: those of the tenant.';
-comment on column keys.revocation.mark_before is 'the mark up to the entry before; null where it was made before logs were marked';
+comment on column keys.revocation.mark_before is 'The mark up to the entry before.';
 create index revocation_of_key on keys.revocation (hash, seq) where kind = 'key';
 create index revocation_of_tenant on keys.revocation (tenant_id, kind, seq);
 
@@ -565,13 +564,13 @@ call tenancy.create_idempotency_table('keys', 'postern_keys');
 -- Look-ups. In the bodies of definer functions, types are named with their schema, because the temporary types of a caller
 -- come first on any search path.
 
--- The key with this hash as the gateway needs it. read_at is taken before the rows are read, so that a cache that counts
--- from it never keeps them longer than it may.
+-- The key with this hash as the gateway needs it. read_at_ms is taken before the rows are read, so that a cache that counts
+-- from it never keeps them too long.
 create function keys.find_key_by_hash(wanted bytea)
 returns table (
   id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text,
   scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer,
-  key_limit integer, tenant_limit integer, read_at_ms bigint)
+  key_limit integer, tenant_limit integer, limit_id uuid, read_at_ms bigint)
 language sql
 stable
 security definer
@@ -580,27 +579,13 @@ as $$
   select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
          k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
          k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
+         coalesce(k.limit_id, k.id),
          pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
     from keys.api_key as k
     join keys.tenant as t on t.tenant_id = k.tenant_id
    where k.hash = wanted
 $$;
 call tenancy.give_function('keys.find_key_by_hash(bytea)', 'postern_keys_definer', array['postern_keys']);
-
-create function keys.find_key_and_limit(wanted bytea)
- returns table(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, limit_id uuid, read_at_ms bigint)
- language sql stable security definer set search_path = ''
-as $$
-  select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
-         k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
-         k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
-         coalesce(k.limit_id, k.rotated_from, k.id),
-         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
-    from keys.api_key as k
-    join keys.tenant as t on t.tenant_id = k.tenant_id
-   where k.hash = wanted
-$$;
-call tenancy.give_function('keys.find_key_and_limit(bytea)', 'postern_keys_definer', array['postern_keys']);
 
 create function keys.find_tenant(wanted uuid)
 returns table (tenant_name text, tenant_status text, tenant_version integer, tenant_limit integer, read_at_ms bigint)
@@ -618,7 +603,9 @@ call tenancy.give_function('keys.find_tenant(uuid)', 'postern_keys_definer', arr
 
 -- Leases of gateways.
 
--- Grants or renews the lease of a gateway whose cursor is the end of this log. One without a mark is believed.
+-- Grants or renews the lease of a gateway whose cursor is the end of this log, and returns whether it did. A cursor without
+-- a mark is believed. INVARIANT: the lease is committed before the log is read for the answer, in another snapshot. A gateway
+-- that lags or is ahead of the log gets nothing, and its lease runs out. Otherwise a revocation could wait forever.
 create function keys.grant_lease(
   for_gateway uuid, for_name text, cursor_seq bigint, cursor_mark text, lease_ms integer) returns boolean
 language plpgsql
@@ -652,40 +639,6 @@ begin
 end
 $$;
 call tenancy.give_function('keys.grant_lease(uuid, text, bigint, text, integer)', 'postern_keys_definer', array['postern_keys']);
-
--- Grants or renews a lease if the gateway has applied the whole log, and tells whether it did. INVARIANT: committed before
--- the log is read for the answer, in another snapshot. A gateway that lags or is ahead of the log gets nothing, and the
--- lease it has runs out: otherwise a revoke could wait for it without end.
-create function keys.renew_lease(for_gateway uuid, for_name text, cursor_seq bigint, lease_ms integer) returns boolean
-language plpgsql
-security definer
-set search_path = ''
-as $$
-begin
-  insert into keys.gateway_lease as l (gateway, name, acked, lease_until, grant_id)
-  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond',
-         pg_catalog.gen_random_uuid()
-    from keys.revocation_seq as c
-   where c.seq = cursor_seq
-      on conflict (gateway) do update
-     set name = excluded.name,
-         acked = greatest(l.acked, excluded.acked),
-         lease_until = greatest(l.lease_until, excluded.lease_until),
-         grant_id = excluded.grant_id,
-         released = false;
-  if found then
-    return true;
-  end if;
-  -- It lags again, but what it has applied it has applied: who waits for an earlier entry need wait no longer.
-  update keys.gateway_lease as l
-     set acked = cursor_seq
-   where l.gateway = for_gateway
-     and l.acked < cursor_seq
-     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.single);
-  return false;
-end
-$$;
-call tenancy.give_function('keys.renew_lease(uuid, text, bigint, integer)', 'postern_keys_definer', array['postern_keys']);
 
 create function keys.release_lease(for_gateway uuid) returns void
 language sql
@@ -798,42 +751,6 @@ as $$
 $$;
 call tenancy.give_function('keys.follow_log(bigint, text, integer)', 'postern_keys_definer', array['postern_keys']);
 
--- Every gateway asks for it twice a second: what comes after a cursor is found by the index. `since_ms` means nothing any more.
-create function keys.read_log(cursor_seq bigint, since_ms bigint, at_most integer)
-returns table (log_seq bigint, reset boolean, entries jsonb, now_ms bigint)
-language sql
-stable
-security definer
-set search_path = ''
-as $$
-  with log as (
-    select c.seq,
-           coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) - 1 as before_first
-      from keys.revocation_seq as c
-     where c.single),
-  start as (
-    select log.seq, cursor_seq is not null and (cursor_seq > log.seq or cursor_seq < log.before_first) as reset
-      from log),
-  entry as (
-    select r.seq, r.kind, r.tenant_id, r.hash, r.version, r.revoked
-      from keys.revocation as r
-     where r.seq > (select case when cursor_seq is null or start.reset then 0 else cursor_seq end from start)
-     order by r.seq
-     limit at_most)
-  select start.seq, start.reset,
-         coalesce((
-           select pg_catalog.jsonb_agg(case entry.kind
-                    when 'key' then pg_catalog.jsonb_build_object('kind', 'key', 'seq', entry.seq,
-                      'hash', pg_catalog.encode(entry.hash, 'hex'), 'version', entry.version, 'revoked', entry.revoked)
-                    else pg_catalog.jsonb_build_object('kind', 'tenant', 'seq', entry.seq,
-                      'tenantId', entry.tenant_id, 'version', entry.version)
-                  end order by entry.seq)
-             from entry), '[]'),
-         pg_catalog.floor(extract(epoch from pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8
-    from start
-$$;
-call tenancy.give_function('keys.read_log(bigint, bigint, integer)', 'postern_keys_definer', array['postern_keys']);
-
 -- The last entry of a key, or of a tenant; none when the log has dropped it, and every lease there is was granted since.
 create function keys.last_key_change(wanted bytea) returns table (seq bigint, version integer, revoked boolean)
 language sql
@@ -895,20 +812,10 @@ as $$
 $$;
 call tenancy.give_function('keys.prune_log(bigint, numeric, integer)', 'postern_keys_definer', array['postern_keys']);
 
--- The release before calls it with an age, and takes any number.
-create function keys.prune(older_than_ms bigint, at_most integer) returns integer
-language sql
-security definer
-set search_path = ''
-as $$
-  select 0
-$$;
-call tenancy.give_function('keys.prune(bigint, integer)', 'postern_keys_definer', array['postern_keys']);
-
 -- Usage as gateways report it. A late report never creates a key or changes its state.
 
-create function keys.record_uses(uses jsonb)
- returns void
+-- Records when and from where keys were used. A key keeps its newest hundred addresses.
+create function keys.record_uses(uses jsonb) returns void
 language plpgsql
 security definer
 set search_path = ''
@@ -929,8 +836,8 @@ begin
                        pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at
             from pg_catalog.jsonb_to_recordset(uses)
                  as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
-           -- Without a route, every request of the line was refused for what it asked. Gateways of older releases name no routes at all.
-           where u.routes is distinct from '{}'::pg_catalog.jsonb
+           -- Without a route, every request of the line was refused for what it asked.
+           where u.routes <> '{}'::pg_catalog.jsonb
            group by u."tenantId", u."keyId") as seen
    where k.tenant_id = seen.tenant_id
      and k.id = seen.key_id
@@ -1020,7 +927,6 @@ as $$
          as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
     join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId"
    cross join lateral pg_catalog.jsonb_each_text(u.routes) as r (key, value)
-   where u.routes is not null
    group by 1, 2, 3, 4
   -- In one order, so that two reports about the same keys do not lock each other out.
    order by 1, 2, 3, 4
@@ -1072,9 +978,10 @@ as $$
 $$;
 call tenancy.give_function('keys.record_people(jsonb)', 'postern_keys_definer', array['postern_keys']);
 
--- The sum of two counts by address, of the ten addresses with the most.
+-- Adds two counts by address and keeps the ten addresses with the most.
 create function keys.add_counts(counts jsonb, more jsonb) returns jsonb
-language sql immutable
+language sql
+immutable
 set search_path = ''
 as $$
   select coalesce(pg_catalog.jsonb_object_agg(top.address, top.attempts), '{}')
@@ -1220,7 +1127,7 @@ call tenancy.give_function('keys.record_refusals(jsonb)', 'postern_keys_definer'
 
 -- Tenants, for the operator of the platform. Each function verifies the assertion of the operator first.
 
-create function keys.make_tenant(new_slug text, new_name text, by_operator text)
+create function keys.create_tenant(new_slug text, new_name text, by_operator text)
 returns table (id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamptz)
 language plpgsql
 security definer
@@ -1234,9 +1141,9 @@ begin
     returning t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at;
 end
 $$;
-call tenancy.give_function('keys.make_tenant(text, text, text)', 'postern_keys_definer', array['postern_keys']);
+call tenancy.give_function('keys.create_tenant(text, text, text)', 'postern_keys_definer', array['postern_keys']);
 
-create function keys.page_of_tenants(behind_slug text, at_most integer)
+create function keys.list_tenants(behind_slug text, at_most integer)
 returns table (id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamptz)
 language sql
 stable
@@ -1250,10 +1157,10 @@ as $$
    order by t.slug
    limit at_most
 $$;
-call tenancy.give_function('keys.page_of_tenants(text, integer)', 'postern_keys_definer', array['postern_keys']);
+call tenancy.give_function('keys.list_tenants(text, integer)', 'postern_keys_definer', array['postern_keys']);
 
 -- Sets what is given of the tenant with this id or slug, leaves what is null, and gives it as it is then.
-create function keys.change_tenant(
+create function keys.update_tenant(
   id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
 returns table (id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamptz)
 language plpgsql
@@ -1279,10 +1186,10 @@ begin
       from keys.tenant as t where t.tenant_id = found_id;
 end
 $$;
-call tenancy.give_function('keys.change_tenant(text, text, text, integer, integer, text)', 'postern_keys_definer', array['postern_keys']);
+call tenancy.give_function('keys.update_tenant(text, text, text, integer, integer, text)', 'postern_keys_definer', array['postern_keys']);
 
 -- The trail of the tenant with this id or slug, the latest first.
-create function keys.page_of_tenant_events(id_or_slug text, before_id uuid, at_most integer)
+create function keys.list_tenant_events(id_or_slug text, before_id uuid, at_most integer)
 returns table (id uuid, type text, at timestamptz, operator text, name text, key_limit integer, tenant_limit integer)
 language sql
 stable
@@ -1298,51 +1205,5 @@ as $$
    order by e.id desc
    limit at_most
 $$;
-call tenancy.give_function('keys.page_of_tenant_events(text, uuid, integer)', 'postern_keys_definer', array['postern_keys']);
+call tenancy.give_function('keys.list_tenant_events(text, uuid, integer)', 'postern_keys_definer', array['postern_keys']);
 
-create function keys.create_tenant(new_slug text, new_name text)
-returns table (id uuid, slug text, name text, status text, version integer, created_at timestamptz)
-language sql
-security definer
-set search_path = ''
-as $$
-  insert into keys.tenant as t (slug, name)
-  select new_slug, new_name
-   where tenancy.assert_operator()
-  returning t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
-$$;
-call tenancy.give_function('keys.create_tenant(text, text)', 'postern_keys_definer', array['postern_keys']);
-
-create function keys.list_tenants(at_most integer)
-returns table (id uuid, slug text, name text, status text, version integer, created_at timestamptz)
-language sql
-stable
-security definer
-set search_path = ''
-as $$
-  select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
-    from keys.tenant as t
-   where (select tenancy.assert_operator())
-   order by t.slug
-   limit at_most
-$$;
-call tenancy.give_function('keys.list_tenants(integer)', 'postern_keys_definer', array['postern_keys']);
-
--- Sets the status of the tenant with this id or slug and gives it as it is then; a status that it has already stays.
-create function keys.set_tenant_status(id_or_slug text, new_status text)
-returns table (id uuid, slug text, name text, status text, version integer, created_at timestamptz)
-language plpgsql
-security definer
-set search_path = ''
-as $$
-declare
-  found_id pg_catalog.uuid;
-begin
-  perform tenancy.assert_operator();
-  select t.tenant_id into found_id from keys.tenant as t where id_or_slug in (t.tenant_id::pg_catalog.text, t.slug) for update;
-  update keys.tenant as t set status = new_status where t.tenant_id = found_id and t.status <> new_status;
-  return query
-    select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at from keys.tenant as t where t.tenant_id = found_id;
-end
-$$;
-call tenancy.give_function('keys.set_tenant_status(text, text)', 'postern_keys_definer', array['postern_keys']);

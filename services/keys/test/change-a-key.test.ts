@@ -133,7 +133,16 @@ describe('a key', () => {
   test('can be changed with the tag of before its last use: a use is no conflict', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
-    const uses = [{ keyId: key.id, tenantId: admin.tenantId, address: '192.0.2.1', lastUsedAt: Date.now(), count: 1 }]
+    const uses = [
+      {
+        keyId: key.id,
+        tenantId: admin.tenantId,
+        address: '192.0.2.1',
+        lastUsedAt: Date.now(),
+        count: 1,
+        routes: { 'findings.list': 1 },
+      },
+    ]
     await service.ask('/internal/v1/usage', { uses, denials: [] })
     const now = await service.call(admin, 'GET', `${path}/${key.id}`)
     expect(now.headers['etag']).not.toBe(key.etag)

@@ -142,13 +142,6 @@ async function onAnotherServer(work: () => Promise<void>): Promise<void> {
   }
 }
 
-test('a replica of the release before drops nothing, whatever clock it goes by', async () => {
-  await revokeOne()
-  await bySuperuser(`update keys.revocation set at = at - interval '1 day'`)
-  await service.asService.system(async (tx) => await tx.execute(sql('select keys.prune(1, 5000)')))
-  expect(await entries()).toBe(1)
-})
-
 test('how many entries the log holds is told', async () => {
   const { prune } = keeper()
   expect(await prune()).toBe(0)

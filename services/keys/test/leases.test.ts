@@ -48,7 +48,7 @@ async function countOf(request: object): Promise<number | undefined> {
 }
 
 test('the answer to a lease says how many gateways hold one, to a gateway that asks for it', async () => {
-  const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null }
+  const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null, mark: null }
   await whileLeased(async () => {
     const gateways = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
     expect(await countOf({ ...body, counts: true })).toBe(2)
@@ -60,7 +60,7 @@ test('the answer to a lease says how many gateways hold one, to a gateway that a
 
 describe('a lease is refused', () => {
   test('to whoever is not a gateway', async () => {
-    const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null }
+    const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null, mark: null }
     expect((await service.stranger.call(gatewayPrincipal, 'POST', internalPaths.leases, { body })).status).toBe(401)
     const admin = await newTenant(service)
     expect((await service.call(admin, 'POST', internalPaths.leases, { body })).status).toBe(401)
@@ -69,7 +69,7 @@ describe('a lease is refused', () => {
   })
 
   test.each([
-    { gateway: 'one', name: 'x', cursor: null },
+    { gateway: 'one', name: 'x', cursor: null, mark: null },
     { gateway: crypto.randomUUID(), name: 'x'.repeat(101), cursor: null },
     { gateway: crypto.randomUUID(), name: 'x', cursor: -1 },
     { gateway: crypto.randomUUID(), name: 'x', cursor: 1.5 },
@@ -174,7 +174,7 @@ describe('a lease is refused', () => {
     const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
     let cursor = gateway.cursor
     for (let round = 0; round < 3; round += 1) {
-      const request = { gateway: gateway.gateway, name: 'x', cursor }
+      const request = { gateway: gateway.gateway, name: 'x', cursor, mark: null }
       const answer = await answerLease({ db: service.asService, leaseWatch }, request, 2)
       if (round < 2) expect(answer.granted).toBe(false)
       told.push(...answer.revocations.flatMap((entry) => (entry.kind === 'key' ? [entry.hash] : [])))
@@ -197,20 +197,6 @@ async function loseLastEntry(): Promise<void> {
     await tx.execute(sql('update keys.gateway_lease set acked = least(acked, $1::bigint - 1)', lost?.seq))
   })
 }
-
-test('a gateway of the release before, which knows of no marks, is answered as then', async () => {
-  const gateway = new LeaseHolder(service.ask)
-  gateway.mark = undefined
-  expect(await gateway.renew()).not.toHaveProperty('mark')
-  expect(await gateway.renew()).toEqual({
-    granted: true,
-    revocations: [],
-    cursor: gateway.cursor,
-    reset: false,
-    now: expect.any(Number),
-  })
-  await gateway.release()
-})
 
 async function revokeOneWithout(gateway: LeaseHolder) {
   // The revoke waits for the gateway, so its lease is set aside for the moment.
@@ -296,7 +282,7 @@ describe('a lease', () => {
       },
     }
     const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
-    await answerLease({ db, leaseWatch }, { gateway: crypto.randomUUID(), name: 'x', cursor: 0 })
+    await answerLease({ db, leaseWatch }, { gateway: crypto.randomUUID(), name: 'x', cursor: 0, mark: null })
     expect(steps).toEqual(['keys_renew_lease', 'commit', 'keys_read_log', 'commit'])
   })
 

@@ -88,7 +88,14 @@ describe('PostgreSQL refuses every way out of revoked', () => {
     const { admin, key } = await aRevokedKey()
     const before = await rowOf(key.id)
     const lastUsedAt = Date.parse(key.created_at) + 1
-    const use = { keyId: key.id, tenantId: admin.tenantId, address: '192.0.2.1', lastUsedAt, count: 1 }
+    const use = {
+      keyId: key.id,
+      tenantId: admin.tenantId,
+      address: '192.0.2.1',
+      lastUsedAt,
+      count: 1,
+      routes: { 'findings.list': 1 },
+    }
     const stranger = { ...use, keyId: crypto.randomUUID() }
     expect((await service.ask('/internal/v1/usage', { uses: [use, stranger], denials: [] })).status).toBe(204)
     expect(await rowOf(key.id)).toEqual({ ...Object(before), last_used_at: expect.any(String) })

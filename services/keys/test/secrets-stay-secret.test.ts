@@ -37,8 +37,8 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
       const { status, text } = await service.call(admin, method, target, { body })
       if (status >= 400) answers.push(text)
     }
-    for (const body of [{ hash: first.value }, { hash: first.hash, extra: first.value }, first.value]) {
-      answers.push((await service.ask(internalPaths.lookupKey, body)).text)
+    for (const body of [{ hashes: [first.value] }, { hashes: [first.hash], extra: first.value }, first.value]) {
+      answers.push((await service.ask(internalPaths.lookupKeys, body)).text)
     }
     await revoke(service, admin, first.id)
     redis.kill('SIGSTOP')
@@ -62,7 +62,7 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
       async (tx) => await tx.execute(sql('alter table keys.api_key rename to api_key_away')),
     )
     answers.push((await service.call(admin, 'POST', path, { body: keyBody() })).text)
-    answers.push((await service.ask(internalPaths.lookupKey, { hash: first.hash })).text)
+    answers.push((await service.ask(internalPaths.lookupKeys, { hashes: [first.hash] })).text)
 
     const log = service.log.join('')
     expect(log).toContain('request_crashed')

@@ -3,7 +3,7 @@ import {
   internalPaths,
   leaseAnswerSchema,
   leaseMs,
-  lookupAnswerSchema,
+  lookupsAnswerSchema,
   tenantSchema,
 } from '@postern/contracts/internal'
 import {
@@ -194,15 +194,18 @@ export async function eventTypes(service: KeysUnderTest, admin: Principal, id: s
 }
 
 export async function lookUp(service: KeysUnderTest, hash: string) {
-  return lookupAnswerSchema.parse((await service.ask(internalPaths.lookupKey, { hash })).json)
+  const { records, now } = lookupsAnswerSchema.parse(
+    (await service.ask(internalPaths.lookupKeys, { hashes: [hash] })).json,
+  )
+  return { record: records[0] ?? null, now }
 }
 
 /** A gateway that does nothing but hold a lease: it renews when it is told to, and applies what it is told. */
 export class LeaseHolder {
   readonly gateway: string = crypto.randomUUID()
   cursor: number | null = null
-  /** Of the log up to the cursor. Undefined: as a gateway of the release before. */
-  mark: string | null | undefined = null
+  /** Of the log up to the cursor. */
+  mark: string | null = null
   readonly #ask: KeysUnderTest['ask']
 
   constructor(ask: KeysUnderTest['ask']) {

@@ -89,9 +89,9 @@ export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
-  /** Of the log up to the cursor; null where it is not known. Not there: a gateway of the release before, which is told none. */
-  mark: logMarkSchema.nullable().optional(),
-  /** Whether the answer shall say how many gateways there are. Not there: a gateway of the release before, which refuses it. */
+  /** Of the log up to the cursor; null where it is not known. */
+  mark: logMarkSchema.nullable(),
+  /** Whether the answer says how many gateways hold a lease. */
   counts: z.literal(true).optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
@@ -103,8 +103,8 @@ export const leaseAnswerSchema = z.strictObject({
   revocations: z.array(revocationSchema),
   /** Where the log stood when it was read. */
   cursor: z.int().min(0),
-  /** Of the log up to that cursor; null where nobody knows it any more. Not there: a keys service of the release before. */
-  mark: logMarkSchema.nullable().optional(),
+  /** Of the log up to that cursor; null if the log no longer holds it. */
+  mark: logMarkSchema.nullable(),
   /** The cursor was older than the log or ahead of it, or of another log: forget all caches and start as new. */
   reset: z.boolean(),
   /** Database clock when the log was read, in milliseconds since the epoch. */
@@ -117,22 +117,11 @@ export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
 /** `POST /internal/v1/leases/release`: a gateway that stops gives its lease back, so that no revocation waits for it. */
 export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
 
-/** `POST /internal/v1/keys/lookup` → a key record, or null where no key has the hash. */
-export const lookupRequestSchema = z.strictObject({ hash: hashSchema })
-export const lookupAnswerSchema = z.strictObject({ record: keyRecordSchema.nullable(), now: z.int() })
-
 /** Most keys of one look-up. */
 export const maxLookups = 100
 
-/**
- * `POST /internal/v1/keys/lookups` → for each hash, in their order, a key record, or null where no key has it. A keys
- * service of the release before does not know it.
- */
-export const lookupsRequestSchema = z.strictObject({
-  hashes: z.array(hashSchema).min(1).max(maxLookups),
-  /** Whether the records may have a `limitId`. A gateway of the release before does not say so, and refuses it. */
-  takesLimitId: z.literal(true).optional(),
-})
+/** `POST /internal/v1/keys/lookups` → for each hash, in their order, a key record, or null where no key has it. */
+export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
 /** `POST /internal/v1/tenants/lookup` → a tenant record, or null. */
@@ -155,8 +144,8 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
-        /** The count by route: a route's id to its requests. A gateway of the release before does not tell it. */
-        routes: z.record(z.string().min(1).max(64), z.int().min(1)).optional(),
+        /** The accepted requests by route: a route's id to their number. */
+        routes: z.record(z.string().min(1).max(64), z.int().min(1)),
       }),
     )
     .max(10_000),
@@ -166,14 +155,13 @@ export const usageReportSchema = z.strictObject({
         keyId: z.uuid(),
         tenantId: z.uuid(),
         address: z.string().max(64),
-        /** A gateway of the release before tells no `address`. */
         reason: z.enum(['expired', 'revoked', 'address', 'scope']),
         at: z.int(),
         count: z.int().min(1),
       }),
     )
     .max(10_000),
-  /** Who has signed in, as their tokens say. A gateway of the release before does not tell it. */
+  /** Who has signed in, as their tokens say. Absent if nobody has. */
   people: z
     .array(
       z.strictObject({
@@ -192,7 +180,6 @@ export type UsageReport = z.infer<typeof usageReportSchema>
 export const internalPaths = {
   leases: '/internal/v1/leases',
   releaseLease: '/internal/v1/leases/release',
-  lookupKey: '/internal/v1/keys/lookup',
   lookupKeys: '/internal/v1/keys/lookups',
   lookupTenant: '/internal/v1/tenants/lookup',
   usage: '/internal/v1/usage',

@@ -12,7 +12,7 @@ import { ContentRefused, openKeysClient } from './keys-client.ts'
 const ring = parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`)
 const hash = 'a'.repeat(64)
 const gateway = randomUUID()
-const renewal = { gateway, name: 'a', cursor: 0 }
+const renewal = { gateway, name: 'a', cursor: 0, mark: null }
 const noRecord = JSON.stringify({ records: [null], now: 1 })
 const closers: (() => Promise<void> | void)[] = []
 
@@ -110,9 +110,7 @@ describe('a call', () => {
 
   test.each([300, 404, 503])('that is answered %i fails', async (status) => {
     const { client } = await startBelieving(() => ({ status, body: leaseAnswer() }))
-    await expect(client.renewLease(renewal)).rejects.toThrow(
-      status === 404 ? 'the keys service does not know the call' : `the keys service answered ${status}`,
-    )
+    await expect(client.renewLease(renewal)).rejects.toThrow(`the keys service answered ${status}`)
   })
 
   test.each([200, 299])('that is answered %i does not', async (status) => {
@@ -120,23 +118,9 @@ describe('a call', () => {
     expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
   })
 
-  test('of a lease says no mark where the service is of before, which takes none', async () => {
-    const { client, asked } = await startBelieving(({ body }) =>
-      typeof body === 'object' && body !== null && 'mark' in body ? { status: 422 } : { body: leaseAnswer() },
-    )
-    expect(await client.renewLease({ ...renewal, mark: null })).toEqual(leaseAnswer())
-    expect(asked.map(({ body }) => body)).toEqual([{ ...renewal, mark: null }, renewal])
-  })
-
-  test('of a lease without a mark that is refused fails', async () => {
+  test('of a lease that is refused fails', async () => {
     const { client, asked } = await startBelieving(() => ({ status: 422 }))
     await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(ContentRefused)
-    expect(asked).toHaveLength(1)
-  })
-
-  test('of a lease with a mark that fails otherwise is not repeated without', async () => {
-    const { client, asked } = await startBelieving(() => ({ status: 503 }))
-    await expect(client.renewLease({ ...renewal, mark: null })).rejects.toThrow('answered 503')
     expect(asked).toHaveLength(1)
   })
 
@@ -188,24 +172,6 @@ describe('keys that are asked for at the same time', () => {
         reason: new Error('the keys service answered for other keys than it was asked for'),
       })),
     )
-  })
-
-  test('are asked for one by one where the service is of before', async () => {
-    const { client, asked } = await startBelieving(({ path, body }) => {
-      if (path === internalPaths.lookupKeys) return { status: 404 }
-      return { body: { record: JSON.stringify(body).includes(first.hash) ? first : null, now: 9 } }
-    })
-    const found = await Promise.all([client.findKey(first.hash), client.findKey(second.hash)])
-    expect(found).toMatchObject([
-      { record: { hash: first.hash }, now: 9, sentMonotonic: fakeClocks().monotonic() },
-      { record: null, now: 9 },
-    ])
-    expect(asked.map(({ path }) => path)).toEqual([
-      internalPaths.lookupKeys,
-      internalPaths.lookupKey,
-      internalPaths.lookupKey,
-    ])
-    expect(asked[1]?.body).toEqual({ hash: first.hash })
   })
 
   test('are not asked for one by one where the service fails', async () => {

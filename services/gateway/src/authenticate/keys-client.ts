@@ -1,10 +1,10 @@
 import {
+  type KeyRecord,
   type LeaseAnswer,
   type LeaseRequest,
   type UsageReport,
   internalPaths,
   leaseAnswerSchema,
-  lookupAnswerSchema,
   lookupsAnswerSchema,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
@@ -26,7 +26,7 @@ import { together } from './together.ts'
 interface Sent {
   readonly sentMonotonic: number
 }
-export type LookupAnswer = z.infer<typeof lookupAnswerSchema> & Sent
+export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & Sent
 export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
 
 /** The internal API of the keys service, each call signed. Every method rejects when no good answer comes in time. */
@@ -71,8 +71,6 @@ const tenantsAtOnce = 8
 const mostWaiting = 4096
 /** Keys from addresses of which many were refused. */
 const mostSuspects = 512
-
-class NotServed extends Error {}
 
 /** The keys service has read a call and takes no such content. Asked again it would say the same. */
 export class ContentRefused extends Error {}
@@ -165,16 +163,10 @@ export function openKeysClient(options: {
     if (answer.statusCode < 200 || answer.statusCode > 299) {
       await answer.body.dump({ limit: maxAnswerBytes })
       if (answer.statusCode === 422) throw new ContentRefused('the keys service takes no such content')
-      if (answer.statusCode === 404) throw new NotServed('the keys service does not know the call')
       throw new Error(`the keys service answered ${answer.statusCode}`)
     }
     const text = await answer.body.text()
     return { json: text === '' ? undefined : JSON.parse(text), sentMonotonic }
-  }
-
-  async function findOne(hash: string): Promise<LookupAnswer> {
-    const { json, sentMonotonic } = await callTimed(internalPaths.lookupKey, { hash }, lookups)
-    return { ...lookupAnswerSchema.parse(json), sentMonotonic }
   }
 
   async function findTenant(tenantId: string): Promise<TenantLookupAnswer> {
@@ -182,18 +174,8 @@ export function openKeysClient(options: {
     return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
   }
 
-  /** A keys service of the release before knows no shared limits. */
-  async function askForKeys(hashes: readonly string[]): Promise<Timed> {
-    try {
-      return await callTimed(internalPaths.lookupKeys, { hashes, takesLimitId: true }, lookups)
-    } catch (error) {
-      if (!(error instanceof ContentRefused)) throw error
-      return await callTimed(internalPaths.lookupKeys, { hashes }, lookups)
-    }
-  }
-
-  async function findSome(hashes: readonly string[]): Promise<LookupAnswer[]> {
-    const { json, sentMonotonic } = await askForKeys(hashes)
+  async function findKeys(hashes: readonly string[]): Promise<LookupAnswer[]> {
+    const { json, sentMonotonic } = await callTimed(internalPaths.lookupKeys, { hashes }, lookups)
     const { records, now } = lookupsAnswerSchema.parse(json)
     if (records.length !== hashes.length || records.some((record, at) => (record?.hash ?? hashes[at]) !== hashes[at])) {
       throw new Error('the keys service answered for other keys than it was asked for')
@@ -201,28 +183,12 @@ export function openKeysClient(options: {
     return records.map((record) => ({ record, now, sentMonotonic }))
   }
 
-  /** A keys service of the release before is asked for one key at a time. */
-  async function findEach(hashes: readonly string[]): Promise<readonly LookupAnswer[]> {
-    try {
-      return await findSome(hashes)
-    } catch (error) {
-      if (!(error instanceof NotServed)) throw error
-      return await Promise.all(hashes.map(findOne))
-    }
+  async function renewLease(request: LeaseRequest): Promise<LeaseAnswer> {
+    return leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases))
   }
 
-  /** A keys service of the release before takes no mark. */
-  async function renewLease({ mark, ...request }: LeaseRequest): Promise<LeaseAnswer> {
-    try {
-      return leaseAnswerSchema.parse(await call(internalPaths.leases, { ...request, mark }, leases))
-    } catch (error) {
-      if (mark === undefined || !(error instanceof ContentRefused)) throw error
-      return leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases))
-    }
-  }
-
-  const findUsual = together(findEach, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce })
-  const findSuspect = together(findEach, { ...waiting, most: keysTogether, atOnce: 1, mostWaiting: mostSuspects })
+  const findUsual = together(findKeys, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce })
+  const findSuspect = together(findKeys, { ...waiting, most: keysTogether, atOnce: 1, mostWaiting: mostSuspects })
 
   return {
     renewLease,

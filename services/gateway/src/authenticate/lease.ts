@@ -120,7 +120,7 @@ export function createLease(parts: LeaseParts): Lease {
     }
     for (const revocation of answer.revocations) floors.apply(revocation)
     // What was announced meanwhile may be ahead of it.
-    if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark ?? null }
+    if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark }
     // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
     if (answer.granted) {
       gateways = answer.gateways

@@ -2,13 +2,12 @@ import {
   type KeyRecord,
   type TenantRecord,
   internalPaths,
-  lookupRequestSchema,
   lookupsRequestSchema,
   tenantLookupRequestSchema,
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { findKeyRecord, findKeyRecords, findTenantRecord } from './store.ts'
+import { findKeyRecords, findTenantRecord } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
@@ -16,23 +15,12 @@ const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['servic
 export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>): void {
   internalRoute(
     app,
-    { ...gatewaysOnly, path: internalPaths.lookupKey, body: lookupRequestSchema },
-    async ({ body }): Promise<{ record: KeyRecord | null; now: number }> => {
-      const { record, now } = await db.system(async (tx) => await findKeyRecord(tx, body.hash))
-      // For the other gateways. A hash that nobody holds a key for is not stored: anybody can make those up.
-      if (record !== undefined) cache.store(record)
-      return { record: record === undefined ? null : withoutLimitId(record), now }
-    },
-  )
-
-  internalRoute(
-    app,
     { ...gatewaysOnly, path: internalPaths.lookupKeys, body: lookupsRequestSchema },
     async ({ body }): Promise<{ records: (KeyRecord | null)[]; now: number }> => {
       const { records, now } = await db.system(async (tx) => await findKeyRecords(tx, body.hashes))
+      // For the other gateways. A hash that no key has is not stored, because anybody can invent one.
       for (const record of records) if (record !== undefined) cache.store(record)
-      const show = (record: KeyRecord): KeyRecord => (body.takesLimitId === true ? record : withoutLimitId(record))
-      return { records: records.map((record) => (record === undefined ? null : show(record))), now }
+      return { records: records.map((record) => record ?? null), now }
     },
   )
 
@@ -44,8 +32,4 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
       return { record: record ?? null, now }
     },
   )
-}
-
-function withoutLimitId({ limitId: _limitId, ...record }: KeyRecord): KeyRecord {
-  return record
 }

@@ -27,7 +27,7 @@ export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise
              k.key_limit as "keyLimit", k.tenant_limit as "tenantLimit", nullif(k.limit_id, k.id) as "limitId", k.read_at_ms::float8 as "readAt",
              floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
         from unnest($1::text[]) with ordinality as asked (hash, place)
-        left join lateral keys.find_key_and_limit(decode(asked.hash, 'hex')) as k on true
+        left join lateral keys.find_key_by_hash(decode(asked.hash, 'hex')) as k on true
        order by asked.place`,
     values: [hashes],
   })

@@ -21,12 +21,11 @@ export async function answerLease(
   limit: number = maxEntries,
 ): Promise<LeaseAnswer> {
   const granted =
-    cursor !== null &&
-    (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark: mark ?? null, leaseMs })))
+    cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark, leaseMs })))
   // What this gateway has acknowledged may be what a revoke waits for.
   leaseWatch.lookNow()
   const { log, gateways } = await db.system(async (tx) => ({
-    log: await readLog(tx, { cursor, mark: mark ?? null, limit }),
+    log: await readLog(tx, { cursor, mark, limit }),
     gateways: counts === true ? await countLeases(tx) : undefined,
   }))
   const last = log.entries.at(-1)
@@ -35,8 +34,7 @@ export async function answerLease(
     granted: granted && isWhole && !log.reset,
     revocations: [...log.entries],
     cursor: isWhole ? log.seq : last.seq,
-    // One of the release before would refuse the answer.
-    ...(mark === undefined ? {} : { mark: log.mark }),
+    mark: log.mark,
     reset: log.reset,
     now: log.now,
     ...(gateways === undefined ? {} : { gateways }),

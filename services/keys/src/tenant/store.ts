@@ -29,8 +29,8 @@ export async function insertTenant(
   operator: string,
 ): Promise<Tenant> {
   const [row] = await tx.query<TenantRow>({
-    name: 'keys_make_tenant',
-    text: `select ${columns} from keys.make_tenant($1, $2, $3) as t`,
+    name: 'keys_create_tenant',
+    text: `select ${columns} from keys.create_tenant($1, $2, $3) as t`,
     values: [slug, name, operator],
   })
   if (row === undefined) throw new Error('an insert gave no row')
@@ -40,8 +40,8 @@ export async function insertTenant(
 /** The tenants by slug, from behind that of `after` on, `limit` at most. Needs the operator's assertion. */
 export async function listTenants(tx: Tx, limit: number, after: string | undefined): Promise<Tenant[]> {
   const rows = await tx.query<TenantRow>({
-    name: 'keys_page_of_tenants',
-    text: `select ${columns} from keys.page_of_tenants($1, $2) as t order by t.slug`,
+    name: 'keys_list_tenants',
+    text: `select ${columns} from keys.list_tenants($1, $2) as t order by t.slug`,
     values: [after ?? null, limit],
   })
   return rows.map(toTenant)
@@ -58,8 +58,8 @@ export async function changeTenant(
   operator: string,
 ): Promise<Tenant | undefined> {
   const [row] = await tx.query<TenantRow>({
-    name: 'keys_change_tenant',
-    text: `select ${columns} from keys.change_tenant($1, $2, $3, $4, $5, $6) as t`,
+    name: 'keys_update_tenant',
+    text: `select ${columns} from keys.update_tenant($1, $2, $3, $4, $5, $6) as t`,
     values: [idOrSlug, status ?? null, name ?? null, keyLimit ?? null, tenantLimit ?? null, operator],
   })
   if (row === undefined) return undefined
@@ -81,10 +81,10 @@ export async function listTenantEvents(
   before: string | undefined,
 ): Promise<TenantEvent[]> {
   const rows = await tx.query<EventRow>({
-    name: 'keys_page_of_tenant_events',
+    name: 'keys_list_tenant_events',
     text: `
       select e.id, e.type, e.at, e.operator, e.name, e.key_limit, e.tenant_limit
-        from keys.page_of_tenant_events($1, $2, $3) as e
+        from keys.list_tenant_events($1, $2, $3) as e
        order by e.id desc`,
     values: [idOrSlug, before ?? null, limit],
   })

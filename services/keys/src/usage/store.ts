@@ -6,7 +6,7 @@ import { type Tx, sqlError } from '@postern/tenant-db'
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
   // A count beyond those of its routes is of requests that were refused for what they asked.
   const refusals = uses.flatMap(({ tenantId, keyId, lastUsedAt: at, count, routes }) => {
-    const accepted = routes === undefined ? count : Object.values(routes).reduce((sum, each) => sum + each, 0)
+    const accepted = Object.values(routes).reduce((sum, each) => sum + each, 0)
     return accepted < count ? [{ tenantId, keyId, at }] : []
   })
   await tx.execute({

@@ -261,8 +261,7 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
 
 /** How long ago something was, and when; or that it never was. */
 function Moment({ at, now }: { readonly at: string | null; readonly now: number }) {
-  // A keys service of the release before does not tell every moment.
-  if (typeof at !== 'string') return <span className="faint">Never</span>
+  if (at === null) return <span className="faint">Never</span>
   return (
     <>
       <When at={at} as="distance" now={now} />

@@ -92,7 +92,6 @@ export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now
 
 /** Whether the last request of a key was refused. */
 function isRefusedSince({ last_used_at: used, last_refused_at: refused }: ApiKey): boolean {
-  // A keys service of the release before does not tell it.
-  if (typeof refused !== 'string') return false
+  if (refused === null) return false
   return used === null || Date.parse(refused) > Date.parse(used)
 }
