@@ -330,7 +330,7 @@ const commands = {
   sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
   licences: inventory([...installed, 'licenses', 'list', '--prod']),
   bench: fromSource('verification/bench/run.ts'),
-  assurance: fromSource('verification/assurance/run.ts'),
+  docs: fromSource('verification/documents/run.ts'),
   'test:recovery': testRecovery,
   'test:containers': (context, args) => testContainers(context, args),
   // Where the caller is, so that a path in an argument means what it says there.

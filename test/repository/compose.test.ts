@@ -117,14 +117,14 @@ describe('the compose file', () => {
     const asked = new Set<string>()
     const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
     expect(() => services[name].readConfig(env)).toThrow('must be set')
-    const documents = ['README.md', 'runbook.md'].map((path) => readFileSync(join(deploy, path), 'utf8')).join('\n')
+    const reference = readFileSync(join(deploy, '../docs/reference/settings.md'), 'utf8')
     const { environment } = find(name)
     // It would only warn of one that it does not know.
     expect(Object.keys(environment).filter((key) => key.startsWith('POSTERN_') && !asked.has(key))).toEqual([])
     const unnamed = [...asked]
       .filter((setting) => !setting.endsWith('_FILE'))
       .filter((setting) => !(setting in environment) && !(`${setting}_FILE` in environment))
-      .filter((setting) => !documents.includes(`\`${setting}\``))
+      .filter((setting) => !reference.includes(`\`${setting}\``))
     expect(asked.size).toBeGreaterThan(5)
     expect(unnamed).toEqual([])
   })

@@ -160,7 +160,7 @@ test('the sync service has the memory that its runs were measured to take, for a
   const peak = 247
   const limits = workloadsOf(base).find(({ name }) => name === 'sync')?.pod.containers[0]?.resources.limits
   const [, workers] =
-    /POSTERN_SYNC_WORKERS: settings\.integer\(\{[^}]*fallback: (\d+)/.exec(read('services/sync/src/config.ts')) ?? []
+    /POSTERN_SYNC_WORKERS: settings\s*\.integer\(\{[^}]*fallback: (\d+)/.exec(read('services/sync/src/config.ts')) ?? []
   expect(mebibytes(limits?.memory ?? '')).toBeGreaterThanOrEqual(Number(workers) * peak)
 })
 

@@ -237,26 +237,60 @@ export const settings = {
 
 /** The settings that every service reads. */
 export const baseEnvironment = {
-  POSTERN_HOST: settings.text('127.0.0.1'),
-  POSTERN_PORT: settings.port(0),
-  POSTERN_LOG_LEVEL: z.enum(logLevels).default('info'),
-  POSTERN_REQUEST_LOG: settings.onOff('on'),
-  POSTERN_DRAIN_MS: settings.integer({ min: 0, max: 20_000, fallback: 0 }),
-  POSTERN_MAX_EVENT_LOOP_DELAY_MS: settings.integer({ min: 0, max: 60_000, fallback: 1000 }),
-  POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
-  POSTERN_BODY_TIMEOUT_MS: settings.integer({ min: 100, max: 600_000, fallback: 30_000 }),
-  POSTERN_TENANT_REQUESTS: settings.integer({ min: 1, max: 1_000_000, fallback: 256 }),
-  POSTERN_TENANT_LARGE_ANSWERS: settings.integer({ min: 1, max: 1_000_000, fallback: 8 }),
-  POSTERN_HELD_BYTES: settings.integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 32 * 1024 * 1024 }),
-  POSTERN_OTLP_URL: settings.httpUrl.optional(),
-  POSTERN_TRACE_PERCENT: settings.integer({ min: 0, max: 100, fallback: 100 }),
-  POSTERN_CHECK_ANSWERS: settings.onOff('off'),
+  POSTERN_HOST: settings.text('127.0.0.1').describe('The address to listen on.'),
+  POSTERN_PORT: settings
+    .port(0)
+    .describe('The port to listen on. 0 takes a free one, which the log line `listening` names.'),
+  POSTERN_LOG_LEVEL: z.enum(logLevels).default('info').describe('The least severe log lines to write.'),
+  POSTERN_REQUEST_LOG: settings.onOff('on').describe('Whether to write a log line for each request.'),
+  POSTERN_DRAIN_MS: settings
+    .integer({ min: 0, max: 20_000, fallback: 0 })
+    .describe(
+      'How long an ending process still accepts requests, in milliseconds. Keep it above 2500 behind a load balancer.',
+    ),
+  POSTERN_MAX_EVENT_LOOP_DELAY_MS: settings
+    .integer({ min: 0, max: 60_000, fallback: 1000 })
+    .describe('The event loop delay, in milliseconds, beyond which requests get 503 `overloaded`. 0: never.'),
+  POSTERN_MAX_CONNECTIONS: settings
+    .integer({ min: 10, max: 1_000_000, fallback: 10_000 })
+    .describe('Connections of clients to this process. Above 80 % it closes idle ones.'),
+  POSTERN_BODY_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 600_000, fallback: 30_000 })
+    .describe('A request body that brings less than 1 KiB in this time is cut off, in milliseconds.'),
+  POSTERN_TENANT_REQUESTS: settings
+    .integer({ min: 1, max: 1_000_000, fallback: 256 })
+    .describe('Concurrent requests of one tenant in a service. More get 429.'),
+  POSTERN_TENANT_LARGE_ANSWERS: settings
+    .integer({ min: 1, max: 1_000_000, fallback: 8 })
+    .describe('Concurrent exports, responses with `expand` and log checks of one tenant in a service. More get 429.'),
+  POSTERN_HELD_BYTES: settings
+    .integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 32 * 1024 * 1024 })
+    .describe(
+      'Bytes of request bodies and unsent rows that a service may hold, three quarters for one tenant. More get 429. Raise the memory limit by several times as much.',
+    ),
+  POSTERN_OTLP_URL: settings.httpUrl
+    .optional()
+    .describe('Where to send traces by OTLP over HTTP, such as `http://collector:4318`. Without it there are none.'),
+  POSTERN_TRACE_PERCENT: settings
+    .integer({ min: 0, max: 100, fallback: 100 })
+    .describe('The share of requests that the gateway traces, in percent.'),
+  POSTERN_CHECK_ANSWERS: settings
+    .onOff('off')
+    .describe('Whether to compare each response with its contract. For tests, since it takes time.'),
 } as const
 
 /** The settings of what clients connect to. An idle connection must live longer than a load balancer keeps it, or requests are lost. */
 export const edgeEnvironment = {
-  POSTERN_KEEP_ALIVE_MS: settings.integer({ min: 1000, max: 86_400_000, fallback: 620_000 }),
-  POSTERN_UNREAD_BYTES: settings.integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 16 * 1024 * 1024 }),
+  POSTERN_KEEP_ALIVE_MS: settings
+    .integer({ min: 1000, max: 86_400_000, fallback: 620_000 })
+    .describe(
+      "How long an idle client connection stays open, in milliseconds. It must exceed the load balancer's idle time-out, or requests are lost.",
+    ),
+  POSTERN_UNREAD_BYTES: settings
+    .integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 16 * 1024 * 1024 })
+    .describe(
+      'Bytes of responses that may wait for clients that do not read. Beyond it, the slowest connections are cut.',
+    ),
 } as const
 
 /** The part of a configuration that `baseEnvironment` describes. */

@@ -56,27 +56,54 @@ export interface ProviderConfig {
   readonly resource: string | undefined
 }
 
-const environment = {
+export const environment = {
   ...baseEnvironment,
-  POSTERN_PORT: settings.port(8090),
-  POSTERN_ADMIN_PORT: settings.port(0),
+  POSTERN_PORT: settings.port(8090).describe('The port for browsers.'),
+  POSTERN_ADMIN_PORT: settings
+    .port(0)
+    .describe('The port for health and metrics, which browsers must not reach. 0 takes a free one.'),
   ...edgeEnvironment,
-  POSTERN_CONSOLE_URL: settings.publicUrl.refine(isProtectedUrl, {
-    message: 'must be an https URL (http on the loopback address alone)',
-  }),
-  POSTERN_GATEWAY_URL: settings.httpUrl,
-  POSTERN_API_URL: settings.publicUrl.optional(),
-  POSTERN_REDIS_URL: settings.redisUrl,
-  POSTERN_CONSOLE_SESSION: settings.keyRing,
-  POSTERN_SESSION_IDLE_MINUTES: settings.integer({ min: 1, max: 1440, fallback: 30 }),
-  POSTERN_SESSION_HOURS: settings.integer({ min: 1, max: 168, fallback: 12 }),
-  POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
-  POSTERN_OIDC_CLIENT_ID: settings.text('postern-console'),
-  POSTERN_OIDC_CLIENT_SECRET: z.string().min(1).optional(),
+  POSTERN_CONSOLE_URL: settings.publicUrl
+    .refine(isProtectedUrl, {
+      message: 'must be an https URL (http on the loopback address alone)',
+    })
+    .describe(
+      'The URL that browsers use. Plain HTTP only on the loopback address. If it has a path, the proxy in front must remove that path and pass `Host`.',
+    ),
+  POSTERN_GATEWAY_URL: settings.httpUrl.describe('Where the console reaches the gateway.'),
+  POSTERN_API_URL: settings.publicUrl
+    .optional()
+    .describe('Where integrations reach the gateway, for the commands that the pages show. Default: the gateway.'),
+  POSTERN_REDIS_URL: settings.redisUrl.describe(
+    'The Redis server, Sentinels or cluster, with the login of the console. A secret.',
+  ),
+  POSTERN_CONSOLE_SESSION: settings.keyRing.describe('Encrypts sessions and sign-ins. A secret.'),
+  POSTERN_SESSION_IDLE_MINUTES: settings
+    .integer({ min: 1, max: 1440, fallback: 30 })
+    .describe('A session ends after so many minutes without use.'),
+  POSTERN_SESSION_HOURS: settings
+    .integer({ min: 1, max: 168, fallback: 12 })
+    .describe('A session ends so many hours after the sign-in.'),
+  POSTERN_OIDC_ISSUER: settings.protectedUrl
+    .optional()
+    .describe(
+      'The OpenID provider, exactly as it names itself. Without it nobody can sign in, and every page says so.',
+    ),
+  POSTERN_OIDC_CLIENT_ID: settings.text('postern-console').describe('The client id of the console at the provider.'),
+  POSTERN_OIDC_CLIENT_SECRET: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The client secret. Without it the console is a public client, protected by PKCE. A secret.'),
   POSTERN_OIDC_SCOPE: settings
     .text('openid profile email offline_access')
-    .refine((text) => text.split(' ').includes('openid'), { message: 'must hold openid' }),
-  POSTERN_OIDC_RESOURCE: z.string().min(1).optional(),
+    .refine((text) => text.split(' ').includes('openid'), { message: 'must hold openid' })
+    .describe('The scopes to request. They must include `openid`.'),
+  POSTERN_OIDC_RESOURCE: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The API that the access token is for (RFC 8707), for providers that need it.'),
 } as const
 
 /** Reads the configuration; throws with all faults at once and no value. */

@@ -11,7 +11,7 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import type { ClamavOptions } from './scan/clamav.ts'
-import { type StoreConfig, storeConfig, storeEnvironment } from './store-config.ts'
+import { type StoreConfig, storeConfig, storeEnvironment, storeShape } from './store-config.ts'
 import type { AllowedTypes } from './upload/file-kind.ts'
 
 export interface Config extends BaseConfig {
@@ -76,37 +76,73 @@ const hourMs = 60 * 60 * 1000
 /** The longest that a resumable upload may be let take, in milliseconds. */
 export const maxResumableMs = 30 * 24 * hourMs
 
+export const environment = {
+  ...baseEnvironment,
+  POSTERN_DATABASE_URL: settings.databaseUrl.describe(
+    'The connection string of the role `postern_evidence`. A secret.',
+  ),
+  POSTERN_DATABASE_CONNECTIONS: settings
+    .integer({ min: 1, max: 200, fallback: 16 })
+    .describe(
+      'Connections to PostgreSQL. One tenant gets at most three quarters. An upload uses one only while it is recorded.',
+    ),
+  POSTERN_SIGNING_EVIDENCE: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
+  POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing.describe('Signs requests to the universe service. A secret.'),
+  POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing.describe('Verifies requests of the findings service. A secret.'),
+  POSTERN_UNIVERSE_URL: settings.httpUrl.describe('Where the universe service listens.'),
+  POSTERN_UNIVERSE_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 3_000 })
+    .describe('How long the universe service may take to answer, in milliseconds.'),
+  POSTERN_CLAMAV_URL: clamavAddress
+    .optional()
+    .describe(
+      'The clamd that scans uploads: `tcp://host:port` or `unix:///path`. Without it nothing is scanned, and receipts say so.',
+    ),
+  // What clamd takes unless it is told otherwise, in Debian's configuration.
+  POSTERN_CLAMAV_MAX_BYTES: settings
+    .integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 })
+    .describe("Larger files are not scanned. No more than clamd's `StreamMaxLength`."),
+  POSTERN_CLAMAV_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 240_000, fallback: 30_000 })
+    .describe('How long clamd may take to answer, in milliseconds.'),
+  ...storeShape,
+  POSTERN_EVIDENCE_ALLOWED_TYPES: allowedTypes
+    .optional()
+    .describe(
+      'Media types that are accepted, such as `application/pdf` or `text/*`, separated by commas. Without it: all except programs, scripts and web pages.',
+    ),
+  POSTERN_EVIDENCE_MAX_BYTES: settings
+    .integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes })
+    .describe('The largest file, in bytes.'),
+  POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
+    .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
+    .transform((bytes) => (bytes === 0 ? undefined : bytes))
+    .describe('Bytes that one tenant may store, with its resumable uploads. 0: no limit but the disk.'),
+  POSTERN_EVIDENCE_RESUMABLE_MS: settings
+    .integer({ min: 1000, max: maxResumableMs, fallback: 24 * hourMs })
+    .describe('How long a resumable upload may take, in milliseconds.'),
+  POSTERN_EVIDENCE_STALL_MS: settings
+    .integer({ min: 100, max: hourMs, fallback: 60_000 })
+    .describe('An upload that brings no byte for so long is ended, in milliseconds.'),
+  // 0 is for tests. Anything else below would let a sweep take what its upload is about to record.
+  POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
+    .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
+    .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)')
+    .describe('The age after which remains of uploads are removed, in milliseconds; at least 900000 (15 minutes).'),
+  POSTERN_EVIDENCE_SWEEP_MS: settings
+    .integer({ min: 1000, max: 24 * hourMs, fallback: hourMs })
+    .describe('How often to look for remains, in milliseconds.'),
+  POSTERN_RECEIPT_KEY: settings.ed25519Keys.describe(
+    'Ed25519 private keys (PEM). The first signs receipts; all are published. A secret.',
+  ),
+  POSTERN_RECEIPT_PREVIOUS_KEY: settings.ed25519Keys
+    .optional()
+    .describe('Earlier private keys, published so that their receipts can be verified. A secret.'),
+} as const
+
 /** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
-  const values = parseEnvironment(env, {
-    ...baseEnvironment,
-    POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 16 }),
-    POSTERN_SIGNING_EVIDENCE: settings.keyRing,
-    POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,
-    POSTERN_UNIVERSE_URL: settings.httpUrl,
-    POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
-    POSTERN_CLAMAV_URL: clamavAddress.optional(),
-    // What clamd takes unless it is told otherwise, in Debian's configuration.
-    POSTERN_CLAMAV_MAX_BYTES: settings.integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 }),
-    POSTERN_CLAMAV_TIMEOUT_MS: settings.integer({ min: 100, max: 240_000, fallback: 30_000 }),
-    ...storeEnvironment(env),
-    POSTERN_EVIDENCE_ALLOWED_TYPES: allowedTypes.optional(),
-    POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
-    POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
-      .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
-      .transform((bytes) => (bytes === 0 ? undefined : bytes)),
-    POSTERN_EVIDENCE_RESUMABLE_MS: settings.integer({ min: 1000, max: maxResumableMs, fallback: 24 * hourMs }),
-    POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
-    // 0 is for tests. Anything else below would let a sweep take what its upload is about to record.
-    POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
-      .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
-      .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)'),
-    POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
-    POSTERN_RECEIPT_KEY: settings.ed25519Keys,
-    POSTERN_RECEIPT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
-  })
+  const values = parseEnvironment(env, { ...environment, ...storeEnvironment(env) })
   return {
     ...baseConfig(values, {
       evidence: values.POSTERN_SIGNING_EVIDENCE,

@@ -42,10 +42,10 @@ const notBeside = (other: string) =>
 const required = z.string().min(1)
 
 /** The settings of the store: a directory or a bucket, and never both, since an upload would be where nobody looks for it. */
-export function storeEnvironment(env: Environment): typeof shape {
+export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {
-    ...shape,
+    ...storeShape,
     POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET') ? notBeside('beside POSTERN_BLOB_S3_BUCKET') : required,
     POSTERN_BLOB_MOVE_FROM: isGiven('POSTERN_BLOB_S3_BUCKET')
       ? required.optional()
@@ -57,23 +57,35 @@ export function storeEnvironment(env: Environment): typeof shape {
 }
 
 const text: z.ZodType<string | undefined> = z.string().optional()
-const shape = {
-  POSTERN_BLOB_DIRECTORY: text,
-  POSTERN_BLOB_MOVE_FROM: text,
-  POSTERN_BLOB_S3_BUCKET: bucketName.optional(),
-  POSTERN_BLOB_S3_PREFIX: keyPrefix.default(''),
-  POSTERN_BLOB_S3_ENDPOINT: settings.httpUrl.optional(),
-  POSTERN_BLOB_S3_REGION: settings.text('us-east-1'),
-  POSTERN_BLOB_S3_ACCESS_KEY_ID: required.optional(),
-  POSTERN_BLOB_S3_SECRET_ACCESS_KEY: text,
-  POSTERN_BLOB_S3_PATH_STYLE: settings.onOff('off'),
-  POSTERN_BLOB_S3_CHECKSUMS: settings.onOff('on'),
-  POSTERN_BLOB_S3_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 8_000 }),
-  POSTERN_BLOB_S3_PARTS: settings.integer({ min: 1, max: 4_096, fallback: partsInMemory() }),
+export const storeShape = {
+  POSTERN_BLOB_DIRECTORY: text.describe('The directory that holds the bytes of evidence. Set this or a bucket.'),
+  POSTERN_BLOB_MOVE_FROM: text.describe('The directory that evidence is moved from, into the bucket.'),
+  POSTERN_BLOB_S3_BUCKET: bucketName.optional().describe('The bucket that holds the bytes of evidence.'),
+  POSTERN_BLOB_S3_PREFIX: keyPrefix.default('').describe('What every object name begins with, ending with a slash.'),
+  POSTERN_BLOB_S3_ENDPOINT: settings.httpUrl
+    .optional()
+    .describe("The object store's origin. Without it: Amazon S3 of the region."),
+  POSTERN_BLOB_S3_REGION: settings.text('us-east-1').describe('The region of the bucket.'),
+  POSTERN_BLOB_S3_ACCESS_KEY_ID: required
+    .optional()
+    .describe('The access key. Without it: the role of the machine or pod. A secret.'),
+  POSTERN_BLOB_S3_SECRET_ACCESS_KEY: text.describe('The secret of the access key. A secret.'),
+  POSTERN_BLOB_S3_PATH_STYLE: settings
+    .onOff('off')
+    .describe('Whether the bucket is in the path instead of the host name.'),
+  POSTERN_BLOB_S3_CHECKSUMS: settings
+    .onOff('on')
+    .describe('Whether the store keeps a SHA-256 beside each object. `off` for stores that cannot.'),
+  POSTERN_BLOB_S3_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 8_000 })
+    .describe('How long one call to the store may take with its retries, in milliseconds.'),
+  POSTERN_BLOB_S3_PARTS: settings
+    .integer({ min: 1, max: 4_096, fallback: partsInMemory() })
+    .describe('Parts of 8 MiB that may be in memory at a time, for all uploads.'),
 } as const
 
 /** The store that settings of `storeEnvironment` describe. */
-export function storeConfig(values: z.output<z.ZodObject<typeof shape>>): StoreConfig {
+export function storeConfig(values: z.output<z.ZodObject<typeof storeShape>>): StoreConfig {
   const { POSTERN_BLOB_DIRECTORY: path = '', POSTERN_BLOB_S3_BUCKET: bucket } = values
   if (bucket === undefined) return { kind: 'directory', path }
   const { POSTERN_BLOB_S3_ACCESS_KEY_ID: accessKeyId, POSTERN_BLOB_S3_SECRET_ACCESS_KEY: secretAccessKey } = values

@@ -37,23 +37,39 @@ export interface Config extends BaseConfig {
   readonly checkpointKeys: SigningKeys
 }
 
+export const environment = {
+  ...baseEnvironment,
+  POSTERN_DATABASE_URL: settings.databaseUrl.describe(
+    'The connection string of the role `postern_findings`. A secret.',
+  ),
+  POSTERN_DATABASE_CONNECTIONS: settings
+    .integer({ min: 1, max: 200, fallback: 24 })
+    .describe(
+      'Connections to PostgreSQL. One tenant gets at most three quarters. With a synchronous standby, a write uses one until its commit returns.',
+    ),
+  POSTERN_SIGNING_FINDINGS: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
+  POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing.describe('Signs requests to the universe service. A secret.'),
+  POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing.describe('Signs requests to the evidence service. A secret.'),
+  POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing.describe('Verifies requests of the universe service. A secret.'),
+  POSTERN_UNIVERSE_URL: settings.httpUrl.describe('Where the universe service listens.'),
+  POSTERN_UNIVERSE_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 3_000 })
+    .describe('How long the universe service may take to answer, in milliseconds.'),
+  POSTERN_EVIDENCE_URL: settings.httpUrl.describe('Where the evidence service listens.'),
+  POSTERN_EVIDENCE_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 3_000 })
+    .describe('How long the evidence service may take to answer, in milliseconds.'),
+  POSTERN_CHECKPOINT_KEY: settings.ed25519Keys.describe(
+    'Ed25519 private keys (PEM). The first signs checkpoints of the remediation log; all are published. A secret.',
+  ),
+  POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Keys
+    .optional()
+    .describe('Earlier private keys, published so that their checkpoints can be verified. A secret.'),
+} as const
+
 /** Reads the settings of the findings service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
-  const values = parseEnvironment(env, {
-    ...baseEnvironment,
-    POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 24 }),
-    POSTERN_SIGNING_FINDINGS: settings.keyRing,
-    POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,
-    POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
-    POSTERN_UNIVERSE_URL: settings.httpUrl,
-    POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
-    POSTERN_EVIDENCE_URL: settings.httpUrl,
-    POSTERN_EVIDENCE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
-    POSTERN_CHECKPOINT_KEY: settings.ed25519Keys,
-    POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
-  })
+  const values = parseEnvironment(env, environment)
   return {
     ...baseConfig(values, {
       findings: values.POSTERN_SIGNING_FINDINGS,

@@ -68,55 +68,91 @@ export interface GatewayConfig extends BaseConfig {
   readonly oidc: OidcConfig | undefined
 }
 
-const shape = {
+export const environment = {
   ...baseEnvironment,
-  POSTERN_PORT: settings.port(8080),
-  POSTERN_ADMIN_PORT: settings.port(0),
+  POSTERN_PORT: settings.port(8080).describe('The port for clients.'),
+  POSTERN_ADMIN_PORT: settings
+    .port(0)
+    .describe('The port for health and metrics, which clients must not reach. 0 takes a free one.'),
   POSTERN_GATEWAY_NAME: z
     .string()
     .min(1)
     .max(maxGatewayName, `must have at most ${maxGatewayName} characters`)
-    .default(hostname().slice(0, maxGatewayName)),
-  POSTERN_REDIS_URL: settings.redisUrl,
-  POSTERN_KEYS_URL: settings.httpOrigin,
-  POSTERN_FINDINGS_URL: settings.httpOrigin,
-  POSTERN_UNIVERSE_URL: settings.httpOrigin,
-  POSTERN_EVIDENCE_URL: settings.httpOrigin,
-  POSTERN_SYNC_URL: settings.httpOrigin,
-  POSTERN_SIGNING_KEYS: settings.keyRing,
-  POSTERN_SIGNING_FINDINGS: settings.keyRing,
-  POSTERN_SIGNING_UNIVERSE: settings.keyRing,
-  POSTERN_SIGNING_EVIDENCE: settings.keyRing,
-  POSTERN_SIGNING_SYNC: settings.keyRing,
-  POSTERN_ASSERTION_KEYS: settings.keyRing,
-  POSTERN_INTERNAL: settings.keyRing,
-  POSTERN_CACHE_MAC: settings.keyRing,
+    .default(hostname().slice(0, maxGatewayName))
+    .describe('The name of this gateway in the list of leases.'),
+  POSTERN_REDIS_URL: settings.redisUrl.describe(
+    'The Redis server, Sentinels or cluster, with the login of the gateway. A secret.',
+  ),
+  POSTERN_KEYS_URL: settings.httpOrigin.describe('Scheme, host and port of the keys service.'),
+  POSTERN_FINDINGS_URL: settings.httpOrigin.describe('Scheme, host and port of the findings service.'),
+  POSTERN_UNIVERSE_URL: settings.httpOrigin.describe('Scheme, host and port of the universe service.'),
+  POSTERN_EVIDENCE_URL: settings.httpOrigin.describe('Scheme, host and port of the evidence service.'),
+  POSTERN_SYNC_URL: settings.httpOrigin.describe('Scheme, host and port of the sync service.'),
+  POSTERN_SIGNING_KEYS: settings.keyRing.describe('Signs requests to the keys service. A secret.'),
+  POSTERN_SIGNING_FINDINGS: settings.keyRing.describe('Signs requests to the findings service. A secret.'),
+  POSTERN_SIGNING_UNIVERSE: settings.keyRing.describe('Signs requests to the universe service. A secret.'),
+  POSTERN_SIGNING_EVIDENCE: settings.keyRing.describe('Signs requests to the evidence service. A secret.'),
+  POSTERN_SIGNING_SYNC: settings.keyRing.describe('Signs requests to the sync service. A secret.'),
+  POSTERN_ASSERTION_KEYS: settings.keyRing.describe('Signs the tenant assertions that PostgreSQL verifies. A secret.'),
+  POSTERN_INTERNAL: settings.keyRing.describe(
+    'Signs look-ups of keys, leases and reports to the keys service. A secret.',
+  ),
+  POSTERN_CACHE_MAC: settings.keyRing.describe('Verifies key records and announcements in Redis. A secret.'),
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default('')
     .transform((text) => text.split(',').map((part) => part.trim()))
     .transform((parts) => parts.filter((part) => part !== ''))
-    .refine((ranges) => parseAddressRanges(ranges) !== undefined, { message: 'must be addresses or CIDR ranges' }),
-  POSTERN_MEMORY_ENTRIES: settings.integer({ min: 100, max: 10_000_000, fallback: 100_000 }),
-  POSTERN_FAILED_ATTEMPTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 300 }),
-  POSTERN_PUBLIC_REQUESTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 600 }),
-  POSTERN_API_URL: settings.publicUrl.optional(),
-  POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
-  POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
-  POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
+    .refine((ranges) => parseAddressRanges(ranges) !== undefined, { message: 'must be addresses or CIDR ranges' })
+    .describe('Addresses and CIDR ranges of proxies whose `X-Forwarded-For` is trusted, separated by commas.'),
+  POSTERN_MEMORY_ENTRIES: settings
+    .integer({ min: 100, max: 10_000_000, fallback: 100_000 })
+    .describe('Keys in memory, about 2 KiB each. Keep it below 200,000.'),
+  POSTERN_FAILED_ATTEMPTS: settings
+    .integer({ min: 1, max: 1_000_000_000, fallback: 300 })
+    .describe(
+      'Failed authentications a minute of one address (IPv6: a /64), over all gateways. Further ones get 429; valid keys still work.',
+    ),
+  POSTERN_PUBLIC_REQUESTS: settings
+    .integer({ min: 1, max: 1_000_000_000, fallback: 600 })
+    .describe(
+      'Requests a minute of one address to public routes at this gateway, and as many without usable credentials. Further ones get 429.',
+    ),
+  POSTERN_API_URL: settings.publicUrl
+    .optional()
+    .describe('The public URL of the API. If it has a path, the proxy in front must remove that path.'),
+  POSTERN_MAX_URL_BYTES: settings
+    .integer({ min: 256, max: 65_536, fallback: 8192 })
+    .describe('The longest request target. Longer ones get 414.'),
+  POSTERN_MAX_HEADER_BYTES: settings
+    .integer({ min: 4096, max: 262_144, fallback: 16_384 })
+    .describe('The largest head of a request. Larger ones get 431.'),
+  POSTERN_CLIENT_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 120_000, fallback: 10_000 })
+    .describe(
+      'How long a client may take for the head of a request, and for each 10 KiB of its body, in milliseconds. Then it gets 408.',
+    ),
   ...edgeEnvironment,
-  POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
-  POSTERN_TENANT_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 96 }),
-  POSTERN_UPSTREAM_WAITING: settings.integer({ min: 0, max: 1_000_000, fallback: 1024 }),
-  POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
-  POSTERN_OIDC_AUDIENCE: settings.text('postern'),
-  POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant'),
-  POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles'),
+  POSTERN_UPSTREAM_CONNECTIONS: settings
+    .integer({ min: 1, max: 10_000, fallback: 256 })
+    .describe('Connections to each service. One tenant gets at most three quarters.'),
+  POSTERN_TENANT_CONNECTIONS: settings
+    .integer({ min: 1, max: 10_000, fallback: 96 })
+    .describe('Connections to each service that one tenant may use. Further requests wait.'),
+  POSTERN_UPSTREAM_WAITING: settings
+    .integer({ min: 0, max: 1_000_000, fallback: 1024 })
+    .describe('Requests that may wait for a connection to one service. Further ones get 503.'),
+  POSTERN_OIDC_ISSUER: settings.protectedUrl
+    .optional()
+    .describe('The issuer of access tokens of people, exactly as in their `iss`. Without it, `Bearer` is rejected.'),
+  POSTERN_OIDC_AUDIENCE: settings.text('postern').describe('The audience that access tokens must have.'),
+  POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant').describe('The claim that holds the id of the tenant.'),
+  POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles').describe('The claim that holds the list of roles.'),
 } as const
 
 /** Reads the gateway's configuration; throws a ConfigurationError that lists every fault. */
 export function readConfig(env: Environment): GatewayConfig {
-  const values = parseEnvironment(env, shape)
+  const values = parseEnvironment(env, environment)
   return Object.freeze({
     ...baseConfig(values, {}),
     adminPort: values.POSTERN_ADMIN_PORT,

@@ -1,7 +1,7 @@
 import { type ProblemCode, problemTypes, problemUri } from '@postern/contracts'
 
 /** What a client should do about each problem; shown at the problem's own URI. */
-const remedies: Readonly<Record<ProblemCode, string>> = {
+export const remedies: Readonly<Record<ProblemCode, string>> = {
   bad_request: 'Correct the parameters that `errors` names. The reference lists what each operation takes.',
   non_canonical_path:
     'Send the path in its one canonical spelling: no dot segments, no empty segments, no backslashes or semicolons, and no percent-escapes of characters that need none.',

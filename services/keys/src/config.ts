@@ -20,16 +20,26 @@ export interface Config extends BaseConfig {
   readonly cache: KeyCacheOptions | undefined
 }
 
-const environment = {
+export const environment = {
   ...baseEnvironment,
-  POSTERN_DATABASE_URL: settings.databaseUrl,
-  POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 2, max: 200, fallback: 10 }),
-  POSTERN_REDIS_URL: settings.redisUrl.optional(),
-  POSTERN_CACHE_MAC: settings.keyRing,
-  POSTERN_SIGNING_KEYS: settings.keyRing,
-  POSTERN_SIGNING_OPERATOR: settings.keyRing,
-  POSTERN_REVOKED_OPERATORS: settings.operatorNames,
-  POSTERN_INTERNAL: settings.keyRing,
+  POSTERN_DATABASE_URL: settings.databaseUrl.describe('The connection string of the role `postern_keys`. A secret.'),
+  POSTERN_DATABASE_CONNECTIONS: settings
+    .integer({ min: 2, max: 200, fallback: 10 })
+    .describe('Connections to PostgreSQL. One tenant gets at most three quarters.'),
+  POSTERN_REDIS_URL: settings.redisUrl
+    .optional()
+    .describe(
+      'The Redis server, Sentinels or cluster, with the login of the keys service. Without it only leases carry revocations, within half a second. A secret.',
+    ),
+  POSTERN_CACHE_MAC: settings.keyRing.describe('Signs key records and announcements in Redis. A secret.'),
+  POSTERN_SIGNING_KEYS: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
+  POSTERN_SIGNING_OPERATOR: settings.keyRing.describe(
+    'Verifies requests of operators, and derives their credentials. A secret.',
+  ),
+  POSTERN_REVOKED_OPERATORS: settings.operatorNames.describe(
+    'Names of operators whose credentials are rejected, separated by commas.',
+  ),
+  POSTERN_INTERNAL: settings.keyRing.describe('Verifies look-ups, leases and reports of gateways. A secret.'),
 } as const
 
 /** Reads the configuration; throws with all faults at once and no value. */

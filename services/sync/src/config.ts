@@ -36,25 +36,56 @@ export interface Config extends BaseConfig {
   }
 }
 
+const networksSetting = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((range) => range.trim())
+      .filter((range) => range !== ''),
+  )
+  .refine((ranges) => ranges.every((range) => range.includes('/') && isNetwork(range)), {
+    message: 'must be ranges in CIDR notation, as 10.1.0.0/16 or fd00:1::/32, separated by commas',
+  })
+
+export const environment = {
+  ...baseEnvironment,
+  POSTERN_DATABASE_URL: settings.databaseUrl.describe('The connection string of the role `postern_sync`. A secret.'),
+  POSTERN_DATABASE_CONNECTIONS: settings
+    .integer({ min: 1, max: 200, fallback: 10 })
+    .describe('Connections to PostgreSQL. One tenant gets at most three quarters. A run uses two.'),
+  POSTERN_SIGNING_SYNC: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
+  POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing.describe('Signs requests to the universe service. A secret.'),
+  POSTERN_SIGNING_OPERATOR: settings.keyRing.describe('Verifies requests of operators. A secret.'),
+  POSTERN_REVOKED_OPERATORS: settings.operatorNames.describe(
+    'Names of operators whose credentials are rejected, separated by commas.',
+  ),
+  POSTERN_SYNC_SECRETS: settings.keyRing.describe('Encrypts the credentials of connectors in the database. A secret.'),
+  POSTERN_SYNC_WORKERS: settings
+    .integer({ min: 0, max: 16, fallback: 2 })
+    .describe('Runs that this process carries out at a time. 0: it only answers requests.'),
+  POSTERN_SYNC_POLL_MS: settings
+    .integer({ min: 500, max: 60_000, fallback: 1_000 })
+    .describe('How often a worker looks for a run, in milliseconds.'),
+  POSTERN_SYNC_NETWORKS: networksSetting.describe(
+    'CIDR ranges of internal networks in which sources may be, separated by commas. There, sources may be read without TLS.',
+  ),
+  POSTERN_SYNC_KEEP_DETAILS_DAYS: settings
+    .integer({ min: 0, max: 36_500, fallback: 0 })
+    .describe('Days for which to keep errors of runs and changes that were only reviewed. 0: forever.'),
+  POSTERN_API_URL: settings.publicUrl
+    .optional()
+    .describe('The public URL of the API, for addresses in SCIM responses.'),
+  POSTERN_UNIVERSE_URL: settings.httpUrl.describe('Where the universe service listens.'),
+  POSTERN_UNIVERSE_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 20_000 })
+    .describe('How long the universe service may take to apply a push, in milliseconds.'),
+} as const
+
 /** Reads the settings of the sync service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
-  const values = parseEnvironment(env, {
-    ...baseEnvironment,
-    POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
-    POSTERN_SIGNING_SYNC: settings.keyRing,
-    POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_OPERATOR: settings.keyRing,
-    POSTERN_REVOKED_OPERATORS: settings.operatorNames,
-    POSTERN_SYNC_SECRETS: settings.keyRing,
-    POSTERN_SYNC_WORKERS: settings.integer({ min: 0, max: 16, fallback: 2 }),
-    POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
-    POSTERN_SYNC_NETWORKS: networksSetting,
-    POSTERN_SYNC_KEEP_DETAILS_DAYS: settings.integer({ min: 0, max: 36_500, fallback: 0 }),
-    POSTERN_API_URL: settings.publicUrl.optional(),
-    POSTERN_UNIVERSE_URL: settings.httpUrl,
-    POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
-  })
+  const values = parseEnvironment(env, environment)
   return {
     ...baseConfig(
       values,
@@ -76,16 +107,3 @@ export function readConfig(env: Environment): Config {
     },
   }
 }
-
-const networksSetting = z
-  .string()
-  .default('')
-  .transform((text) =>
-    text
-      .split(',')
-      .map((range) => range.trim())
-      .filter((range) => range !== ''),
-  )
-  .refine((ranges) => ranges.every((range) => range.includes('/') && isNetwork(range)), {
-    message: 'must be ranges in CIDR notation, as 10.1.0.0/16 or fd00:1::/32, separated by commas',
-  })

@@ -23,20 +23,28 @@ export interface Config extends BaseConfig {
   }
 }
 
+export const environment = {
+  ...baseEnvironment,
+  POSTERN_DATABASE_URL: settings.databaseUrl.describe(
+    'The connection string of the role `postern_universe`. A secret.',
+  ),
+  POSTERN_DATABASE_CONNECTIONS: settings
+    .integer({ min: 1, max: 200, fallback: 10 })
+    .describe('Connections to PostgreSQL. One tenant gets at most three quarters.'),
+  POSTERN_SIGNING_UNIVERSE: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
+  POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing.describe('Verifies requests of the sync service. A secret.'),
+  POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing.describe('Verifies requests of the evidence service. A secret.'),
+  POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing.describe('Verifies requests of the findings service. A secret.'),
+  POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing.describe('Signs requests to the findings service. A secret.'),
+  POSTERN_FINDINGS_URL: settings.httpUrl.describe('Where the findings service listens.'),
+  POSTERN_FINDINGS_TIMEOUT_MS: settings
+    .integer({ min: 100, max: 60_000, fallback: 3_000 })
+    .describe('How long the findings service may take to answer, in milliseconds.'),
+} as const
+
 /** Reads the settings of the universe service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
-  const values = parseEnvironment(env, {
-    ...baseEnvironment,
-    POSTERN_DATABASE_URL: settings.databaseUrl,
-    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
-    POSTERN_SIGNING_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
-    POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
-    POSTERN_FINDINGS_URL: settings.httpUrl,
-    POSTERN_FINDINGS_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
-  })
+  const values = parseEnvironment(env, environment)
   return {
     ...baseConfig(values, {
       universe: values.POSTERN_SIGNING_UNIVERSE,

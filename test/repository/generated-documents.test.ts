@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { renderAssurance } from '../../verification/assurance/document.ts'
-import { parsePromises, readPromises, sections } from '../../verification/assurance/promises.ts'
+import { generatedDocuments } from '../../verification/documents/generated.ts'
+import { parsePromises, readPromises, sections } from '../../verification/documents/promises.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const { scripts } = z
@@ -16,11 +16,11 @@ function isThere(name: string): boolean {
   return command === undefined ? existsSync(join(root, name)) : Object.hasOwn(scripts, command)
 }
 
-describe('ASSURANCE.md', () => {
-  test('is what `npm run assurance` writes', () => {
-    expect(readFileSync(join(root, 'ASSURANCE.md'), 'utf8')).toBe(renderAssurance(promises))
-  })
+test.each(Object.entries(generatedDocuments))('%s is what `npm run docs` writes', (path, render) => {
+  expect(readFileSync(join(root, path), 'utf8')).toBe(render())
+})
 
+describe('ASSURANCE.md', () => {
   test('has promises in every section, and no other section', () => {
     expect(promises.length).toBeGreaterThan(40)
     expect([...new Set(promises.map(({ section }) => section))]).toEqual([...sections])

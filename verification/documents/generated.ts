@@ -1,0 +1,14 @@
+import { renderProblems, renderRoutes } from './api.ts'
+import { renderAssurance } from './assurance.ts'
+import { renderMetrics } from './metrics.ts'
+import { readPromises } from './promises.ts'
+import { renderSettings } from './settings.ts'
+
+/** The documents that `npm run docs` writes, by their paths. */
+export const generatedDocuments: Readonly<Record<string, () => string>> = {
+  'ASSURANCE.md': () => renderAssurance(readPromises()),
+  'docs/reference/settings.md': renderSettings,
+  'docs/reference/routes.md': renderRoutes,
+  'docs/reference/problems.md': renderProblems,
+  'docs/reference/metrics.md': renderMetrics,
+}
