@@ -1,6 +1,8 @@
 /** Returns a Markdown table. */
 export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
-  return `${line(head)}${line(head.map(() => '---'))}${rows.map(line).join('')}`
+  return [head, head.map(() => '---'), ...rows].map(renderRow).join('')
+}
+
+function renderRow(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
 }
