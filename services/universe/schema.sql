@@ -181,6 +181,26 @@ create policy tenant_only on universe.hierarchy_version as restrictive for all t
 grant insert, select on table universe.hierarchy_version to postern_universe;
 comment on table universe.hierarchy_version is 'When each version came to be: how a date leads to a version.';
 
+create table universe.import (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  attempt integer not null,
+  applied_sequence integer not null,
+  constraint import_pk PRIMARY KEY (tenant_id, run_id),
+  constraint import_applied_sequence_not_negative CHECK ((applied_sequence >= 0)),
+  constraint import_attempt_positive CHECK ((attempt > 0))
+);
+alter table universe.import enable row level security;
+alter table universe.import force row level security;
+create policy postern_universe_insert on universe.import as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.import as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.import as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.import as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.import to postern_universe;
+comment on table universe.import is 'A run of a connector that has changed something. A batch of its changes locks the row until it is committed.';
+comment on column universe.import.attempt is 'Batches of an earlier attempt at the run are rejected.';
+comment on column universe.import.applied_sequence is 'The sequence of the last batch that was applied; 0 if none was.';
+
 create table universe.node (
   tenant_id uuid not null,
   id uuid not null,

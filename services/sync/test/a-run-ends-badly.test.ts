@@ -1,6 +1,6 @@
 import type { Run } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
@@ -109,21 +109,32 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await world.rows(changes, [back.id])).toEqual([{ n: 6000, first: 1, last: 6000, keys: ['E5999', 'E5998'] }])
   })
 
-  test('is left open where somebody has changed a row of it since', async () => {
+  test('is noted although somebody has changed a row of it since', async () => {
     const tenant = admin()
     const run = await left(tenant)
     const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
     expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
     await work(run)
-    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 3 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Pushed active', 'Entity 2 active'])
+  })
+
+  test('is not applied again when the next attempt sends it, so that what was pushed meanwhile stays', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Pushed active', 'Entity 2 active'])
   })
 
   test('keeps its run until the universe can be asked of it, or the last attempt', async () => {
     const tenant = admin()
     const run = await left(tenant)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
-    const away: Universe = { ...universe, currentRows: isAway }
+    const away: Universe = { ...universe, stopImport: isAway }
     await expect(work(run, { universe: away })).rejects.toThrow(/away/)
     expect(await now(tenant, run)).toMatchObject({ status: 'applying', finished_at: null })
     await work(run, { universe: away }, { isLast: true })
@@ -135,60 +146,52 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     const run = await left(tenant)
     const odd: Universe = {
       ...universe,
-      currentRows: async () => await Promise.reject(new TypeError('no answer of ours')),
+      stopImport: async () => await Promise.reject(new TypeError('no answer of ours')),
     }
     await endLostRun(workerParts({ universe: odd }), run.id)
     const ended = { status: 'failed', failure: { code: 'worker_lost' }, counts: { applied: 0 } }
     expect(await now(tenant, run)).toMatchObject(ended)
   })
 
-  test('is noted where the universe is still at work on it when the last attempt asks', async () => {
+  test('is noted if it was applied only when the last attempt asks again', async () => {
     const tenant = admin()
-    const body = [{ external_id: 'X', name: 'Pushed', type: 'process' }]
-    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
-    const holder = openTenantDb({
-      connectionString: world.database.url('superuser'),
-      maxConnections: 1,
-      connectTimeoutMs: 10_000,
-      queryTimeoutMs: 130_000,
-      applicationName: 'sync-test-push',
-    })
-    const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const pushing = holder.system(async (tx) => {
-      const lock = 'select from universe.reference_counter where tenant_id = $1 for update'
-      await tx.query({ text: lock, values: [tenant.tenantId] })
-      begun.resolve()
-      await committed.promise
-    })
     let sent: Parameters<Universe['applyRows']>[0] | undefined
     let asked = 0
     const slow: Universe = {
       ...universe,
       applyRows: async (application) => {
-        await begun.promise
         sent = application
         return { kind: 'unknown', timedOut: true, cause: undefined }
       },
-      currentRows: async (asker, wanted) => {
-        if (sent !== undefined) asked += 1
-        if (sent !== undefined && asked === 2) {
-          committed.resolve()
-          await pushing
-          expect((await universe.applyRows(sent)).kind).toBe('applied')
-        }
-        return await universe.currentRows(asker, wanted)
+      stopImport: async (asker, attempt) => {
+        asked += 1
+        if (asked === 1) return await isAway()
+        if (sent !== undefined) expect((await universe.applyRows(sent)).kind).toBe('applied')
+        return await universe.stopImport(asker, attempt)
       },
     }
-    try {
-      const run = await start(tenant, await create(tenant), csvOf(3))
-      await work(run, { universe: slow, pausesMs: [0] }, { isLast: true })
-      const ended = { status: 'failed', failure: { code: 'interrupted' }, counts: { applied: 3 } }
-      expect(await now(tenant, run)).toMatchObject(ended)
-    } finally {
-      committed.resolve()
-      await pushing
-      await holder.close()
+    const run = await start(tenant, await create(tenant), csvOf(3))
+    await work(run, { universe: slow, pausesMs: [0] }, { isLast: true })
+    const ended = { status: 'failed', failure: { code: 'interrupted' }, counts: { applied: 3 } }
+    expect(await now(tenant, run)).toMatchObject(ended)
+  })
+
+  test('is rejected if it arrives after its run has ended', async () => {
+    const tenant = admin()
+    let sent: Parameters<Universe['applyRows']>[0] | undefined
+    const silent: Universe = {
+      ...universe,
+      applyRows: async (application) => {
+        sent = application
+        return { kind: 'unknown', timedOut: true, cause: undefined }
+      },
     }
+    const run = await start(tenant, await create(tenant), csvOf(3))
+    await work(run, { universe: silent }, { isLast: true })
+    expect(await now(tenant, run)).toMatchObject({ status: 'failed', counts: { applied: 0 } })
+    if (sent === undefined) throw new Error('the run has sent its rows')
+    expect(await universe.applyRows(sent)).toMatchObject({ kind: 'conflict' })
+    expect(await names(tenant)).toEqual([])
   })
 })
 

@@ -127,6 +127,7 @@ export const taken: Universe = {
   apply: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
   applyRows: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
   currentRows: async (_asker, { keys }) => ({ rows: [], reached: keys.length }),
+  stopImport: async () => 0,
   tellSources: async () => undefined,
   close: async () => undefined,
 }

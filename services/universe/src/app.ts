@@ -3,6 +3,7 @@ import { currentRowRoutes } from './current-rows/routes.ts'
 import type { Deps } from './deps.ts'
 import { entityRoutes } from './entity/routes.ts'
 import { hierarchyRoutes } from './hierarchy/routes.ts'
+import { importRoutes } from './import/routes.ts'
 import { personRoutes } from './person/routes.ts'
 import { pushHierarchyRoutes } from './push-hierarchy/routes.ts'
 import { pushPeopleRoutes } from './push-people/routes.ts'
@@ -23,6 +24,7 @@ export function buildApp(app: App, deps: Deps): void {
   referenceRoutes(app, deps)
   currentRowRoutes(app, deps)
   sourceRoutes(app, deps)
+  importRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)
   pushTestProcedureRoutes(app, deps)

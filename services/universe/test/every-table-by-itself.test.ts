@@ -16,7 +16,8 @@ afterAll(async () => await universe.close())
 /** A tenant with rows in every table; all tenants use the same keys. */
 async function someTenant(): Promise<string> {
   const tenant = newTenant()
-  await universe.push(tenant, [row('A'), row('B', { parent_external_id: 'A' })])
+  const batch = { attempt: 1, sequence: 1 }
+  await universe.pushTo(tenant, 'entities', { batch, entities: [row('A'), row('B', { parent_external_id: 'A' })] })
   const nodes = [node('top', undefined, { entities: ['A'] }), node('unit', 'top')]
   await universe.pushTo(tenant, 'org-structures', legal(nodes))
   await universe.pushTo(tenant, 'org-structures', legal(nodes.slice(0, 1)))
@@ -47,6 +48,7 @@ const tables = [
   ['test_procedure_entity', 1, 'entity_id', ['delete']],
   ['person', 1, 'name', ['update']],
   ['source_connector', 1, 'telling', ['update']],
+  ['import', 1, 'attempt', ['update']],
 ] as const
 
 const sql = (text: string, values: readonly unknown[] = []): Statement => ({ text, values })

@@ -188,6 +188,7 @@ export const internalPaths = {
   pushOrgStructures: '/internal/v1/org-structures',
   pushTestProcedures: '/internal/v1/test-procedures',
   pushPeople: '/internal/v1/people',
+  stopImport: '/internal/v1/imports/stop',
   subtree: '/internal/v1/entities/subtree',
   entityNames: '/internal/v1/entities/names',
   entitySources: '/internal/v1/entities/sources',

@@ -4,6 +4,7 @@ import { pushedEntitySchema } from '../sync/routes.ts'
 import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy.ts'
 import { pushedPersonSchema } from '../universe/person.ts'
 import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
+import { importBatchSchema } from './imports.ts'
 
 /** Platform operations on tenants, for the operator's command alone. */
 export const tenantSchema = z.object({
@@ -54,6 +55,7 @@ export type TenantEvent = z.infer<typeof tenantEventSchema>
 /** `POST /internal/v1/entities` (sync → universe): all or nothing. */
 export const applyEntitiesBodySchema = z.strictObject({
   run_id: uuidSchema,
+  batch: importBatchSchema.optional(),
   entities: z.array(pushedEntitySchema).min(1).max(5000),
 })
 export const applyEntitiesAnswerSchema = z.object({ created: z.int(), updated: z.int(), unchanged: z.int() })
@@ -62,6 +64,7 @@ export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
 /** `POST /internal/v1/org-structures` (sync → universe): a whole hierarchy, or a part of it; all or nothing. */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
+  batch: importBatchSchema.optional(),
   key: hierarchyKeySchema,
   ...pushedHierarchyFields,
 })
@@ -70,12 +73,14 @@ export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 /** `POST /internal/v1/test-procedures` (sync → universe): all or nothing. */
 export const applyTestProceduresBodySchema = z.strictObject({
   run_id: uuidSchema,
+  batch: importBatchSchema.optional(),
   test_procedures: z.array(pushedTestProcedureSchema).min(1).max(5000),
 })
 
 /** `POST /internal/v1/people` (sync → universe): all or nothing. */
 export const applyPeopleBodySchema = z.strictObject({
   run_id: uuidSchema,
+  batch: importBatchSchema.optional(),
   people: z.array(pushedPersonSchema).min(1).max(5000),
 })
 

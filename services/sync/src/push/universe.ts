@@ -2,9 +2,11 @@ import {
   type ApplyAnswer,
   type CurrentRowsBody,
   type EntitySourcesBody,
+  type ImportBatch,
   applyAnswerSchema,
   currentRowsAnswerSchema,
   internalPaths,
+  stopImportAnswerSchema,
 } from '@postern/contracts/internal'
 import {
   type Connector,
@@ -59,9 +61,10 @@ interface Application extends Asker {
   readonly body: object
 }
 
-/** As an Application, of rows that are JSON already. */
+/** As an Application, of rows that are JSON already: a batch of a run's changes, which the universe applies once. */
 export interface RowsApplication extends Asker {
   readonly dataset: Dataset
+  readonly batch: ImportBatch
   /** Members of the body beside the rows. */
   readonly more: object
   readonly rows: readonly string[]
@@ -91,6 +94,11 @@ export class UniverseUnavailable extends Error {
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
   applyRows(application: RowsApplication): Promise<ApplicationOutcome>
+  /**
+   * Returns the sequence of the last batch of the run that was applied, and has later ones of this attempt rejected. Waits for a batch that
+   * is being applied. Throws UniverseUnavailable.
+   */
+  stopImport(asker: Asker, attempt: number): Promise<number>
   /** How rows stand now, by their keys: of the first of them, where they are long. Throws UniverseUnavailable. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentAnswer>
   /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
@@ -166,6 +174,10 @@ export function openUniverse(
         Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body })),
       ),
     applyRows: async (application) => await applyContent(application, application.dataset, contentOf(application)),
+    stopImport: async (asker, attempt) => {
+      const answer = await ask(asker, internalPaths.stopImport, { run_id: asker.runId, attempt })
+      return stopImportAnswerSchema.parse(answer).sequence
+    },
     currentRows: async (asker, body) => {
       const answer = await ask(asker, internalPaths.currentRows, { ...body, in_parts: true })
       const { rows, reached = body.keys.length } = currentRowsAnswerSchema.parse(answer)
@@ -179,8 +191,8 @@ export function openUniverse(
 /** Rows that become one text: beyond 128 KiB, which a hundred are seldom, V8 keeps one by itself, and takes many times as long to make it. */
 const rowsAText = 100
 
-function contentOf({ dataset, runId, more, rows }: RowsApplication): Buffer {
-  const head = JSON.stringify({ run_id: runId, ...more }).slice(0, -1)
+function contentOf({ dataset, runId, batch, more, rows }: RowsApplication): Buffer {
+  const head = JSON.stringify({ run_id: runId, batch, ...more }).slice(0, -1)
   const parts = [Buffer.from(`${head},"${destinations[dataset].rows}":[`)]
   for (let at = 0; at < rows.length; at += rowsAText) {
     parts.push(Buffer.from(`${at === 0 ? '' : ','}${rows.slice(at, at + rowsAText).join(',')}`))

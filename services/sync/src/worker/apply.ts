@@ -262,8 +262,9 @@ async function applicationOf(hold: Hold, batch: readonly OpenChange[]): Promise<
   const asker = await hold.asker()
   const { dataset, hierarchy } = hold.connector
   const rows = batch.map(({ after }) => after)
+  const sequence = batch.at(-1)?.seq ?? 0
   const more = dataset === 'org_structure' ? { ...hierarchy, mode: 'partial' } : {}
-  return { ...asker, dataset, more, rows }
+  return { ...asker, dataset, batch: { attempt: hold.run.attempt, sequence }, more, rows }
 }
 
 /**

@@ -1,14 +1,12 @@
-// The batches in which changes are sent to the universe. Until one is noted, the same rows are the next one: whoever goes on after
-// a crash sends, or looks up, just what was sent before.
-import { isDeepStrictEqual } from 'node:util'
-import { maxCurrentRows } from '@postern/contracts/internal'
+// The batches in which changes are sent to the universe. Until a batch is recorded, the next one has the same rows: a worker that
+// resumes after a crash sends the same batch again, and the universe applies it once.
 import { learnCreations, listOpenCreations } from '../creation/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { type OpenChange, listOpenChanges, noteApplied } from '../diff/open-store.ts'
 import { isOfLastDepth, rowOf } from '../diff/seq.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Hold } from './held-run.ts'
-import { askCurrent, comparisonOf } from './plan.ts'
+import { comparisonOf } from './plan.ts'
 import { uncancelled } from './tell-sources.ts'
 
 /**
@@ -60,35 +58,18 @@ export async function noteBatch(hold: Hold, { changes, isOfBlocks }: Batch): Pro
   })
 }
 
-/** One is noted while the universe has the next one. */
-const inDoubtAtMost = 2
-
 /**
- * Notes what the universe has taken in of the run without anybody having noted it: where a worker died, or heard no answer, after
- * the universe had committed. For a run that is about to end, so that its changes are not sent again, and its rollback finds all of
- * them. A batch is taken in as a whole: it was if each of its rows stands as it should. Throws UniverseUnavailable.
+ * Records the batches that the universe has applied without this service knowing: a worker died, or received no answer. Call it before a
+ * run ends early, so that its rollback undoes them too. The universe rejects what this attempt has sent and was not applied yet. Throws
+ * UniverseUnavailable.
  */
 export async function settleDoubt(hold: Hold, universe: Universe): Promise<void> {
   if (hold.status !== 'applying') return
-  for (let settled = 0; settled < inDoubtAtMost; settled += 1) {
+  const applied = await universe.stopImport(await hold.asker(), hold.run.attempt)
+  for (;;) {
     const batch = await nextBatch(hold, 0)
-    if (batch.changes.length === 0 || !(await isTakenIn(hold, universe, batch.changes))) return
+    const last = batch.changes.at(-1)
+    if (last === undefined || last.seq > applied) return
     await uncancelled(noteBatch(hold, batch))
   }
-}
-
-async function isTakenIn(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<boolean> {
-  for (let at = 0; at < batch.length; at += maxCurrentRows) {
-    const some = batch.slice(at, at + maxCurrentRows)
-    const keys = some.map((change) => change.source_key)
-    // A push that nobody waits for any more may still be under way.
-    for await (const { from, to, rows } of askCurrent(hold, universe, keys, true)) {
-      const stored = new Map(rows.map(({ key, row }) => [key, row]))
-      const isSo = some
-        .slice(from, to)
-        .every(({ source_key: key, after }) => isDeepStrictEqual(stored.get(key), JSON.parse(after)))
-      if (!isSo) return false
-    }
-  }
-  return true
 }

@@ -54,13 +54,8 @@ export function comparisonOf(hold: Hold): Comparison {
   return { runId: run.id, connectorId: connector.id, scope, ...fields }
 }
 
-/** How the rows with these keys stand in the universe, part by part; `isBehindPushes`: as soon as no push is under way. */
-export function askCurrent(
-  hold: Hold,
-  universe: Universe,
-  keys: readonly string[],
-  isBehindPushes = false,
-): AsyncIterable<CurrentPart> {
+/** How the rows with these keys stand in the universe, part by part. */
+export function askCurrent(hold: Hold, universe: Universe, keys: readonly string[]): AsyncIterable<CurrentPart> {
   const { dataset, hierarchy } = hold.connector
   return currentParts(
     keys,
@@ -69,7 +64,6 @@ export function askCurrent(
         dataset,
         keys: some,
         ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }),
-        ...(isBehindPushes ? { behind_pushes: true } : {}),
       }),
   )
 }

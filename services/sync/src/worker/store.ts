@@ -57,6 +57,7 @@ export interface HeldRun {
   readonly rollbackOf: string | null
   readonly overrideSafety: boolean
   readonly approved: boolean
+  readonly attempt: number
   /** When it was first taken up: its source was read since. */
   readonly startedAt: Date
   readonly counts: RunCounts
@@ -69,7 +70,7 @@ const takeOver = statement(
   set holder = $2, attempt = r.attempt + 1, started_at = coalesce(r.started_at, now()), revision = r.revision + 1
   where r.id = $1 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
   returning r.id, r.connector_id as "connectorId", r.mode, r.status, r.upload_id as "uploadId",
-    r.rollback_of as "rollbackOf", r.override_safety as "overrideSafety", r.approved, r.started_at as "startedAt",
+    r.rollback_of as "rollbackOf", r.override_safety as "overrideSafety", r.approved, r.attempt, r.started_at as "startedAt",
     jsonb_build_object(
       'fetched', r.fetched_count, 'valid', r.valid_count, 'invalid', r.invalid_count, 'created', r.created_count,
       'updated', r.updated_count, 'moved', r.moved_count, 'reactivated', r.reactivated_count,

@@ -7,6 +7,7 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { applyOnce } from '../import/apply-once.ts'
 import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
 import { faultsOfNodes, nodeCycleFault, nodeDepthFault, unknownEntityFault, unknownParentKeyFault } from './rules.ts'
 import { type Tx, applyNodes, listOrphans, listUnknownEntities, openHierarchy, stageNodes } from './store.ts'
@@ -25,7 +26,9 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
       refuse(faultsOfNodes(body.nodes), 'nodes')
-      const outcome = await db.write(context, async (tx) => apply(tx, body, actorOf(context)))
+      const outcome = await db.write(context, async (tx) =>
+        applyOnce(tx, body, body.nodes.length, async () => apply(tx, body, actorOf(context))),
+      )
       log.info({ event: 'hierarchy_applied', request_id: requestId, run_id: body.run_id, ...outcome })
       return outcome
     },

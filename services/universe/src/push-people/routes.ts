@@ -1,9 +1,16 @@
-import { type ApplyEntitiesAnswer, applyPeopleBodySchema, internalPaths } from '@postern/contracts/internal'
+import type { PushedPerson } from '@postern/contracts'
+import {
+  type ApplyAnswer,
+  type ApplyEntitiesAnswer,
+  applyPeopleBodySchema,
+  internalPaths,
+} from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { applyOnce } from '../import/apply-once.ts'
 import { maxBodyBytes, refuse } from '../push/routes.ts'
 import { faultsOfPeople, takenEmailFault } from './rules.ts'
-import { applyPeople, listTakenEmails, lockPeople } from './store.ts'
+import { type Tx, applyPeople, listTakenEmails, lockPeople } from './store.ts'
 
 /** Taking in people whom the sync service pushes: all rows or none. */
 export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -17,15 +24,20 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       signedBy: ['sync-universe'],
       callers: ['service'],
     },
-    async ({ body: { people, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+    async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
+      const { people, run_id } = body
       refuse(faultsOfPeople(people), 'people')
-      const outcome = await db.write(context, async (tx) => {
-        const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])
-        refuse(taken.map(takenEmailFault), 'people')
-        return await applyPeople(tx, people)
-      })
+      const outcome = await db.write(context, async (tx) =>
+        applyOnce(tx, body, people.length, async () => apply(tx, people)),
+      )
       log.info({ event: 'people_applied', request_id: requestId, run_id, ...outcome })
       return outcome
     },
   )
+}
+
+async function apply(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
+  const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])
+  refuse(taken.map(takenEmailFault), 'people')
+  return await applyPeople(tx, people)
 }

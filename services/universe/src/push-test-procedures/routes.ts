@@ -1,7 +1,13 @@
 import type { CreatedBy, PushedTestProcedure } from '@postern/contracts'
-import { type ApplyEntitiesAnswer, applyTestProceduresBodySchema, internalPaths } from '@postern/contracts/internal'
+import {
+  type ApplyAnswer,
+  type ApplyEntitiesAnswer,
+  applyTestProceduresBodySchema,
+  internalPaths,
+} from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { applyOnce } from '../import/apply-once.ts'
 import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
 import {
   faultsOfTestProcedures,
@@ -31,9 +37,12 @@ export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): voi
       signedBy: ['sync-universe'],
       callers: ['service'],
     },
-    async ({ body: { test_procedures: rows, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+    async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
+      const { test_procedures: rows, run_id } = body
       refuse(faultsOfTestProcedures(rows), 'test_procedures')
-      const outcome = await db.write(context, async (tx) => apply(tx, rows, actorOf(context)))
+      const outcome = await db.write(context, async (tx) =>
+        applyOnce(tx, body, rows.length, async () => apply(tx, rows, actorOf(context))),
+      )
       log.info({ event: 'test_procedures_applied', request_id: requestId, run_id, ...outcome })
       return outcome
     },

@@ -1,7 +1,8 @@
 import type { CreatedBy, PushedEntity } from '@postern/contracts'
-import { type ApplyEntitiesAnswer, applyEntitiesBodySchema } from '@postern/contracts/internal'
+import { type ApplyAnswer, type ApplyEntitiesAnswer, applyEntitiesBodySchema } from '@postern/contracts/internal'
 import { type App, type RequestInfo, internalRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { applyOnce } from '../import/apply-once.ts'
 import {
   type RowFault,
   asInputErrors,
@@ -39,10 +40,13 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       callers: ['service'],
       isOurJson: true,
     },
-    async ({ body: { entities, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+    async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
+      const { entities, run_id } = body
       refuse(faultsOfPush(entities))
       const outcome = await db
-        .write(context, async (tx) => apply(tx, entities, actorOf(context)))
+        .write(context, async (tx) =>
+          applyOnce(tx, body, entities.length, async () => apply(tx, entities, actorOf(context))),
+        )
         .catch(async (error: unknown) => {
           if (!isTreeRefusal(error)) throw error
           const misplaced = await db.read(context, async (tx) => listMisplaced(tx, entities, maxDepth))
