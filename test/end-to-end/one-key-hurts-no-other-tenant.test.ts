@@ -7,6 +7,7 @@ import { upstreams } from '@postern/contracts'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Agent } from 'undici'
 import { send } from '../support/http.ts'
 import { type Measured, createUnreadConnections, residentBytes, shippedLimit } from '../support/unread-answers.ts'
 
@@ -127,3 +128,77 @@ describe.skipIf(process.platform !== 'linux')(
     })
   },
 )
+
+/** Asks for the same page over many connections, again and again, and reads every answer. */
+interface EagerReaders {
+  /** The answers so far, by status. */
+  readonly answers: ReadonlyMap<number, number>
+  stop(): Promise<void>
+}
+
+function startReaders(count: number, path: string): EagerReaders {
+  const agent = new Agent({ connections: count, headersTimeout: 60_000, bodyTimeout: 60_000 })
+  const answers = new Map<number, number>()
+  let isStopped = false
+  const read = async (): Promise<void> => {
+    while (!isStopped) {
+      const answer = await agent.request({
+        origin: origin(),
+        path,
+        method: 'GET',
+        headers: { authorization: `ApiKey ${key}` },
+      })
+      await answer.body.dump({ limit: 64 * 1024 * 1024 })
+      answers.set(answer.statusCode, (answers.get(answer.statusCode) ?? 0) + 1)
+    }
+  }
+  const reading = Array.from({ length: count }, read)
+  return {
+    answers,
+    stop: async () => {
+      isStopped = true
+      await Promise.all(reading)
+      await agent.close()
+    },
+  }
+}
+
+describe('while 190 connections of one key ask for pages of long findings and read them', () => {
+  test('another tenant reads and documents findings without a failure, and each of them is served', async () => {
+    await stack.restart('findings')
+    await openDatabaseConnections()
+    const readers = startReaders(190, '/api/v1/findings?limit=1000')
+    const finding = { title: 'Short', severity: 'low', condition: 'Seen.' }
+    for (let look = 0; look < 60; look += 1) {
+      const list = await send(origin(), '/api/v1/findings?limit=5', { key: other })
+      const made = await send(origin(), '/api/v1/findings', { key: other, method: 'POST', body: finding })
+      expect({ look, statuses: [list.status, made.status], text: made.text }).toMatchObject({ statuses: [200, 201] })
+    }
+    await expect.poll(() => readers.answers.get(200) ?? 0).toBeGreaterThan(0)
+    await readers.stop()
+    // What is refused is refused by the share of the tenant, and not by a failure.
+    expect([...readers.answers.keys()].filter((status) => status !== 200 && status !== 429)).toEqual([])
+  })
+})
+
+describe('after one key has asked for hundreds of pages and exports and hung up', () => {
+  test('the service holds nothing for it, and its pages are served again', async () => {
+    await stack.restart('findings')
+    for (let round = 0; round < 5; round += 1) {
+      open(50, get('/api/v1/findings?limit=1000'))
+      open(50, get('/api/v1/findings', 'Accept: text/csv\r\n'))
+      // As soon as some of them are being read.
+      await expect.poll(async () => await metric('postern_held_bytes')).toBeGreaterThan(0)
+      connections.closeAll()
+    }
+    await expect.poll(async () => await metric('postern_held_bytes')).toBe(0)
+    const page = await send(origin(), '/api/v1/findings?limit=1000', { key })
+    expect(page.status).toBe(200)
+  })
+})
+
+/** A gauge of the findings service. */
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${stack.serviceUrl('findings')}/internal/metrics`)).text()
+  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1])
+}

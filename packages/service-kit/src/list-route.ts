@@ -35,11 +35,10 @@ export function contractList<const R extends Route, Item extends object>(
   { page, all }: ListHandlers<R, Item>,
 ): void {
   const names = columnsOf(route)
-  const limits = createFittingLimits()
-  const sizes = createItemSizes()
+  const memory = createPageMemory()
   registerContract(app, route, async (input) => {
     assertExpandable(input)
-    if (input.mediaType === 'application/json') return await pageThatFits(page, input, { limits, sizes })
+    if (input.mediaType === 'application/json') return await pageThatFits(page, input, memory)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
     const fields = fieldsAsked(input.query)
@@ -99,57 +98,55 @@ export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.name === 'ResultTooLarge'
 }
 
-/** Tenants whose limits are remembered, for each list. */
+/** Tenants whose pages are remembered, for each list. */
 const maxRemembered = 1000
 /** After so many pages twice as many items are tried: they may have become shorter. */
 const pagesBetweenTries = 16
 
-/** How many items fitted into the pages of a tenant for whom fewer did than were asked for. */
-interface FittingLimits {
-  first(tenantId: string, asked: number): number
-  fitted(tenantId: string, limit: number, asked: number): void
+/** What is known of a tenant's pages of a list. Spares PostgreSQL reading pages of which all but a part is thrown away. */
+interface PageMemory {
+  /** How many items of those that were asked for probably fit into a page. */
+  fittingLimit(tenantId: string, asked: number): number
+  /** Bytes that this page will probably take; undefined: nothing is known. */
+  expectedBytes(tenantId: string, asked: number): number | undefined
+  /** Remembers a page of at most `limit` items, where `asked` were asked for. */
+  record(tenantId: string, page: PageRead): void
 }
 
-/** Spares PostgreSQL reading a page of which all but a part is thrown away, again and again. */
-function createFittingLimits(): FittingLimits {
-  const known = new Map<string, { limit: number; pages: number }>()
-  return {
-    first: (tenantId, asked) => {
-      const entry = known.get(tenantId)
-      if (entry === undefined) return asked
-      entry.pages += 1
-      return Math.min(asked, entry.pages % pagesBetweenTries === 0 ? entry.limit * 2 : entry.limit)
-    },
-    fitted: (tenantId, limit, asked) => {
-      const before = known.get(tenantId)
-      if (limit === asked && (before === undefined || limit <= before.limit)) return
-      if (limit === before?.limit) return
-      known.delete(tenantId)
-      if (limit === asked) return
-      known.set(tenantId, { limit, pages: 0 })
-      const [oldest] = known.keys()
-      if (known.size > maxRemembered && oldest !== undefined) known.delete(oldest)
-    },
+interface PageRead {
+  readonly asked: number
+  readonly limit: number
+  readonly rows: number
+  readonly bytes: number
+}
+
+function createPageMemory(): PageMemory {
+  const known = new Map<string, { readonly limit: number; readonly pages: number; readonly itemBytes: number }>()
+
+  function fittingLimit(tenantId: string, asked: number): number {
+    const { limit = Infinity, pages = 0 } = known.get(tenantId) ?? {}
+    return Math.min(asked, pages === pagesBetweenTries ? limit * 2 : limit)
   }
-}
 
-/** How many bytes an item of a tenant's pages took. */
-interface ItemSizes {
-  /** Bytes that a page of so many items will probably take; 0: nothing is known. */
-  expectedBytes(tenantId: string, limit: number): number
-  record(tenantId: string, limit: number, bytes: number): void
-}
-
-/** Spares PostgreSQL reading pages that their tenant has no share left for. */
-function createItemSizes(): ItemSizes {
-  const known = new Map<string, number>()
   return {
-    expectedBytes: (tenantId, limit) => limit * (known.get(tenantId) ?? 0),
-    record: (tenantId, limit, bytes) => {
-      // A short last page must not hide that items are long.
-      const size = Math.max(bytes / limit, (known.get(tenantId) ?? 0) / 2)
+    fittingLimit,
+    expectedBytes: (tenantId, asked) => {
+      const { itemBytes } = known.get(tenantId) ?? {}
+      return itemBytes && fittingLimit(tenantId, asked) * itemBytes
+    },
+    record: (tenantId, { asked, limit, rows, bytes }) => {
+      // An empty page says nothing of others.
+      if (rows === 0) return
+      const before = known.get(tenantId)
       known.delete(tenantId)
-      known.set(tenantId, size)
+      const hasGrown = limit === asked && limit > (before?.limit ?? Infinity)
+      const fitting = limit < asked ? limit : hasGrown ? Infinity : (before?.limit ?? Infinity)
+      known.set(tenantId, {
+        limit: fitting,
+        pages: fitting === before?.limit ? (before.pages % pagesBetweenTries) + 1 : 0,
+        // Some short items must not hide that others are long.
+        itemBytes: Math.max(bytes / Math.min(limit, rows), (before?.itemBytes ?? 0) * 0.9),
+      })
       const [oldest] = known.keys()
       if (known.size > maxRemembered && oldest !== undefined) known.delete(oldest)
     },
@@ -160,24 +157,30 @@ function createItemSizes(): ItemSizes {
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
-  { limits, sizes }: { readonly limits: FittingLimits; readonly sizes: ItemSizes },
+  memory: PageMemory,
 ): Promise<AnswerBody<R> | JsonTexts> {
   const asked: unknown = Reflect.get(Object(input.query), 'limit')
   if (typeof asked !== 'number') return await page(input)
   const { tenantId, share } = input.context
-  let limit = limits.first(tenantId, asked)
-  for (;;) {
-    share?.expect(sizes.expectedBytes(tenantId, limit))
-    try {
-      const body = await page(limit === asked ? input : { ...input, query: { ...Object(input.query), limit } })
-      limits.fitted(tenantId, limit, asked)
-      if (share !== undefined) sizes.record(tenantId, limit, share.rowBytes)
-      return body
-    } catch (error) {
-      if (!isTooLarge(error) || limit === 1) throw error
-      limit = Math.max(1, Math.floor(limit / fewer))
-      share?.releaseRows()
+  await share?.acquireRead(() => memory.expectedBytes(tenantId, asked))
+  try {
+    let limit = memory.fittingLimit(tenantId, asked)
+    for (;;) {
+      try {
+        const body = await page(limit === asked ? input : { ...input, query: { ...Object(input.query), limit } })
+        if (share !== undefined) {
+          const { rowBytes: bytes, rowCount: rows } = share
+          memory.record(tenantId, { asked, limit, rows, bytes })
+        }
+        return body
+      } catch (error) {
+        if (!isTooLarge(error) || limit === 1) throw error
+        limit = Math.max(1, Math.floor(limit / fewer))
+        share?.releaseRows()
+      }
     }
+  } finally {
+    share?.releaseRead()
   }
 }
 
@@ -196,14 +199,26 @@ function adaptiveReader<Item>(
   readonly isLast: boolean
 }> {
   let count = Math.min(size, firstItems)
+  let itemBytes: number | undefined
   /** What was too much once is not tried again. */
   let most = size
+  async function loadInTurn(load: (count: number) => Promise<readonly Item[]>): Promise<readonly Item[]> {
+    await share?.acquireRead(() => itemBytes && count * itemBytes)
+    try {
+      const items = await load(count)
+      if (share !== undefined) itemBytes = share.rowBytes / Math.max(1, items.length)
+      return items
+    } finally {
+      share?.releaseRead()
+    }
+  }
+
   return async (load) => {
     for (;;) {
       // The part before has been passed on.
       share?.releaseRows()
       try {
-        const items = await load(count)
+        const items = await loadInTurn(load)
         const isLast = items.length < count
         count = Math.min(most, count * 2)
         return { items, isLast }

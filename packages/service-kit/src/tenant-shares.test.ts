@@ -1,5 +1,7 @@
-import { expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ShareExceededError, createTenantShares } from './tenant-shares.ts'
+
+afterEach(() => vi.useRealTimers())
 
 const kibibyte = 1024
 const limits = { maxRequests: 3, maxLargeAnswers: 2, maxBytes: 4096 * kibibyte }
@@ -34,27 +36,114 @@ test('a request gives back what it holds: its rows when they were passed on, and
   expect(shares.heldBytes).toBe(0)
 })
 
-test('rows that are expected are reserved once, and a second such request of the tenant is refused before it reads', () => {
+/** Whether a request has begun to read, looked at when everything that can run has run. */
+async function hasBegun(read: Promise<void>): Promise<boolean> {
+  return await Promise.race([read.then(() => true), new Promise<false>((resolve) => setImmediate(resolve, false))])
+}
+
+test('rows that are expected are reserved once, and a second such request of the tenant waits until there is memory for it', async () => {
   const shares = createTenantShares(limits, () => undefined)
   const first = shares.enter('a')
-  first.expect(2048 * kibibyte)
+  await first.acquireRead(() => 2048 * kibibyte)
   expect(first.reserve(1024 * kibibyte)).toBe(true)
   expect(shares.heldBytes).toBe(2048 * kibibyte)
+  first.releaseRead()
   const second = shares.enter('a')
-  expect(() => second.expect(2048 * kibibyte)).toThrow(ShareExceededError)
+  const read = second.acquireRead(() => 2048 * kibibyte)
+  expect(await hasBegun(read)).toBe(false)
   first.leave()
-  second.expect(2048 * kibibyte)
+  await read
   expect(second.reserve(2049 * kibibyte)).toBe(true)
   second.releaseRows()
   expect(shares.heldBytes).toBe(0)
 })
 
-test('a tenant that holds nothing is served even if more is expected than it may hold', () => {
+test('a tenant that holds nothing is served even if more is expected than it may hold', async () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
-  request.expect(limits.maxBytes)
+  await request.acquireRead(() => limits.maxBytes)
   expect(request.reserve(1024 * kibibyte)).toBe(true)
-  expect(request.rowBytes).toBe(1024 * kibibyte)
+  expect([request.rowBytes, request.rowCount]).toEqual([1024 * kibibyte, 1])
+})
+
+/** The size of a page of which no two are read at once. */
+const large = (): number => 768 * kibibyte
+
+describe('large pages of one tenant', () => {
+  test('are read one after the other in their order, and hold up no small page and no other tenant', async () => {
+    const shares = createTenantShares({ ...limits, maxRequests: 10 }, () => undefined)
+    const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
+    await first.acquireRead(large)
+    const [next, last] = [second.acquireRead(large), third.acquireRead(() => undefined)]
+    await shares.enter('a').acquireRead(() => 64 * kibibyte)
+    await shares.enter('b').acquireRead(large)
+    expect([await hasBegun(next), await hasBegun(last)]).toEqual([false, false])
+    first.releaseRead()
+    await next
+    expect(await hasBegun(last)).toBe(false)
+    second.releaseRead()
+    await last
+  })
+
+  test('are read together if they are not so large', async () => {
+    const shares = createTenantShares(limits, () => undefined)
+    const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
+    await first.acquireRead(() => 512 * kibibyte)
+    await second.acquireRead(() => 512 * kibibyte)
+    expect(await hasBegun(third.acquireRead(() => 512 * kibibyte))).toBe(false)
+  })
+
+  test('are refused with 429 when they have waited five seconds, and the next one takes their place', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    let refused = 0
+    const shares = createTenantShares(limits, () => (refused += 1))
+    const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
+    await first.acquireRead(() => 512 * kibibyte)
+    const tooLarge = second.acquireRead(large).catch((error: unknown) => error)
+    vi.advanceTimersByTime(3000)
+    const fits = third.acquireRead(() => 512 * kibibyte)
+    expect(await hasBegun(fits)).toBe(false)
+    vi.advanceTimersByTime(2000)
+    expect(await tooLarge).toBeInstanceOf(ShareExceededError)
+    await fits
+    expect(refused).toBe(1)
+  })
+
+  test('keep their turn until they have been read, although their clients have gone', async () => {
+    const shares = createTenantShares(limits, () => undefined)
+    const first = shares.enter('a')
+    await first.acquireRead(large)
+    first.leave()
+    expect(first.reserve(kibibyte)).toBe(false)
+    const next = shares.enter('a').acquireRead(large)
+    expect(await hasBegun(next)).toBe(false)
+    first.releaseRead()
+    await next
+  })
+
+  test('are not read for a client that has gone', async () => {
+    let refused = 0
+    const shares = createTenantShares(limits, () => (refused += 1))
+    const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
+    await first.acquireRead(large)
+    const read = second.acquireRead(large)
+    const next = third.acquireRead(large)
+    second.leave()
+    await expect(read).rejects.toBeInstanceOf(ShareExceededError)
+    await expect(second.acquireRead(large)).rejects.toBeInstanceOf(ShareExceededError)
+    first.releaseRead()
+    await next
+    expect(refused).toBe(0)
+  })
+})
+
+test('a request whose client has gone holds nothing any more', () => {
+  const shares = createTenantShares(limits, () => undefined)
+  const request = shares.enter('a')
+  request.leave()
+  expect(request.reserve(kibibyte)).toBe(true)
+  expect(() => request.hold(kibibyte)).toThrow(ShareExceededError)
+  expect(shares.heldBytes).toBe(0)
 })
 
 test('a tenant with as many requests as it may have is told to wait, and others are served', () => {

@@ -3,6 +3,7 @@ import type { TenantContext } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import { ProblemError } from './problem.ts'
+import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
 
 /** What the tenants of a service share. */
 export interface ShareLimits {
@@ -13,6 +14,14 @@ export interface ShareLimits {
   /** Bytes of request bodies and of rows for answers that the process may hold for all tenants. */
   readonly maxBytes: number
 }
+
+/**
+ * Bytes of rows that one tenant may read at once, so that its large pages take turns and leave processor time to others. A page of
+ * this size costs about 20 ms.
+ */
+const maxReadingBytes = 1024 * 1024
+/** How long a large page waits for its turn and for memory. A client that repeats refused requests then costs little. */
+const maxWaitMs = 5_000
 
 /** Bytes that every request may hold, whatever else its tenant holds: enough for a resource or a page of short ones. */
 const freeBytes = 64 * 1024
@@ -34,15 +43,20 @@ export class ShareExceededError extends ProblemError {
 
 /** What one request holds of its tenant's share. */
 export interface RequestShare {
-  /** Whether so many more bytes of rows may be held. */
+  /** Whether a row of so many bytes may be held. */
   reserve(bytes: number): boolean
   /**
-   * Reserves what the rows will probably take, before they are read. Throws a ShareExceededError if that is too much beside what
-   * the tenant already holds. `reserve` takes from it first.
+   * Waits until the tenant may read and hold so many more bytes of rows, and reserves them: `reserve` takes from them first.
+   * `expectedBytes` is called whenever the request might begin; undefined means that the size is unknown. Rejects with a
+   * ShareExceededError after five seconds. Call `releaseRead` when the rows have been read.
    */
-  expect(bytes: number): void
+  acquireRead(expectedBytes: () => number | undefined): Promise<void>
+  /** Lets the next large page of the tenant begin. */
+  releaseRead(): void
   /** Bytes of rows that were reserved by `reserve` since the last `releaseRows`. */
   readonly rowBytes: number
+  /** Rows that were reserved by `reserve` since then. */
+  readonly rowCount: number
   /** The error of a statement whose rows may not be held. */
   refusal(): Error
   /** Gives back what rows have taken: they were passed on, and the next part of the answer is read. */
@@ -77,6 +91,10 @@ interface Tenant {
   requests: number
   largeAnswers: number
   bytes: number
+  /** Bytes of the rows that are being read. */
+  readingBytes: number
+  /** Requests that wait for `acquireRead`. */
+  readonly line: WaitingLine
 }
 
 /**
@@ -88,25 +106,45 @@ export function createTenantShares(
   onRefused: () => void,
 ): TenantShares {
   const tenants = new Map<string, Tenant>()
+  /** The lines in which requests wait. */
+  const lines = new Set<WaitingLine>()
   let heldBytes = 0
 
-  function refuse(detail: string): ShareExceededError {
-    onRefused()
-    return new ShareExceededError(detail)
+  /** Begins what waited for something that was given back. */
+  function serveWaiting(): void {
+    for (const line of lines) {
+      line.serve()
+      if (line.isEmpty) lines.delete(line)
+    }
   }
 
   function enter(tenantId: string): EnteredShare {
-    const tenant = tenants.get(tenantId) ?? { requests: 0, largeAnswers: 0, bytes: 0 }
+    const tenant = tenants.get(tenantId) ?? {
+      requests: 0,
+      largeAnswers: 0,
+      bytes: 0,
+      readingBytes: 0,
+      line: createWaitingLine(maxWaitMs),
+    }
+    // `reserved` covers the rows: what they take, or were expected to take.
+    let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
+    let isLarge = false
+    let reading = 0
+    let waiting: WaitingRequest | undefined
+    /** Whether the client has its answer or is gone: nothing would give back what is taken from now on. */
+    let hasLeft = false
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
     tenants.set(tenantId, tenant)
     tenant.requests += 1
-    // `reserved` covers the rows: what they take, or were expected to take.
-    let [ofRows, reserved, fixed] = [0, 0, 0]
-    let isLarge = false
+
+    function refuse(detail: string): ShareExceededError {
+      if (!hasLeft) onRefused()
+      return new ShareExceededError(detail)
+    }
 
     function take(bytes: number): boolean {
-      const isSmall = reserved + fixed + bytes <= freeBytes
-      if (!isSmall && tenant.bytes + bytes > 3 * (maxBytes - heldBytes - bytes)) return false
+      if (reserved + fixed + bytes > freeBytes && tenant.bytes + bytes > 3 * (maxBytes - heldBytes - bytes))
+        return false
       tenant.bytes += bytes
       heldBytes += bytes
       return true
@@ -117,46 +155,83 @@ export function createTenantShares(
       heldBytes -= bytes
     }
 
+    /** Begins to read so many bytes of rows, if the tenant may. */
+    function tryRead(expected: number | undefined): boolean {
+      if (isSmall(expected)) return true
+      const bytes = Math.min(expected ?? maxReadingBytes, maxReadingBytes)
+      if (tenant.readingBytes > 0 && tenant.readingBytes + bytes > maxReadingBytes) return false
+      const more = Math.max(0, (expected ?? 0) - reserved)
+      if (take(more)) reserved += more
+      // A tenant that holds nothing else is served, so that a wrong expectation is corrected.
+      else if (tenant.bytes > reserved + fixed) return false
+      reading = bytes
+      tenant.readingBytes += bytes
+      return true
+    }
+
+    function forgetIdleTenant(): void {
+      if (tenant.requests === 0 && tenant.readingBytes === 0) tenants.delete(tenantId)
+    }
+
     return {
       reserve: (bytes) => {
+        // A page that nobody waits for is dropped. What else is still read is a small part of a write.
+        if (hasLeft) return reading === 0
         const more = Math.max(0, ofRows + bytes - reserved)
         if (more > 0 && !take(more)) return false
         ofRows += bytes
+        rowCount += 1
         reserved += more
         return true
       },
-      expect: (bytes) => {
-        const more = Math.max(0, bytes - reserved)
-        if (more === 0) return
-        if (take(more)) reserved += more
-        // A tenant that holds nothing else is served, so that a wrong expectation is corrected.
-        else if (tenant.bytes > reserved + fixed) throw refuse(tooManyBytes)
+      acquireRead: async (expectedBytes) => {
+        if (hasLeft) throw refuse(tooManyBytes)
+        const isNext = tenant.line.isEmpty || isSmall(expectedBytes())
+        if (isNext && tryRead(expectedBytes())) return
+        waiting = tenant.line.append(() => tryRead(expectedBytes()))
+        lines.add(tenant.line)
+        const hasBegun = await waiting.hasBegun
+        waiting = undefined
+        if (!hasBegun) throw refuse(tooManyBytes)
+      },
+      releaseRead: () => {
+        tenant.readingBytes -= reading
+        reading = 0
+        forgetIdleTenant()
+        serveWaiting()
       },
       get rowBytes() {
         return ofRows
       },
+      get rowCount() {
+        return rowCount
+      },
       refusal: () => refuse(tooManyBytes),
       releaseRows: () => {
         giveBack(reserved)
-        ;[ofRows, reserved] = [0, 0]
+        ;[ofRows, rowCount, reserved] = [0, 0, 0]
+        serveWaiting()
       },
       hold: (bytes) => {
-        if (!take(bytes)) throw refuse(tooManyBytes)
+        if (hasLeft || !take(bytes)) throw refuse(tooManyBytes)
         fixed += bytes
       },
       enterLargeAnswer: () => {
-        if (isLarge) return
+        if (isLarge || hasLeft) return
         if (tenant.largeAnswers >= maxLargeAnswers) throw refuse(tooManyLargeAnswers)
         tenant.largeAnswers += 1
         isLarge = true
       },
       leave: () => {
+        hasLeft = true
         giveBack(reserved + fixed)
-        ;[ofRows, reserved, fixed] = [0, 0, 0]
+        ;[ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
+        waiting?.leave()
         if (isLarge) tenant.largeAnswers -= 1
         isLarge = false
         tenant.requests -= 1
-        if (tenant.requests === 0) tenants.delete(tenantId)
+        forgetIdleTenant()
+        serveWaiting()
       },
     }
   }
@@ -167,6 +242,11 @@ export function createTenantShares(
       return heldBytes
     },
   }
+}
+
+/** Whether a page is read at once, whatever else its tenant reads. */
+function isSmall(expectedBytes: number | undefined): boolean {
+  return expectedBytes !== undefined && expectedBytes <= freeBytes
 }
 
 /** Holds every request of the public API to the share of its tenant. To be called after the guard has been added. */

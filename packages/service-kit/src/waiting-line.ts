@@ -1,0 +1,53 @@
+/** Requests that begin in the order in which they came, each as soon as it may. */
+export interface WaitingLine {
+  readonly isEmpty: boolean
+  /** Appends a request. `tryBegin` returns whether the request may begin; after true it is not called again. */
+  append(tryBegin: () => boolean): WaitingRequest
+  /** Begins requests from the head of the line for as long as they may begin. */
+  serve(): void
+}
+
+export interface WaitingRequest {
+  /** Resolves with true when the request has begun, with false if it waited too long or has left. */
+  readonly hasBegun: Promise<boolean>
+  /** Takes the request out of the line. */
+  leave(): void
+}
+
+/** Returns a line in which a request waits for `waitMs` at most. */
+export function createWaitingLine(waitMs: number): WaitingLine {
+  const waiting = new Set<{ readonly tryBegin: () => boolean; readonly end: (hasBegun: boolean) => void }>()
+
+  function serve(): void {
+    for (const { tryBegin, end } of waiting) {
+      if (!tryBegin()) return
+      end(true)
+    }
+  }
+
+  return {
+    get isEmpty() {
+      return waiting.size === 0
+    },
+    append: (tryBegin) => {
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      const request = {
+        tryBegin,
+        end: (hasBegun: boolean): void => {
+          if (!waiting.delete(request)) return
+          clearTimeout(timer)
+          resolve(hasBegun)
+        },
+      }
+      const leave = (): void => {
+        request.end(false)
+        // The request behind it may need less.
+        serve()
+      }
+      const timer = setTimeout(leave, waitMs)
+      waiting.add(request)
+      return { hasBegun: promise, leave }
+    },
+    serve,
+  }
+}
