@@ -65,6 +65,8 @@ export interface ServiceClient {
   ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
   /** Resolves when the requests that are under way have been answered. */
   close(): Promise<void>
+  /** Cuts all connections. Requests that are under way reject. */
+  destroy(): Promise<void>
 }
 
 /** Creates a client. Its connections are kept alive; each attempt is signed anew (RFC 9421), and redirects are not followed. */
@@ -128,6 +130,7 @@ export function createServiceClient({
       }
     },
     close: async () => await pool.close(),
+    destroy: async () => await pool.destroy(),
   }
 }
 

@@ -8,16 +8,8 @@ import {
   lookupsAnswerSchema,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
-import {
-  assertionHeader,
-  contextHeader,
-  requestIdHeader,
-  signatureHeader,
-  signatureInputHeader,
-} from '@postern/contracts'
-import { askAgainOnce, idleConnections } from '@postern/service-client'
-import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
-import { Pool } from 'undici'
+import { type ServiceClient, askAgainOnce, createServiceClient } from '@postern/service-client'
+import { type KeyRing, nilTenantId, noAssertion } from '@postern/signed-context'
 import type { z } from 'zod'
 import type { Clocks } from './clocks.ts'
 import { together } from './together.ts'
@@ -75,14 +67,6 @@ const mostSuspects = 512
 /** The keys service has read a call and takes no such content. Asked again it would say the same. */
 export class ContentRefused extends Error {}
 
-/** What one call may take, and over which connections it goes. */
-interface Way {
-  readonly pool: Pool
-  readonly timeoutMs: number
-  /** Whether to ask once more when the connection was lost or refused: for what changes nothing. */
-  readonly again: boolean
-}
-
 interface Timed extends Sent {
   readonly json: unknown
 }
@@ -95,87 +79,58 @@ export function openKeysClient(options: {
   clocks: Pick<Clocks, 'monotonic'>
 }): KeysClient {
   const { url, ring, gateway, clocks } = options
-  const { pathname } = new URL(url)
-  const prefix = pathname === '/' ? '' : pathname
-  const open = (connections: number, timeoutMs: number): Pool =>
-    new Pool(new URL(url).origin, {
-      connections,
-      pipelining: 1,
-      connect: { timeout: connectTimeoutMs },
-      ...idleConnections,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
+  const open = (maxConnections: number, timeoutMs: number): ServiceClient =>
+    createServiceClient({
+      service: 'The keys service',
+      baseUrl: url,
+      keyName: 'internal',
+      ring,
+      timeoutMs,
+      maxConnections,
+      connectTimeoutMs,
+      maxAnswerBytes,
     })
-  const lookups: Way = { pool: open(32, lookupTimeoutMs), timeoutMs: lookupTimeoutMs, again: true }
+  const lookups = open(32, lookupTimeoutMs)
   // Renewals never queue behind look-ups: a flood of unknown keys would cost the lease, and with it every known key.
-  const leases: Way = { pool: open(2, renewalTimeoutMs), timeoutMs: renewalTimeoutMs, again: false }
-  const reports: Way = { pool: open(2, reportTimeoutMs), timeoutMs: reportTimeoutMs, again: false }
-  const signer = createSigner(ring, 'internal')
-  const context = serializeContext({
+  const leases = open(2, renewalTimeoutMs)
+  const reports = open(2, reportTimeoutMs)
+  const caller = {
     tenantId: nilTenantId,
     kind: 'service',
     id: gateway,
     label: 'gateway',
     scopes: [],
     roles: [],
-  })
+  } as const
   const waiting = { mostWaiting, withinMs: lookupTimeoutMs, now: clocks.monotonic }
   let count = 0
 
-  async function call(path: string, input: unknown, way: Way): Promise<unknown> {
-    const { json } = await callTimed(path, input, way)
+  async function call(client: ServiceClient, target: string, body: unknown, timeoutMs?: number): Promise<unknown> {
+    count += 1
+    const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
+    const limit = timeoutMs === undefined ? {} : { timeoutMs }
+    const { status, json } = await client.send({ target, caller, assertion: noAssertion, requestId, body, ...limit })
+    if (status === 422) throw new ContentRefused('the keys service takes no such content')
+    if (status < 200 || status > 299) throw new Error(`the keys service answered ${status}`)
     return json
   }
 
-  async function callTimed(path: string, input: unknown, { pool, timeoutMs, again }: Way): Promise<Timed> {
-    const body = Buffer.from(JSON.stringify(input))
-    const signal = AbortSignal.timeout(timeoutMs)
-    const ask = async (): Promise<Timed> => await callOnce(path, body, pool, signal)
-    return again ? await askAgainOnce(ask) : await ask()
-  }
-
-  async function callOnce(path: string, body: Buffer, pool: Pool, signal: AbortSignal): Promise<Timed> {
-    const sentMonotonic = clocks.monotonic()
-    const target = prefix + path
-    count += 1
-    const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
-    const contentType = 'application/json'
-    const contentLength = String(body.length)
-    const { signatureInput, signature } = signer.sign(
-      { method: 'POST', target, context, assertion: noAssertion, requestId, contentType, contentLength },
-      Date.now(),
-    )
-    const answer = await pool.request({
-      method: 'POST',
-      path: target,
-      headers: {
-        'content-type': contentType,
-        'content-length': contentLength,
-        [contextHeader]: context,
-        [assertionHeader]: noAssertion,
-        [requestIdHeader]: requestId,
-        [signatureInputHeader]: signatureInput,
-        [signatureHeader]: signature,
-      },
-      body,
-      signal,
+  async function lookUp(target: string, body: unknown): Promise<Timed> {
+    const until = performance.now() + lookupTimeoutMs
+    return await askAgainOnce(async () => {
+      const sentMonotonic = clocks.monotonic()
+      const json = await call(lookups, target, body, Math.max(1, Math.ceil(until - performance.now())))
+      return { json, sentMonotonic }
     })
-    if (answer.statusCode < 200 || answer.statusCode > 299) {
-      await answer.body.dump({ limit: maxAnswerBytes })
-      if (answer.statusCode === 422) throw new ContentRefused('the keys service takes no such content')
-      throw new Error(`the keys service answered ${answer.statusCode}`)
-    }
-    const text = await answer.body.text()
-    return { json: text === '' ? undefined : JSON.parse(text), sentMonotonic }
   }
 
   async function findTenant(tenantId: string): Promise<TenantLookupAnswer> {
-    const { json, sentMonotonic } = await callTimed(internalPaths.lookupTenant, { tenantId }, lookups)
+    const { json, sentMonotonic } = await lookUp(internalPaths.lookupTenant, { tenantId })
     return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
   }
 
   async function findKeys(hashes: readonly string[]): Promise<LookupAnswer[]> {
-    const { json, sentMonotonic } = await callTimed(internalPaths.lookupKeys, { hashes }, lookups)
+    const { json, sentMonotonic } = await lookUp(internalPaths.lookupKeys, { hashes })
     const { records, now } = lookupsAnswerSchema.parse(json)
     if (records.length !== hashes.length || records.some((record, at) => (record?.hash ?? hashes[at]) !== hashes[at])) {
       throw new Error('the keys service answered for other keys than it was asked for')
@@ -184,7 +139,7 @@ export function openKeysClient(options: {
   }
 
   async function renewLease(request: LeaseRequest): Promise<LeaseAnswer> {
-    return leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases))
+    return leaseAnswerSchema.parse(await call(leases, internalPaths.leases, request))
   }
 
   const findUsual = together(findKeys, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce })
@@ -193,7 +148,7 @@ export function openKeysClient(options: {
   return {
     renewLease,
     releaseLease: async (id) => {
-      await call(internalPaths.releaseLease, { gateway: id }, leases)
+      await call(leases, internalPaths.releaseLease, { gateway: id })
     },
     findKey: async (hash, isSuspect = false) => await (isSuspect ? findSuspect(hash) : findUsual(hash)),
     findTenant: together(async (ids) => await Promise.all(ids.map(findTenant)), {
@@ -202,10 +157,10 @@ export function openKeysClient(options: {
       atOnce: tenantsAtOnce,
     }),
     reportUsage: async (report) => {
-      await call(internalPaths.usage, report, reports)
+      await call(reports, internalPaths.usage, report)
     },
     close: async () => {
-      await Promise.all([lookups, leases, reports].map(async ({ pool }) => await pool.destroy()))
+      await Promise.all([lookups, leases, reports].map(async (client) => await client.destroy()))
     },
   }
 }
