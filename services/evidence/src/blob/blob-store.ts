@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { constants, createReadStream } from 'node:fs'
 import { type FileHandle, access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 
 /** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
 export interface BlobStore {
@@ -166,15 +168,46 @@ async function writeProbe(path: string): Promise<void> {
   }
 }
 
+/** Bytes of an upload that wait in memory for a slow disk. Chunks that wait are written together. */
+const bufferedBytes = 1024 * 1024
+
+/** Files are synced in steps of so many bytes while they arrive, so that their end need not wait for all of them. */
+const syncEveryBytes = 32 * 1024 * 1024
+
 /** A block of most file systems: less may fit into an inode of a full one. */
 const probeBytes = 4096
 
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
+  // The handle stays open at the end of the stream, to be synced.
+  const sink = file.createWriteStream({ autoClose: false, highWaterMark: bufferedBytes })
+  // Whoever writes next is told.
+  sink.on('error', () => undefined)
+  let unsyncedBytes = 0
+  let syncing: Promise<void> | undefined
+  const syncBehind = async () => {
+    unsyncedBytes = 0
+    // The kernel reports a failure once, so the last sync might not see it.
+    await file.datasync().catch((error: Error) => void sink.destroy(error))
+    syncing = undefined
+  }
+  const close = async () => {
+    await syncing
+    sink.destroy()
+    await file.close()
+  }
   return {
-    write: async (chunk) => await file.writeFile(chunk),
+    write: async (chunk) => {
+      if (sink.errored !== null) throw sink.errored
+      if (!sink.write(chunk)) await once(sink, 'drain')
+      unsyncedBytes += chunk.byteLength
+      if (unsyncedBytes >= syncEveryBytes) syncing ??= syncBehind()
+    },
     settle: async (tenantId, sha256) => {
+      await syncing
+      sink.end()
+      await finished(sink)
       await file.sync()
-      await file.close()
+      await close()
       const folder = join(settling, checked(tenantId, tenantPattern))
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
@@ -185,7 +218,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       return { tenantId, sha256, entry }
     },
     discard: async () => {
-      await file.close()
+      await close()
       await rm(path, { force: true })
     },
   }
