@@ -51,7 +51,6 @@ create table findings.action_plan (
   constraint action_plan_status_known CHECK ((status = ANY (ARRAY['proposed'::text, 'approved'::text, 'in_progress'::text, 'blocked'::text, 'implemented'::text, 'verified'::text, 'rejected'::text, 'cancelled'::text]))),
   constraint action_plan_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
   constraint action_plan_url_is_https CHECK (((external_url ~~ 'https://%'::text) AND (char_length(external_url) <= 2000))),
-  constraint action_plan_verified_by_another CHECK ((NOT findings.same_person(owner, verified_by))),
   constraint action_plan_verified_by_is_object CHECK ((jsonb_typeof(verified_by) = 'object'::text)),
   constraint action_plan_verified_when_verified CHECK ((((verified_on IS NOT NULL) = (status = 'verified'::text)) AND ((verified_by IS NOT NULL) = (status = 'verified'::text)))),
   constraint action_plan_version_positive CHECK ((version > 0)),
@@ -236,7 +235,6 @@ END) stored,
   constraint finding_target_on_range CHECK (((target_on >= '1900-01-01'::date) AND (target_on <= '9999-12-31'::date))),
   constraint finding_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
   constraint finding_type_known CHECK ((type = ANY (ARRAY['control_deficiency'::text, 'noncompliance'::text, 'observation'::text, 'exception'::text, 'improvement'::text]))),
-  constraint finding_validated_by_another CHECK ((NOT findings.same_person(owner, validated_by))),
   constraint finding_validated_by_is_object CHECK ((jsonb_typeof(validated_by) = 'object'::text)),
   constraint finding_validation_when_closed CHECK (((validated_by IS NOT NULL) = (status = 'closed'::text))),
   constraint finding_version_positive CHECK ((version > 0)),
@@ -507,7 +505,6 @@ CREATE OR REPLACE FUNCTION findings.chain_log_entry()
 AS $function$
 declare
   entry constant jsonb := new.entry::jsonb;
-  tenant_end record;
   finding_end record;
 begin
   new.arrived_at := pg_current_wal_insert_lsn();
@@ -531,27 +528,13 @@ begin
   new.recorded_at := now()::timestamptz(3);
   new.hash := encode(sha256(convert_to(new.entry, 'UTF8')), 'hex');
 
-  -- A service of 1.0.0-beta.1 gives the position itself, and holds the end of the log until it commits.
-  if entry ? 'position' then
-    perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
-    if exists (select from findings.tracker_log l where l.tenant_id = new.tenant_id and l.position < 0) then
-      raise exception using errcode = 'serialization_failure', message = 'entries of the log wait for their place';
-    end if;
-    select * into tenant_end from findings.log_end_of(new.tenant_id);
-    new.arrived_at := null;
-    new.position := coalesce(tenant_end.position, 0) + 1;
-    new.root := encode(
-      sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
-  end if;
-
-  if (entry ? 'position' and (entry ->> 'position')::bigint is distinct from new.position)
-    or (entry ->> 'seq')::integer is distinct from new.seq
+  if (entry ->> 'seq')::integer is distinct from new.seq
     or (entry ->> 'finding_id')::uuid is distinct from new.finding_id
     or entry ->> 'prev_hash' is distinct from finding_end.hash
     or (entry ->> 'recorded_at')::timestamptz is distinct from new.recorded_at
     or (entry ->> 'occurred_at')::timestamptz > new.recorded_at
     or (entry ->> 'corrects_seq')::integer >= new.seq
-    or entry ? 'hash'
+    or entry ?| array['hash', 'position']
   then
     -- An assertion that is not believed is refused first, by the policy of the rows that are there.
     perform from findings.tracker_log l where l.tenant_id = new.tenant_id limit 1;
@@ -1162,20 +1145,6 @@ begin
   return new;
 end
 $function$;
-
-CREATE OR REPLACE FUNCTION findings.same_person(a jsonb, b jsonb)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE PARALLEL SAFE
- SET search_path TO ''
-AS $function$
-  select case
-    when a ->> 'person_id' is not null and b ->> 'person_id' is not null then a ->> 'person_id' = b ->> 'person_id'
-    when a ->> 'email' is not null and b ->> 'email' is not null then lower(a ->> 'email') = lower(b ->> 'email')
-    else coalesce(lower(a ->> 'name') = lower(b ->> 'name'), false)
-  end
-$function$;
-grant execute on routine findings.same_person(jsonb,jsonb) to postern_findings;
 
 CREATE OR REPLACE FUNCTION findings.status_by_plans(plans text[])
  RETURNS text

@@ -70,7 +70,7 @@ create table sync.connector (
   constraint connector_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
   constraint connector_schedule_whole CHECK (((schedule_cron IS NULL) = (schedule_time_zone IS NULL))),
   constraint connector_state_known CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'error'::text]))),
-  constraint connector_type_known CHECK ((type = ANY (ARRAY['csv'::text, 'inline_json'::text, 'http_json'::text, 'scim'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text, 'csv_upload'::text, 'scim_pull'::text, 'sftp_csv'::text])))
+  constraint connector_type_known CHECK ((type = ANY (ARRAY['csv'::text, 'inline_json'::text, 'http_json'::text, 'scim'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text])))
 );
 CREATE TRIGGER connector_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.connector FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 CREATE TRIGGER connector_never_emptied BEFORE TRUNCATE ON sync.connector FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
@@ -370,7 +370,6 @@ create table sync.scim_user (
   user_name text not null,
   external_id text,
   person_key text not null,
-  email text,
   active boolean not null,
   unit_key text,
   division_key text,
@@ -390,7 +389,6 @@ CREATE INDEX scim_user_by_division ON sync.scim_user USING btree (tenant_id, div
 CREATE INDEX scim_user_by_manager ON sync.scim_user USING btree (tenant_id, manager) WHERE ((deleted_at IS NULL) AND active);
 CREATE INDEX scim_user_by_unit ON sync.scim_user USING btree (tenant_id, unit_key) WHERE ((deleted_at IS NULL) AND active);
 CREATE UNIQUE INDEX scim_user_external_id ON sync.scim_user USING btree (tenant_id, external_id) WHERE (deleted_at IS NULL);
-CREATE INDEX scim_user_gone_email ON sync.scim_user USING btree (tenant_id, email) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX scim_user_person_key ON sync.scim_user USING btree (tenant_id, person_key) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX scim_user_user_name ON sync.scim_user USING btree (tenant_id, lower(user_name)) WHERE (deleted_at IS NULL);
 alter table sync.scim_user enable row level security;

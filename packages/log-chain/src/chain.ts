@@ -25,13 +25,7 @@ export function parseEntry(value: unknown): ChainedEntry | undefined {
  * the tenant's log says which position the entry has.
  */
 export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
-  const { position: _position, ...content } = entry
-  return sealWithPosition(content)
-}
-
-/** The same with its position, as entries were hashed by releases before 1.0.0-beta.2. */
-function sealWithPosition(entry: Readonly<Record<string, unknown>>): string {
-  const { hash: _hash, ...content } = entry
+  const { position: _position, hash: _hash, ...content } = entry
   const text = canonicalize(content)
   if (text === undefined) throw new TypeError('an entry of the log must be JSON')
   return text
@@ -82,6 +76,5 @@ export function verifyFindingLog(
 function faultOf(entry: ChainedEntry, last: Anchor): ChainFault | undefined {
   if (entry.seq !== last.seq + 1) return 'order'
   if (entry.prev_hash !== last.hash) return 'link'
-  const isGenuine = [sealEntry, sealWithPosition].some((seal) => hashOf(seal(entry)) === entry.hash)
-  return isGenuine ? undefined : 'content'
+  return hashOf(sealEntry(entry)) === entry.hash ? undefined : 'content'
 }

@@ -46,7 +46,7 @@ create table evidence.file (
   version_of uuid,
   revision integer not null default 1,
   malware text,
-  retention_until date,
+  retention_until date not null,
   constraint file_pk primary key (tenant_id, id),
   constraint file_reference_unique unique (tenant_id, reference),
   constraint file_reference_form check (reference ~ '^EV-[0-9]{4}-[0-9]{6,}$'),
@@ -81,7 +81,7 @@ comment on column evidence.file.evidence_date is 'The day that the evidence spea
 comment on column evidence.file.version_of is 'The file that this one replaces.';
 comment on column evidence.file.scan is 'What the scanner said when the file came. An infected file is in quarantine: it is evidence of nothing.';
 comment on column evidence.file.malware is 'What the scanner has found, by its name.';
-comment on column evidence.file.retention_until is 'Kept until then at least. Null for what came before there was a policy: seven years.';
+comment on column evidence.file.retention_until is 'The file is kept until this day at least.';
 -- Serves the question whether any file still needs a blob.
 create index file_sha256 on evidence.file (tenant_id, sha256);
 -- Serves the list of what is in quarantine.
@@ -301,7 +301,7 @@ declare
   kept_until date;
 begin
   perform pg_advisory_xact_lock(hashtextextended('evidence.decision:' || new.tenant_id || ':' || new.file_id, 0));
-  select f.scan, coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date)
+  select f.scan, f.retention_until
   into found_scan, kept_until
   from evidence.file f
   where f.tenant_id = new.tenant_id and f.id = new.file_id;

@@ -111,9 +111,9 @@ describe('what an upload has left behind', () => {
       // As an upload of the same bytes does under the lock.
       await service.rows(
         `insert into evidence.file (tenant_id, reference, file_name, content_type, size_bytes, sha256, test_procedures, scan,
-           received_at, receipt_jws, created_by_type, created_by_id, created_by_label)
+           received_at, receipt_jws, created_by_type, created_by_id, created_by_label, retention_until)
          select tenant_id, 'EV-2026-999999', file_name, content_type, size_bytes, $2, test_procedures, scan,
-           received_at, receipt_jws, created_by_type, created_by_id, created_by_label from evidence.file where id = $1`,
+           received_at, receipt_jws, created_by_type, created_by_id, created_by_label, retention_until from evidence.file where id = $1`,
         [kept.id, digest],
       )
     })

@@ -2,21 +2,6 @@
 
 create schema findings;
 
--- Whether two references name one person: by id where both have one, else by address, else by name.
-create function findings.same_person(a jsonb, b jsonb) returns boolean
-  language sql
-  immutable
-  parallel safe
-  set search_path = ''
-as $$
-  select case
-    when a ->> 'person_id' is not null and b ->> 'person_id' is not null then a ->> 'person_id' = b ->> 'person_id'
-    when a ->> 'email' is not null and b ->> 'email' is not null then lower(a ->> 'email') = lower(b ->> 'email')
-    else coalesce(lower(a ->> 'name') = lower(b ->> 'name'), false)
-  end
-$$;
-grant execute on function findings.same_person(jsonb, jsonb) to postern_findings;
-
 -- Whether two references certainly name two people: no id or address is the same, and one is in both; names decide where
 -- neither is in both. Where nothing is in both, nobody can tell.
 create function findings.is_another_person(a jsonb, b jsonb) returns boolean
@@ -165,9 +150,7 @@ create table findings.finding (
     (accepted_until is not null and accepted_by is not null) = (status = 'risk_accepted')
     and (accepted_until is null) = (accepted_by is null)
   ),
-  constraint finding_validation_when_closed check ((validated_by is not null) = (status = 'closed')),
-  -- Four eyes: who answers for a finding does not declare it remedied.
-  constraint finding_validated_by_another check (not findings.same_person(owner, validated_by))
+  constraint finding_validation_when_closed check ((validated_by is not null) = (status = 'closed'))
 );
 comment on table findings.finding is 'A finding: condition, criteria, cause, consequence, corrective action, and its state.';
 comment on column findings.finding.year is 'Year (UTC) in which the finding was documented; not that of identified_on.';
@@ -818,8 +801,6 @@ create table findings.action_plan (
     (verified_on is not null) = (status = 'verified') and (verified_by is not null) = (status = 'verified')
   ),
   constraint action_plan_verified_by_is_object check (jsonb_typeof(verified_by) = 'object'),
-  -- Four eyes: who does the work does not verify it.
-  constraint action_plan_verified_by_another check (not findings.same_person(owner, verified_by)),
   constraint action_plan_custom_is_object check (jsonb_typeof(custom) = 'object'),
   constraint action_plan_created_by_type_known check (created_by_type in ('api_key', 'user', 'operator', 'connector')),
   constraint action_plan_version_positive check (version > 0)
@@ -1019,7 +1000,6 @@ create function findings.chain_log_entry() returns trigger
 as $$
 declare
   entry constant jsonb := new.entry::jsonb;
-  tenant_end record;
   finding_end record;
 begin
   new.arrived_at := pg_current_wal_insert_lsn();
@@ -1043,27 +1023,13 @@ begin
   new.recorded_at := now()::timestamptz(3);
   new.hash := encode(sha256(convert_to(new.entry, 'UTF8')), 'hex');
 
-  -- A service of 1.0.0-beta.1 gives the position itself, and holds the end of the log until it commits.
-  if entry ? 'position' then
-    perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
-    if exists (select from findings.tracker_log l where l.tenant_id = new.tenant_id and l.position < 0) then
-      raise exception using errcode = 'serialization_failure', message = 'entries of the log wait for their place';
-    end if;
-    select * into tenant_end from findings.log_end_of(new.tenant_id);
-    new.arrived_at := null;
-    new.position := coalesce(tenant_end.position, 0) + 1;
-    new.root := encode(
-      sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
-  end if;
-
-  if (entry ? 'position' and (entry ->> 'position')::bigint is distinct from new.position)
-    or (entry ->> 'seq')::integer is distinct from new.seq
+  if (entry ->> 'seq')::integer is distinct from new.seq
     or (entry ->> 'finding_id')::uuid is distinct from new.finding_id
     or entry ->> 'prev_hash' is distinct from finding_end.hash
     or (entry ->> 'recorded_at')::timestamptz is distinct from new.recorded_at
     or (entry ->> 'occurred_at')::timestamptz > new.recorded_at
     or (entry ->> 'corrects_seq')::integer >= new.seq
-    or entry ? 'hash'
+    or entry ?| array['hash', 'position']
   then
     -- An assertion that is not believed is refused first, by the policy of the rows that are there.
     perform from findings.tracker_log l where l.tenant_id = new.tenant_id limit 1;

@@ -32,9 +32,7 @@ create table sync.connector (
   constraint connector_key_form check (key ~ '^[a-z0-9][a-z0-9_-]{0,63}$'),
   constraint connector_name_length check (char_length(name) between 1 and 255),
   constraint connector_type_known check (
-    type in (
-      'csv', 'inline_json', 'http_json', 'scim', 'scim_inbound', 'ldap', 'sql', 'csv_upload', 'scim_pull', 'sftp_csv'
-    )
+    type in ('csv', 'inline_json', 'http_json', 'scim', 'scim_inbound', 'ldap', 'sql')
   ),
   constraint connector_dataset_known check (
     dataset in ('org_structure', 'auditable_entities', 'people', 'test_procedures')
@@ -159,12 +157,11 @@ create index run_with_details on sync.run (tenant_id, finished_at)
 
 create trigger run_kept before delete or update of tenant_id, id on sync.run
   for each statement execute function sync.keep_owners();
--- Nobody but the owner can empty a table; the foreign keys that were dropped would have refused it to the owner as well.
 create trigger run_never_emptied before truncate on sync.run
   for each statement execute function sync.keep_owners();
 
 -- Who takes a run over before it is applied reads its source anew, and what waits for approval has rows alone: blocks that are there
--- then are of a reading that nobody has planned. A worker of the release before does not remove them.
+-- then are of a reading that nobody has planned. 
 create function sync.forget_unplanned() returns trigger
   language plpgsql
   set search_path = ''
@@ -395,7 +392,6 @@ create table sync.scim_user (
   user_name text not null,
   external_id text,
   person_key text not null,
-  email text,
   active boolean not null,
   unit_key text,
   division_key text,
@@ -420,8 +416,6 @@ comment on column sync.scim_user.manager is 'The id of another user, or the exte
 create unique index scim_user_user_name on sync.scim_user (tenant_id, lower(user_name)) where deleted_at is null;
 create unique index scim_user_external_id on sync.scim_user (tenant_id, external_id) where deleted_at is null;
 create unique index scim_user_person_key on sync.scim_user (tenant_id, person_key) where deleted_at is null;
--- Serves the search for who is deleted and holds an address.
-create index scim_user_gone_email on sync.scim_user (tenant_id, email) where deleted_at is not null;
 -- Serve the question whether a unit has anybody left.
 create index scim_user_by_unit on sync.scim_user (tenant_id, unit_key) where deleted_at is null and active;
 create index scim_user_by_division on sync.scim_user (tenant_id, division_key) where deleted_at is null and active;

@@ -83,7 +83,7 @@ describe('reading hierarchies', () => {
     expect((await get(tenant, `${base}/legal/nodes?sort=colour`)).status).toBe(400)
   })
 
-  test('a cursor amid the tree is that of the release before: the path of the last node, as a text', async () => {
+  test('a cursor within a tree is the path of the last node, as a text', async () => {
     const tenant = await someHierarchy()
     const next = nextOf((await get(tenant, `${base}/legal/nodes?limit=2`)).headers['link']) ?? ''
     const cursor = new URL(next, universe.url).searchParams.get('cursor') ?? ''

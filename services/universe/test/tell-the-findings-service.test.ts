@@ -88,7 +88,7 @@ test('what an id names is there for its tenant alone, and is told to the finding
   expect(await unknownTo(tenant)).toEqual({ entity_ids: [nobody], test_procedure_ids: ids.slice(0, 1) })
   const { entity_ids: unknown } = await unknownTo(other)
   expect(unknown.toSorted()).toEqual([...ids, nobody].toSorted())
-  // The release before knows no people in the answer, and asks for none.
+  // People are in the answer only if the request names some.
   const withPeople = await ask(tenant, internalPaths.unknownReferences, { ...body, person_ids: [nobody] })
   expect(withPeople.json).toEqual({ ...(await unknownTo(tenant)), person_ids: [nobody] })
   const stranger = await universe.sync.call(syncOf(tenant), 'POST', internalPaths.unknownReferences, { body })

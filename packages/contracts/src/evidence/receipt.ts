@@ -45,9 +45,7 @@ export const receiptSchema = z
         'What a malware scanner made of the bytes; `limits_exceeded`: too large or too deeply packed for it, so that nothing is known',
     }),
     malware: z.string().nullable().meta({ description: 'What the scanner has found, by its name for it' }),
-    retention_until: dateSchema
-      .optional()
-      .meta({ description: 'It is kept until the end of this day (UTC) at least; receipts of before do not say it' }),
+    retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
     jws: jwsSchema,
   })
   .meta({ id: 'EvidenceReceipt' })
@@ -67,10 +65,9 @@ export const attachmentReceiptSchema = z
     attached_at: timestampSchema.meta({ description: 'When this was asked for' }),
     attachments: z
       .array(z.object({ test_procedure_id: uuidSchema, note: z.string().nullable(), attached_at: timestampSchema }))
-      .optional()
       .meta({
         description:
-          'What stands for the test procedures named: of a file that was attached before, the note and the time of then. Receipts of before do not say it',
+          'What stands for the test procedures named: of a file that was attached before, the note and the time of then',
       }),
     jws: jwsSchema,
   })

@@ -26,8 +26,7 @@ const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 /**
  * An entry of the remediation tracker log. `hash` is the SHA-256, in hex, of the canonical JSON (RFC 8785) of all other
- * members except `position` (releases before 1.0.0-beta.2 included it); `prev_hash` is the hash of the entry before it in
- * the same finding.
+ * members except `position`; `prev_hash` is the hash of the entry before it in the same finding.
  */
 export const logEntrySchema = z
   .object({

@@ -16,7 +16,7 @@ export const maxReferencesBytes: number = 5 * 1024 * 1024
 export const unknownReferencesBodySchema = z.strictObject({
   entity_ids: z.array(uuidSchema).max(maxReferences),
   test_procedure_ids: z.array(uuidSchema).max(maxBulkItems),
-  /** Absent where nobody is named. The release before never asks. */
+  /** Absent if nobody is named. */
   person_ids: z
     .array(uuidSchema)
     .max(maxBulkItems * maxPeopleOfItem)

@@ -292,9 +292,8 @@ const from = `
         ) then 'superseded'
         else coalesce(last.kind, 'accepted')
       end as status,
-      coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as retention_until,
-      (now() at time zone 'UTC')::date
-        > coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as is_retention_over
+      f.retention_until,
+      (now() at time zone 'UTC')::date > f.retention_until as is_retention_over
   ) as state`
 
 const filtered = `

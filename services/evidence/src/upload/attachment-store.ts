@@ -63,7 +63,7 @@ const insertAttachmentsText = `
 /** Attaches a file to test procedures, and gives those that it was not attached to before. */
 export async function insertAttachments(
   tx: Tx,
-  receipt: Omit<AttachmentReceipt, 'jws'>,
+  receipt: Omit<AttachmentReceipt, 'attachments' | 'jws'>,
   procedureIds: readonly string[],
   actor: Actor,
 ): Promise<readonly string[]> {

@@ -145,7 +145,7 @@ export async function insertFile(
       receipt.revision,
       receipt.malware,
       procedureIds,
-      receipt.retention_until ?? null,
+      receipt.retention_until,
     ],
   })
 }

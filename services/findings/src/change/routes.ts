@@ -129,11 +129,11 @@ const ordinalSchema = z
   .min(1)
   .max(2 ** 31 - 1)
   .nullable()
-// The release before gave three members.
-const cursorSchema = z.union([
-  z.tuple([z.string(), positionSchema, ordinalSchema]),
-  z.tuple([z.string(), positionSchema, ordinalSchema, z.string().regex(/^[\w-]{11}$/)]),
-])
+const markSchema = z
+  .string()
+  .regex(/^[\w-]{11}$/)
+  .nullable()
+const cursorSchema = z.tuple([z.string(), positionSchema, ordinalSchema, markSchema])
 
 function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
   let value: unknown
@@ -144,11 +144,11 @@ function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
   }
   const cursor = cursorSchema.safeParse(value)
   if (!cursor.success || cursor.data[0] !== bindingOf(context)) throw refuseCursor()
-  return { position: cursor.data[1], ordinal: cursor.data[2], mark: cursor.data[3] ?? null }
+  return { position: cursor.data[1], ordinal: cursor.data[2], mark: cursor.data[3] }
 }
 
 function writeCursor({ position, ordinal, mark }: FeedPlace, context: RequestInfo['context']): string {
-  const parts = [bindingOf(context), position, ordinal, ...(mark === null ? [] : [mark])]
+  const parts = [bindingOf(context), position, ordinal, mark]
   return Buffer.from(JSON.stringify(parts)).toString('base64url')
 }
 

@@ -7,7 +7,7 @@ export interface FeedPlace {
   /** A bigint, as text. */
   readonly position: string
   readonly ordinal: number | null
-  /** Tells the transaction that has the position from another that has it. Where there is none, or a cursor of the release before does not say it: null. */
+  /** Tells apart two transactions that had the same position; null if no transaction has it. */
   readonly mark: string | null
 }
 

@@ -105,7 +105,6 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
     case 'finding_validator_is_another':
       return { pointer: '/validated_by', code: 'not_comparable', detail: notComparable }
     case 'finding_owner_is_another':
-    case 'finding_validated_by_another':
       return fault('owner', 'same_person', 'must not be who has validated the remedy')
     default:
       return undefined

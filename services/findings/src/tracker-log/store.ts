@@ -269,7 +269,7 @@ function endOf(row: EndRow | undefined): LogEnd {
 
 /** The entry that a row holds. */
 export function toEntry({ position, entry, hash }: LogRow): LogEntry {
-  // Only appendEntries writes entries. Those of releases before 1.0.0-beta.2 hold their position.
+  // Only appendEntries writes entries.
   const content: Omit<WrittenEntry, 'hash'> = JSON.parse(entry)
   return { position: Number(position), ...content, hash }
 }

@@ -10,7 +10,6 @@ export interface StoredUser {
   readonly userName: string
   readonly externalId: string | null
   readonly personKey: string
-  readonly email: string | null
   readonly active: boolean
   readonly content: UserContent
   readonly createdAt: Date
@@ -19,7 +18,7 @@ export interface StoredUser {
 }
 
 const columns = `
-  u.id, u.user_name as "userName", u.external_id as "externalId", u.person_key as "personKey", u.email, u.active, u.content, u.created_at as "createdAt", u.updated_at as "updatedAt", u.version`
+  u.id, u.user_name as "userName", u.external_id as "externalId", u.person_key as "personKey", u.active, u.content, u.created_at as "createdAt", u.updated_at as "updatedAt", u.version`
 
 type Row = StoredUser & { [column: string]: unknown }
 
@@ -241,7 +240,6 @@ export async function findUserOfPerson(tx: Tx, personKey: string): Promise<Store
 export interface UserRow {
   readonly userName: string
   readonly externalId: string | undefined
-  readonly email: string | undefined
   readonly active: boolean
   readonly unitKey: string | undefined
   readonly divisionKey: string | undefined
@@ -252,14 +250,14 @@ export interface UserRow {
 const insert = statement(
   'sync_scim_insert_user',
   `insert into sync.scim_user (
-    tenant_id, id, user_name, external_id, person_key, email, active, unit_key, division_key, content, manager
+    tenant_id, id, user_name, external_id, person_key, active, unit_key, division_key, content, manager
   )
-  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 )
 const update = statement(
   'sync_scim_update_user',
   `update sync.scim_user u
-  set user_name = $3, external_id = $4, email = $5, active = $6, unit_key = $7, division_key = $8, content = $9, manager = $10,
+  set user_name = $3, external_id = $4, active = $5, unit_key = $6, division_key = $7, content = $8, manager = $9,
     updated_at = now(), version = u.version + 1
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
@@ -285,14 +283,13 @@ const touchGroups = statement(
 
 /** The unique indexes have the last word on names. */
 export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
-  const { userName, externalId, email, active, unitKey, divisionKey, manager, content } = row
+  const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
   await tx.execute(
     insert([
       id,
       userName,
       externalId ?? null,
       personKey,
-      email ?? null,
       active,
       unitKey ?? null,
       divisionKey ?? null,
@@ -309,14 +306,13 @@ export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
 
 /** Writes a user that is still of this version; false where it is not. */
 export async function updateUser(tx: Tx, id: string, version: number, row: UserRow): Promise<boolean> {
-  const { userName, externalId, email, active, unitKey, divisionKey, manager, content } = row
+  const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
   const written = await tx.execute(
     update([
       id,
       version,
       userName,
       externalId ?? null,
-      email ?? null,
       active,
       unitKey ?? null,
       divisionKey ?? null,

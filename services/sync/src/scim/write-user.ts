@@ -197,9 +197,9 @@ function shownName({ displayName, userName }: User['content']): unknown {
 }
 
 function rowOf({ content, facts }: User) {
-  const { userName, externalId, email, active, unit, manager } = facts
+  const { userName, externalId, active, unit, manager } = facts
   const { lowest: unitKey, division: divisionKey } = unitKeysOf(unit)
-  return { userName, externalId, email, active, unitKey, divisionKey, manager, content }
+  return { userName, externalId, active, unitKey, divisionKey, manager, content }
 }
 
 export function etagOf({ version }: Pick<StoredUser, 'version'>): string {
