@@ -19,6 +19,12 @@ import { parseLoginPasswords } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
 import { type Churn, prepareChurn } from '../../test/support/churn.ts'
+import {
+  createUnlimitedKey,
+  documentLongFindings,
+  pipelineLargePages,
+  readLargePages,
+} from '../../test/support/large-pages.ts'
 import { type Operation, costBetween, findViolations, findWrongWrites } from '../../test/support/promises.ts'
 import { type Traffic, startTraffic } from '../../test/support/traffic.ts'
 import { type Balancer, startBalancer } from './balancer.ts'
@@ -44,6 +50,8 @@ const operations = [...new Set(sequence)]
 const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
 const perSecond = Number(process.env['POSTERN_DRILL_RATE'] ?? 15)
 const longestTestMs = 900_000
+/** How long one tenant attacks. */
+const attackMs = 30_000
 
 let system: Compose
 let balancer: Balancer
@@ -343,6 +351,26 @@ describe('no request fails', () => {
       await expectNoFailure('Redis restarted', async () => {
         const [redis = ''] = await system.containers('redis')
         await system.docker(['restart', '--time', '5', redis])
+      })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'of another tenant while one key sends 600 requests for large pages ahead and reads none, and reads others over 190 connections',
+    async () => {
+      const key = await createUnlimitedKey(stack)
+      const gateways = system.installation.gateways.map(({ url }) => url)
+      const [gateway = ''] = gateways
+      await documentLongFindings(gateway, key)
+      await expectNoFailure('large pages', async () => {
+        const unread = pipelineLargePages(gateway, key, { maxMs: attackMs })
+        const readers = readLargePages(gateways, key, { count: 190, maxMs: attackMs })
+        await delay(attackMs)
+        await Promise.all([unread.stop(), readers.stop()])
+        const answers = JSON.stringify(Object.fromEntries(readers.answers))
+        process.stdout.write(`drill: large pages: the key's answers by status: ${answers}\n`)
+        expect(readers.answers.get(200)).toBeGreaterThan(0)
       })
     },
     longestTestMs,
