@@ -13,7 +13,7 @@ let key = ''
 beforeAll(async () => {
   stack = await startTestStack()
   const tenant = await stack.createTenant()
-  const created = await stack.createKey(tenant, { label: 'guides', scopes: ['*'], expires_in: '30d' })
+  const created = await stack.createKey(tenant, { label: 'guides', scopes: ['*'] })
   key = created.key
 })
 afterAll(async () => await stack.stop())
