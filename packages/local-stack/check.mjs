@@ -11,6 +11,7 @@ const checks = [
   { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'] },
   { name: 'format', command: ['oxfmt', '--check'] },
   { name: 'unused code and dependencies', command: ['knip'] },
+  { name: 'spelling', command: ['cspell', '--no-progress', '--no-summary'] },
 ]
 
 /** Dependency rules between modules: a test, which `npm test` runs among the others. */

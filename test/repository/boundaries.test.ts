@@ -134,7 +134,17 @@ describe('the dependencies that package.json files declare', () => {
     )
     expect(dependencies).toEqual({})
     expect(Object.keys(devDependencies).toSorted()).toEqual(
-      ['@types/node', 'knip', 'oxfmt', 'oxlint', 'oxlint-tsgolint', 'typescript', 'vite', 'vitest'].toSorted(),
+      [
+        '@types/node',
+        'cspell',
+        'knip',
+        'oxfmt',
+        'oxlint',
+        'oxlint-tsgolint',
+        'typescript',
+        'vite',
+        'vitest',
+      ].toSorted(),
     )
   })
 })

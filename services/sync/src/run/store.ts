@@ -307,15 +307,15 @@ export async function approveRun(tx: Tx, id: string, diffHash: string, reason: s
 }
 
 // No worker has it, and nothing was sent to the universe: what waits, and what an attempt has given up (releaseRun).
-const isNobodys =
+const isUnclaimed =
   "(r.status in ('queued', 'needs_approval') or r.holder is null and r.status in ('fetching', 'validating', 'diffing'))"
 const cancelWaiting = statement(
   'sync_cancel_run',
   `update sync.run r
   set
     cancel_asked = true,
-    status = case when ${isNobodys} then 'cancelled' else r.status end,
-    finished_at = case when ${isNobodys} then now() end,
+    status = case when ${isUnclaimed} then 'cancelled' else r.status end,
+    finished_at = case when ${isUnclaimed} then now() end,
     revision = r.revision + 1
   where r.id = $1 and r.source = 'connector'
     and r.status in ('queued', 'fetching', 'validating', 'diffing', 'needs_approval', 'applying')
