@@ -1,9 +1,9 @@
--- Findings, the entities they concern, and the counter behind their references.
+-- Findings, their recommendations and action plans, and the tamper-evident log of their changes.
 
 create schema findings;
 
--- Whether two references certainly name two people: no id or address is the same, and one is in both; names decide where
--- neither is in both. Where nothing is in both, nobody can tell.
+-- Whether two references certainly name two people. If both have an id or both have an address, these decide; otherwise the
+-- names do. False if nothing can be compared.
 create function findings.is_another_person(a jsonb, b jsonb) returns boolean
   language sql
   immutable
@@ -169,7 +169,7 @@ create index finding_by_accepted_until on findings.finding (tenant_id, accepted_
 create index finding_by_severity_and_target on findings.finding (tenant_id, severity_order, target_on, id);
 
 -- INVARIANT: what a finding is never changes, its version counts its changes, and its status moves along the state
--- machine alone, with what a move needs, whoever writes. What is cancelled stays as it is.
+-- machine only, with what a move needs, whoever writes. A cancelled finding never changes.
 create function findings.guard_finding() returns trigger
   language plpgsql
   set search_path = ''
@@ -269,8 +269,8 @@ create constraint trigger finding_entity_before_open after insert or update of s
   for each row when (new.status not in ('draft', 'cancelled'))
   execute function findings.guard_finding_has_entity();
 
--- INVARIANT: where management has rejected all that was recommended, and nothing else is recommended in its place, a finding
--- is not remedied: its risk is accepted, or it stays open. Triggers run in the order of their names, after finding_guard.
+-- INVARIANT: if management rejected every recommendation, the finding is not remedied: its risk is accepted, or it stays open.
+-- Triggers run in the order of their names, so this one runs after finding_guard.
 create function findings.guard_rejected_recommendations() returns trigger
   language plpgsql
   set search_path = ''
@@ -363,8 +363,7 @@ create constraint trigger finding_logged_move after update of status on findings
   deferrable initially deferred
   for each row when (new.status <> old.status) execute function findings.guard_logged_move();
 
--- INVARIANT: whoever validates is seen to be another than the owner, at the moment when either is named. No check of the
--- table: what was validated before stays as it is.
+-- INVARIANT: the person who validates is certainly not the owner, whenever either is named (four eyes).
 create function findings.guard_four_eyes() returns trigger
   language plpgsql
   set search_path = ''
@@ -454,8 +453,7 @@ create constraint trigger finding_remediation_under_way after update of status o
   for each row when (new.status = 'open' and old.status <> 'open')
   execute function findings.guard_remediation_under_way();
 
--- INVARIANT: the condition says something when it is written, and when a draft is opened. No check of the table: what was
--- written before stays, and can still be moved.
+-- INVARIANT: the condition is more than white space.
 create function findings.guard_condition() returns trigger
   language plpgsql
   set search_path = ''
@@ -993,7 +991,7 @@ comment on column findings.tracker_log.root is
 -- Serves the question whether evidence was named for a finding.
 create index tracker_log_with_evidence on findings.tracker_log (tenant_id, finding_id) where has_evidence;
 
--- INVARIANT: an entry continues the chain of its finding, without a gap, and is hashed here, over the text that is stored.
+-- INVARIANT: an entry continues the chain of its finding without a gap. It is hashed here, over the stored text.
 create function findings.chain_log_entry() returns trigger
   language plpgsql
   set search_path = ''
@@ -1088,7 +1086,7 @@ call tenancy.protect_table('findings.tracker_log', 'postern_findings', array['se
 revoke update on findings.tracker_log from postern_findings;
 grant update (position) on findings.tracker_log to postern_findings;
 call tenancy.track_changes('findings.tracker_log', 'log_entry', 'finding_id');
--- Placing an entry is no change of it.
+-- An entry that gets its position has not changed.
 drop trigger note_updates on findings.tracker_log;
 
 create table findings.log_checkpoint (
@@ -1126,7 +1124,7 @@ create table findings.log_end (
 comment on table findings.log_end is
   'The end of a tenant''s log as its last writer has signed it: the checkpoint of its day once the day is over. Only moves on.';
 
--- INVARIANT: who has signed an end leaves it to nobody who has seen less.
+-- INVARIANT: the signed end of a log only moves on.
 create function findings.guard_log_end() returns trigger
   language plpgsql
   set search_path = ''
@@ -1164,8 +1162,8 @@ comment on table findings.free_number is
 
 call tenancy.protect_table('findings.free_number', 'postern_findings', array['select', 'insert', 'update', 'delete']);
 
--- Reads what was written since evidence was last named, and of that only the text of what moved the finding itself: both
--- setbacks do. tracker_log_with_evidence, tracker_log_seq_unique.
+-- Whether evidence was named for a finding since its remedy last failed: since it was reopened or its validation failed.
+-- Reads only the entries since evidence was last named. Served by tracker_log_with_evidence and tracker_log_seq_unique.
 create function findings.has_fresh_evidence(tenant uuid, finding uuid) returns boolean
   language sql
   stable
@@ -1193,8 +1191,8 @@ as $$
 $$;
 grant execute on function findings.has_fresh_evidence(uuid, uuid) to postern_findings;
 
--- The status that plans give a recommendation which was accepted, by their own: how far the live ones have all come. Null
--- where none is live; it is then moved by hand.
+-- The status that an accepted recommendation gets from the statuses of its plans: how far all live plans have come. Null if
+-- no plan is live; the recommendation is then moved by hand.
 create function findings.status_by_plans(plans text[]) returns text
   language sql
   immutable
@@ -1211,7 +1209,7 @@ as $$
 $$;
 grant execute on function findings.status_by_plans(text[]) to postern_findings;
 
--- The end of a tenant's log: nothing of a log without entries.
+-- The end of a tenant's log; null if the log is empty.
 create function findings.log_end_of(tenant uuid, out "position" bigint, out root text)
   language sql
   stable

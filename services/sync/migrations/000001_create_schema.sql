@@ -1,4 +1,4 @@
--- Connectors and the runs that they, or a push, have made.
+-- Connectors, their runs, and what identity providers sent over SCIM.
 
 create schema sync;
 
@@ -145,7 +145,7 @@ comment on column sync.run.details_cleared_at is 'When its errors were removed, 
 create index run_connector on sync.run (tenant_id, connector_id, id);
 -- Serves the search for runs that a crash has left behind; holds only runs in progress.
 create index run_running on sync.run (tenant_id, started_at) where status = 'running';
--- INVARIANT: one run a connector at a time. Pushes, which are short and follow each other in the universe, are excepted.
+-- INVARIANT: a connector has one run at a time. Pushes are exempt: they are short, and the universe applies them in turn.
 create unique index run_one_a_connector on sync.run (tenant_id, connector_id)
   where source = 'connector' and status in ('queued', 'fetching', 'validating', 'diffing', 'applying');
 -- Serves the list by status, and the search for a run that waits for approval.
@@ -160,8 +160,8 @@ create trigger run_kept before delete or update of tenant_id, id on sync.run
 create trigger run_never_emptied before truncate on sync.run
   for each statement execute function sync.keep_owners();
 
--- Who takes a run over before it is applied reads its source anew, and what waits for approval has rows alone: blocks that are there
--- then are of a reading that nobody has planned. 
+-- A worker that takes over a run before it is applied reads the source again. Blocks of the earlier reading were never
+-- planned, so they go.
 create function sync.forget_unplanned() returns trigger
   language plpgsql
   set search_path = ''
@@ -204,7 +204,7 @@ create table sync.upload_chunk (
 );
 alter table sync.upload_chunk
   alter column content set storage external;
--- Serves the removal of what no run has come to.
+-- Serves the removal of uploads that no run has read.
 create index upload_chunk_by_stored_at on sync.upload_chunk (tenant_id, stored_at);
 
 call tenancy.protect_table('sync.upload_chunk', 'postern_sync', array['select', 'insert', 'delete']);
@@ -227,7 +227,7 @@ create table sync.staged_row (
 
 call tenancy.protect_table('sync.staged_row', 'postern_sync', array['select', 'insert', 'update', 'delete']);
 
--- What connectors have brought. It holds no content: the universe does.
+-- The rows that connectors have brought. Their content is in the universe.
 create table sync.known_row (
   tenant_id uuid not null,
   scope text not null,
@@ -247,10 +247,10 @@ comment on column sync.known_row.told_connector_id is
   'Of entities: the connector that brings it, as far as the universe was told; null: that is not known, and is told.';
 comment on column sync.known_row.told_missing_since is 'Since when the source of that connector has it no longer, as it was told.';
 create index known_row_by_connector on sync.known_row (tenant_id, connector_id, source_key);
--- Serves the list of what a connector's source has no longer. Rows that are there are not in it.
+-- Serves the list of rows that a connector's source no longer has.
 create index known_row_missing on sync.known_row (tenant_id, connector_id, scope, source_key)
   where missing_since is not null;
--- What is to be told is little, and is found without a look at the rest. An entity that another connector brings too stays that one's
+-- Rows whose provenance the universe does not know yet. An entity that another connector also brings belongs to that connector
 -- until it is missing there.
 create index known_row_untold on sync.known_row (tenant_id, connector_id, source_key)
   where scope = 'auditable_entities' and case
@@ -258,12 +258,12 @@ create index known_row_untold on sync.known_row (tenant_id, connector_id, source
     when told_connector_id = connector_id then told_missing_since is distinct from missing_since
     else told_missing_since is not null and missing_since is null
   end;
--- What more than one connector brings: whose it is by what was told, and who brought it last.
+-- Entities that more than one connector brings: the owner that the universe knows is not the last one that brought it.
 create index known_row_shared on sync.known_row (tenant_id, told_connector_id, source_key)
   where scope = 'auditable_entities' and told_connector_id <> connector_id;
 
--- INVARIANT: changes belong to a run, and known rows to a connector. Both are never deleted, and all rows of a statement are of
--- one of them: it is looked for once a statement, and not once a row, which of a large source was a third of the work.
+-- INVARIANT: changes belong to a run, and known rows to a connector. Runs and connectors are never deleted, so they are looked
+-- up once per statement. A foreign key would look them up for each row.
 create function sync.assert_owned() returns trigger
   language plpgsql
   set search_path = ''
@@ -319,7 +319,7 @@ begin
 end
 $$;
 
--- Most updates change no owner, and cost the comparison alone.
+-- Most updates change no owner and cost only the comparison.
 create trigger known_row_keeps_who_else_brings after update on sync.known_row
   for each row when (old.connector_id <> new.connector_id) execute function sync.keep_who_else_brings();
 
@@ -343,14 +343,14 @@ create table sync.run_change (
   constraint run_change_applied_once check (applied_at is null or error is null)
 );
 comment on column sync.run_change.applied_at is 'Of runs before there was applied_batch.';
--- Serves the search for what later runs have made of a row: whether a run can be undone was read from all that they had changed.
+-- Serves the question which later runs changed a row, which decides whether a run can be rolled back.
 create index run_change_by_row on sync.run_change (tenant_id, source_key, run_id);
 
 create trigger run_change_owned_when_made after insert on sync.run_change
   referencing new table as new_rows
   for each statement execute function sync.assert_owned();
 
--- What no tenant may do is answered with one state everywhere: a change that is given away as any other row.
+-- INVARIANT: a change stays with its run.
 create function sync.keep_run() returns trigger
   language plpgsql
   set search_path = ''
@@ -416,10 +416,10 @@ comment on column sync.scim_user.manager is 'The id of another user, or the exte
 create unique index scim_user_user_name on sync.scim_user (tenant_id, lower(user_name)) where deleted_at is null;
 create unique index scim_user_external_id on sync.scim_user (tenant_id, external_id) where deleted_at is null;
 create unique index scim_user_person_key on sync.scim_user (tenant_id, person_key) where deleted_at is null;
--- Serve the question whether a unit has anybody left.
+-- Serve the question whether a unit still has users.
 create index scim_user_by_unit on sync.scim_user (tenant_id, unit_key) where deleted_at is null and active;
 create index scim_user_by_division on sync.scim_user (tenant_id, division_key) where deleted_at is null and active;
--- Serves the question which units somebody is the manager of.
+-- Serves the question which units a user manages.
 create index scim_user_by_manager on sync.scim_user (tenant_id, manager) where deleted_at is null and active;
 
 call tenancy.protect_table('sync.scim_user', 'postern_sync', array['select', 'insert', 'update']);
@@ -452,7 +452,7 @@ create index scim_member_by_member on sync.scim_member (tenant_id, member_id);
 
 call tenancy.protect_table('sync.scim_member', 'postern_sync', array['select', 'insert', 'delete']);
 
--- Rows of a source that look as they did when they were last taken in: their keys and hashes, a few thousand together.
+-- Unchanged rows of a source: their keys and hashes, a few thousand in a block.
 create table sync.staged_block (
   tenant_id uuid not null,
   run_id uuid not null,
@@ -477,7 +477,7 @@ alter table sync.staged_block
 
 call tenancy.protect_table('sync.staged_block', 'postern_sync', array['select', 'insert', 'delete']);
 
--- How rows that a run may change stand in the universe. No content: as the source has them.
+-- How the universe holds the rows that a run may change. No content: exactly as the source has them.
 create table sync.staged_current (
   tenant_id uuid not null,
   run_id uuid not null,
@@ -488,8 +488,8 @@ create table sync.staged_current (
 
 call tenancy.protect_table('sync.staged_current', 'postern_sync', array['select', 'insert', 'delete']);
 
--- Changes are applied in the order of their seq. Those up to `last_seq`, and after the batch before, were taken in at `applied_at`,
--- but for those that have an error.
+-- Changes are applied in the order of their seq. A batch ends at `last_seq`; its changes without an error were applied at
+-- `applied_at`.
 create table sync.applied_batch (
   tenant_id uuid not null,
   run_id uuid not null,

@@ -1,8 +1,9 @@
--- Auditable entities, the tree they form, and the counter behind their references.
+-- Auditable entities, hierarchies, test procedures and people.
 
 create schema universe;
 
--- A function with settings of its own is called for each row; its body was read when it was made, hence needs no search_path.
+-- The label of a number in a path: fixed in length, so that paths sort in the order of the tree. It has no settings of its
+-- own, so that PostgreSQL can inline it.
 create function universe.path_label(number integer) returns text
   language sql
   immutable
@@ -119,18 +120,18 @@ comment on column universe.entity.source_connector_id is
   'The connector that brings the entity, where it is not the one that has made it.';
 comment on column universe.entity.source_first_seen_at is 'Since when that connector brings it.';
 comment on column universe.entity.source_last_seen_at is 'Of what is missing: when its source was last read and had it.';
--- One index a sort; ties by number.
+-- One index for each sort order; ties are broken by number.
 create index entity_by_name on universe.entity (tenant_id, name, number);
 create index entity_by_change on universe.entity (tenant_id, updated_at, number);
 create index entity_by_next_audit_due
   on universe.entity (tenant_id, coalesce(next_audit_due_on, date 'infinity'), number);
 -- The children of an entity, in the order of their numbers.
 create index entity_by_parent_number on universe.entity (tenant_id, parent_id, number);
--- Serves the list of what is missing, by reference.
+-- Serves the list of missing entities, by reference.
 create index entity_missing on universe.entity (tenant_id, number) where source_missing_since is not null;
 
 -- INVARIANT: what an entity is never changes, its version counts its changes, and its status moves along the state
--- machine alone, whoever writes.
+-- machine only, whoever writes.
 create function universe.guard_entity() returns trigger
   language plpgsql
   set search_path = ''
@@ -167,9 +168,9 @@ $$;
 create trigger entity_guard before update on universe.entity
   for each row execute function universe.guard_entity();
 
--- INVARIANT, as before: what was made hangs below what there is, at most 12 deep. An entity whose parent is nowhere is reached
--- from no root.
--- What was made is joined by hashing: PostgreSQL keeps the plan of the first statement of a connection, which may have made one row.
+-- INVARIANT: a new entity hangs below an existing one, at most 12 deep. An entity whose parent does not exist is reached from
+-- no root.
+-- New rows are joined by hashing, because PostgreSQL keeps the plan of a connection's first statement, which may insert one row.
 create function universe.place_new_entities() returns trigger
   language plpgsql
   set search_path = ''
@@ -256,7 +257,7 @@ create trigger entity_tree_after_insert after insert on universe.entity
   referencing new table as new_entity
   for each statement execute function universe.place_new_entities();
 
--- For what has moved alone.
+-- Places entities that have moved.
 create function universe.guard_entity_tree() returns trigger
   language plpgsql
   set search_path = ''
@@ -281,7 +282,7 @@ create trigger entity_tree_after_update after update on universe.entity
   referencing old table as old_entity new table as new_entity
   for each statement execute function universe.guard_entity_tree();
 
--- INVARIANT, as by the foreign keys: what others need does not go away.
+-- INVARIANT: an entity that other rows refer to is not deleted. Foreign keys would check each row.
 create function universe.keep_needed_entity() returns trigger
   language plpgsql
   set search_path = ''
@@ -332,7 +333,7 @@ comment on column universe.entity_path.path is 'The labels of the numbers from t
 -- Serve the levels of a tree, each in the order of the paths.
 create index entity_path_by_depth on universe.entity_path (tenant_id, depth, path);
 
--- INVARIANT, as by the foreign key: a path is that of an entity. What the triggers of universe.entity write is so by itself.
+-- INVARIANT: a path belongs to an entity. Paths that the triggers of universe.entity write always do.
 create function universe.guard_entity_path() returns trigger
   language plpgsql
   set search_path = ''
@@ -642,8 +643,8 @@ create table universe.node_entity (
 comment on table universe.node_entity is 'The links of universe.node.entity_ids as rows. Written by its triggers alone.';
 create index node_entity_by_entity on universe.node_entity (tenant_id, entity_id);
 
--- INVARIANT, as by the foreign keys: a link is that of a node and an entity of its tenant. One look into each primary key for each
--- link, also by a plan that a connection has made while both tables were small.
+-- INVARIANT: a link joins a node and an entity of its tenant. Sequential scans are off, because a connection may keep a plan that
+-- it made while both tables were small.
 create function universe.guard_node_entity() returns trigger
   language plpgsql
   set search_path = ''
@@ -780,7 +781,7 @@ create index test_procedure_by_change on universe.test_procedure (tenant_id, upd
 create index test_procedure_by_due on universe.test_procedure (tenant_id, coalesce(due_on, date 'infinity'), number);
 create index test_procedure_by_title on universe.test_procedure (tenant_id, title, number);
 
--- INVARIANT: as for entities. The status goes forward, also over steps that no push has shown, or is reopened.
+-- INVARIANT: as for entities. The status goes forward, possibly over several steps, or is reopened.
 create function universe.guard_test_procedure() returns trigger
   language plpgsql
   set search_path = ''
@@ -913,7 +914,7 @@ create trigger person_guard before update on universe.person
 call tenancy.protect_table('universe.person', 'postern_universe', array['select', 'insert', 'update']);
 call tenancy.track_changes('universe.person', 'person');
 
--- When a source was last read to its end is one row a connector, and not one an entity: most entities are there in each run.
+-- When a source was last read to its end. It is stored once per connector, because most entities are present in every run.
 create table universe.source_connector (
   tenant_id uuid not null,
   connector_id text not null,
