@@ -16,6 +16,7 @@ const allowances = {
     'keys.gateway_lease': 'gateways serve all tenants; a row says what a gateway has applied, and nothing of a tenant',
     'keys.revocation_seq': 'one number: where the log stands',
     'queue.bam': queueTable,
+    'queue.instance': 'the queue serves all tenants; a row says which process works, and nothing of a tenant',
     'queue.job': queueTable,
     'queue.job_common': queueTable,
     'queue.job_dependency': queueTable,

@@ -8,7 +8,13 @@ import { PgBoss } from 'pg-boss'
  */
 export async function prepareQueue(migratorUrl: string): Promise<void> {
   await asOwner(migratorUrl, 'postern.queue', async (run) => {
-    const boss = new PgBoss({ db: { executeSql: run }, schema: queueSchema, supervise: false, schedule: false })
+    const boss = new PgBoss({
+      db: { executeSql: run },
+      schema: queueSchema,
+      supervise: false,
+      schedule: false,
+      registerInstance: false,
+    })
     // What fails here also rejects.
     boss.on('error', () => undefined)
     await boss.start()

@@ -8,7 +8,6 @@ import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { openUpload } from '../src/upload/read.ts'
 import { receiveUpload } from '../src/upload/receive.ts'
-import { putChunks } from '../src/upload/store.ts'
 import { csvOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
@@ -168,17 +167,4 @@ describe('a file is read as it was sent', () => {
     const { id } = await receiveUpload(workerDb, by(tenant), Readable.from(content, { objectMode: false }))
     expect(content.equals(await read(tenant, id))).toBe(true)
   })
-
-  test.each(Object.entries(files))(
-    '%s, in larger chunks, as a release before has stored it',
-    async (_name, content) => {
-      const tenant = admin()
-      const id = randomUUID()
-      const chunks = Array.from({ length: Math.ceil(content.length / 1e6) }, (_none, at) =>
-        content.subarray(at * 1e6, (at + 1) * 1e6),
-      )
-      await workerDb.write(by(tenant), async (tx) => await putChunks(tx, id, 0, chunks))
-      expect(content.equals(await read(tenant, id))).toBe(true)
-    },
-  )
 })

@@ -67,18 +67,3 @@ test('a tenant whose sources are slow has its runs wait for each other, and no o
   expect(await second.cancel()).toBe(202)
   await until(async () => expect(await second.status()).toBe('cancelled'))
 })
-
-test('a run that a release before has queued, which names no tenant to the queue, is carried out', async () => {
-  const tenant = admin()
-  const slow = await begin(tenant, 'slow', '/held')
-  await until(async () => expect(await slow.status()).toBe('fetching'))
-  const next = await begin(tenant, 'next', '/good')
-  const forgotten = await world.rows(
-    `update queue.job set group_id = null where name = 'sync-run' and data ->> 'id' = $1 and group_id = $2 returning 1 as one`,
-    [next.run.id, tenant.tenantId],
-  )
-  expect(forgotten).toEqual([{ one: 1 }])
-  await until(async () => expect(await next.status()).toBe('succeeded'))
-  expect(await slow.cancel()).toBe(202)
-  await until(async () => expect(await slow.status()).toBe('cancelled'))
-})

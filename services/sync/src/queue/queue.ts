@@ -101,6 +101,8 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
     monitorIntervalSeconds: seconds,
     reindex: false,
     monitorVacuum: false,
+    // Nobody reads the list of processes that the queue keeps.
+    registerInstance: false,
   })
   boss.on('error', (error) => logger.warn({ event: 'queue_failed', err: error }))
   boss.on('warning', () => undefined)
@@ -155,7 +157,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       const shared = {
         ...options,
         localConcurrency: workers,
-        // Of a tenant, in this process: how many workers the others have, nobody knows. A job of the release before has no group, and no limit.
+        // Of a tenant, in this process, because no process knows how many workers the others have.
         localGroupConcurrency: Math.max(1, workers - 1),
       } as const
       await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {

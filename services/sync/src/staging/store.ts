@@ -62,7 +62,7 @@ const clearCreations = statement(
 )
 const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
-// Of 60 KiB each, and of a MiB where a release before has stored them.
+// Of 60 KiB each.
 const clearUploads = statement(
   'sync_clear_uploads',
   `delete from sync.upload_chunk u
