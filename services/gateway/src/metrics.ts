@@ -15,7 +15,7 @@ export interface GatewayMetrics {
   refusal(code: string): void
   upstreamFailure(upstream: string): void
   /** A request that was not given to its service, for want of a connection. */
-  upstreamCrowded(upstream: string): void
+  upstreamPoolExhausted(upstream: string): void
   cacheRefused(what: Refused): void
   logReset(): void
 }
@@ -49,8 +49,8 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     labelNames: ['upstream'],
     registers: [registry],
   })
-  const crowded = new Counter({
-    name: 'postern_gateway_upstream_crowded_total',
+  const poolExhausted = new Counter({
+    name: 'postern_gateway_upstream_pool_exhausted_total',
     help: 'Requests that no connection to their service was free for, in time or because too many waited; it was not asked',
     labelNames: ['upstream'],
     registers: [registry],
@@ -58,7 +58,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   // A rate sees the first failure only if its series existed before.
   for (const upstream of upstreams) {
     failures.inc({ upstream }, 0)
-    crowded.inc({ upstream }, 0)
+    poolExhausted.inc({ upstream }, 0)
   }
   const refusedOfRedis = new Counter({
     name: 'postern_gateway_cache_refused_total',
@@ -120,7 +120,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     found,
     refusal: (code) => refusals.inc({ code }),
     upstreamFailure: (upstream) => failures.inc({ upstream }),
-    upstreamCrowded: (upstream) => crowded.inc({ upstream }),
+    upstreamPoolExhausted: (upstream) => poolExhausted.inc({ upstream }),
     cacheRefused: (what) => refusedOfRedis.inc({ what }),
     logReset: () => resets.inc(),
   }

@@ -305,9 +305,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         const upstream = exchange.route?.upstream ?? 'none'
         const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
         if (error instanceof NoConnectionError) {
-          metrics.upstreamCrowded(upstream)
+          metrics.upstreamPoolExhausted(upstream)
           // A stack says nothing of it, and there may be thousands of them a second. Whose requests crowd the others out is told by their number.
-          logger.warn({ event: 'upstream_crowded', ...of, tenant_id: exchange.principal?.tenantId })
+          logger.warn({ event: 'upstream_pool_exhausted', ...of, tenant_id: exchange.principal?.tenantId })
           return
         }
         metrics.upstreamFailure(upstream)

@@ -269,11 +269,11 @@ test('what finds no connection free is 503, and counted and logged as that, and 
   const metrics = await (await fetch(`http://127.0.0.1:${small.adminPort}/internal/metrics`)).text()
   const counted = (name: string) =>
     new RegExp(`^postern_gateway_upstream_${name}_total\\{upstream="findings"[^}]*\\} (\\d+)$`, 'm').exec(metrics)?.[1]
-  expect([counted('crowded'), counted('failures')]).toEqual(['2', '0'])
+  expect([counted('pool_exhausted'), counted('failures')]).toEqual(['2', '0'])
   const events = small.log.map((line) => JSON.parse(line)).filter(({ event }) => String(event).startsWith('upstream_'))
   expect(events.map(({ event, tenant_id: tenant }) => [event, tenant])).toEqual([
-    ['upstream_crowded', tenantId],
-    ['upstream_crowded', tenantId],
+    ['upstream_pool_exhausted', tenantId],
+    ['upstream_pool_exhausted', tenantId],
   ])
   for (const { finish } of drippers) finish()
   const answers = await Promise.all(drippers.map(async ({ ended }) => await ended))
