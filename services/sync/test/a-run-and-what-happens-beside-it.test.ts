@@ -412,11 +412,14 @@ describe('a line that is as it was', () => {
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'E0 active', 'E1 active'])
   })
 
-  test('is compared after all, beside another that is, where somebody has written its row since it was remembered', async () => {
+  test.each([
+    ['has changed', csvOf(3).replace('Entity 2', 'Changed'), 2, 'Changed active'],
+    ['is gone', csvOf(2), 1, 'Entity 2 active'],
+  ])('is compared if its row was pushed during the run, also if another line %s', async (_what, csv, updated, last) => {
     const tenant = admin()
     const connector = await create(tenant)
     await runCsv(tenant, connector, csvOf(3))
-    const run = await start(tenant, connector, csvOf(3).replace('Entity 2', 'Changed'))
+    const run = await start(tenant, connector, csv)
     const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
     let isPushed = false
     const pushing: TenantDb['write'] = async (by, fn) => {
@@ -429,8 +432,8 @@ describe('a line that is as it was', () => {
     }
     await work(run, { workerDb: { ...workerDb, write: pushing } })
     expect(isPushed).toBe(true)
-    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { updated: 2, unchanged: 1 } })
-    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Changed active'])
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { updated, unchanged: 1 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', last])
   })
 })
 

@@ -13,8 +13,7 @@ import { clearOldDetails } from '../run/old-details.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
-import type { Remembered } from '../staging/remembered.ts'
-import { holdEach, holdKnown, rememberRows } from '../staging/block/store.ts'
+import { holdEach, holdKnown, listKnownHashes } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
@@ -201,24 +200,23 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   const staged = await stage(
     parts,
     hold,
-    async (remembered, isFirst) =>
+    async (known, isFirst) =>
       // A source may take its time over each byte, and nothing is written before it has given many.
       await whileWanted(
         hold,
         signal,
-        async (wanted) =>
-          await stageSource(hold, source, { ...context, signal: wanted }, { rules, remembered, isFirst }),
+        async (wanted) => await stageSource(hold, source, { ...context, signal: wanted }, { rules, known, isFirst }),
       ),
   )
   await validateTogether(hold, universe, staged.compared)
   return await findChanges(hold, universe, staged)
 }
 
-/** Stages with what is remembered of the runs before; without it where that does not hold. */
+/** Stages with the hashes of known rows; reads the source again without them if some of those rows have changed meanwhile. */
 async function stage(
   { logger }: WorkerParts,
   hold: Hold,
-  read: (remembered: Remembered | undefined, isFirst: boolean) => Promise<Read>,
+  read: (known: Set<string> | undefined, isFirst: boolean) => Promise<Read>,
 ): Promise<Staged> {
   const comparison = comparisonOf(hold)
   const readWhole = async (isFirst: boolean): Promise<number> => {
@@ -226,16 +224,18 @@ async function stage(
     await written
     return compared
   }
-  // What is remembered is read while there is made room. Neither goes on behind the failure of the other.
-  const both = [rememberRows(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
+  // The hashes are read while room is made. Neither outlives a failure of the other.
+  const both = [listKnownHashes(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
   await Promise.allSettled(both)
-  const [remembered] = await Promise.all(both)
-  if (remembered === undefined) {
+  const [known] = await Promise.all(both)
+  if (known === undefined) {
     const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
     return { compared: await readWhole(total === 0), held: undefined }
   }
-  const { compared, written } = await read(remembered, false)
-  const sum = async () => await hold.read(async (tx) => await holdKnown(tx, comparison, remembered))
+  const before = known.size
+  const { compared, written } = await read(known, false)
+  const sum = async () =>
+    await hold.read(async (tx) => await holdKnown(tx, comparison, { before, staged: before - known.size }))
   // While the last rows are written, where none of them is looked at. Neither goes on behind the failure of the other.
   const summing = compared === 0 ? sum() : written.then(sum)
   await Promise.allSettled([written, summing])

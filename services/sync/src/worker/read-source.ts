@@ -9,7 +9,6 @@ import { createItemReader } from '../mapping/readable-item.ts'
 import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
-import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
 import { openUpload } from '../upload/read.ts'
@@ -47,8 +46,8 @@ export interface Read {
 }
 
 /**
- * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared, while the last of them are written. Rows that are `remembered`
- * as they are now are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
+ * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared, while the last of them are written. Rows whose
+ * hash is in `known`, which is taken out of it, are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
  */
 export async function stageSource(
   hold: Hold,
@@ -56,12 +55,12 @@ export async function stageSource(
   context: Omit<SourceContext<unknown>, 'upload'>,
   {
     rules,
-    remembered,
+    known: knownHashes,
     isFirst: isFirstRead,
-  }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
+  }: { readonly rules: DatasetRules; readonly known: Set<string> | undefined; readonly isFirst: boolean },
 ): Promise<Read> {
   const mapping = rulesOfAttributes(rulesInNames(hold.connector.mapping, source), source.attributesOf(context.config))
-  const take = createTaker(mapping, rules, remembered)
+  const take = createTaker(mapping, rules, knownHashes)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
   // A table has all its columns in each row. What rows have had and have no longer is found where they are compared.
@@ -166,7 +165,7 @@ type Taken =
   | { readonly kind: 'known'; readonly row: KnownRow }
   | { readonly kind: 'new'; readonly row: StagedRow; readonly faults: readonly StagedError[] }
 
-function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: Remembered | undefined) {
+function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<string> | undefined) {
   const mapper = createMapper(mapping, rules)
   const fingerprint = createFingerprinter(mapping, rules)
   const printerOf = createTextPrinter(mapping, rules)
@@ -178,7 +177,7 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: 
   const takeItem = (found: SourceItem): Taken => {
     const item = readItem(found)
     const print = item.values === undefined ? undefined : fingerprint(item.values)
-    if (item.kind === 'row' && print !== undefined && remembered?.take(print.hash) === true) {
+    if (item.kind === 'row' && print !== undefined && known?.delete(print.hash) === true) {
       return { kind: 'known', row: { row: item.row, ...print } }
     }
     return takeNew(item, print)
@@ -196,7 +195,7 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: 
       }
       const hash = prints.hashOf(texts.texts[index] ?? '')
       const keys = prints.keysAt(texts, index) ?? keysOf(texts.at(index))
-      if (keys !== undefined && remembered?.take(hash) === true) {
+      if (keys !== undefined && known?.delete(hash) === true) {
         return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also, hash } }
       }
       const found = texts.at(index)

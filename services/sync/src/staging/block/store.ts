@@ -1,7 +1,6 @@
 import { type Tx, arrayLiteral, getRow, statement } from '@postern/tenant-db'
 import type { Comparison } from '../../diff/store.ts'
 import { hashBytes } from '../../mapping/fingerprint.ts'
-import { Remembered, heldBytes } from '../remembered.ts'
 
 /** A row that seems to be as it was when it was last taken in. */
 export interface KnownRow {
@@ -68,7 +67,7 @@ export async function stageKnown(tx: Tx, runId: string, known: KnownRows): Promi
 // Served by known_row_by_connector, from key to key.
 const listHashes = statement(
   'sync_list_hashes',
-  `select string_agg(substring(one.hash for ${heldBytes}), ''::bytea) as hashes, max(one.source_key) as last
+  `select string_agg(one.hash, ''::bytea) as hashes, max(one.source_key) as last
   from (
     select k.source_key, k.hash
     from sync.known_row k
@@ -79,48 +78,38 @@ const listHashes = statement(
   ) as one`,
 )
 
-/** Hashes that are asked for at once. */
-const hashesAtOnce = 200_000
+/** Hashes that are read at once. */
+const hashesAtOnce = 100_000
 
-/** What the connector has brought, to be held against what its source says now; undefined where that is nothing. */
-export async function rememberRows(
+/** Returns the hashes of the rows that the connector has brought, some 60 bytes of memory each; undefined if there are none. */
+export async function listKnownHashes(
   read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>,
   { connectorId, scope }: Comparison,
-): Promise<Remembered | undefined> {
-  const parts: Buffer[] = []
+): Promise<Set<string> | undefined> {
+  const known = new Set<string>()
   let after = ''
   for (let isLast = false; !isLast;) {
     const values = [connectorId, scope, after, hashesAtOnce]
     const [row] = await read(async (tx) => await tx.query<{ hashes: Buffer | null; last: string }>(listHashes(values)))
     const hashes = row?.hashes ?? Buffer.alloc(0)
-    parts.push(hashes)
+    for (let at = 0; at < hashes.length; at += hashBytes) known.add(hashes.toString('latin1', at, at + hashBytes))
     after = row?.last ?? ''
-    isLast = hashes.length < hashesAtOnce * heldBytes
+    isLast = hashes.length < hashesAtOnce * hashBytes
   }
-  const total = parts.reduce((sum, { length }) => sum + length / heldBytes, 0)
-  if (total === 0) return undefined
-  const remembered = new Remembered(total)
-  for (const part of parts) remembered.add(part)
-  return remembered
+  return known.size === 0 ? undefined : known
 }
 
-// What is remembered of the connector, as `Remembered` has what was asked of it; the rows whose keys are compared are taken out again.
-const sumKnown = statement(
-  'sync_sum_known',
-  `select every.total, every.present, every.hashed - compared.hashed as hashed,
-    encode(int8send(every.rest # compared.rest), 'hex') as rest
+const countKnownHashes = statement(
+  'sync_count_known_hashes',
+  `select every.total, every.present, every.hashed, compared.hashed as compared
   from (
     select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present,
-      count(k.hash) filter (where k.missing_since is null)::integer as hashed,
-      coalesce(
-        bit_xor(substring(k.hash from ${heldBytes + 1})::bigint) filter (where k.missing_since is null), 0
-      ) as rest
+      count(k.hash) filter (where k.missing_since is null)::integer as hashed
     from sync.known_row k
     where k.connector_id = $1::uuid and k.scope = $2::text
   ) as every
   cross join (
-    select count(*)::integer as hashed,
-      coalesce(bit_xor(substring(k.hash from ${heldBytes + 1})::bigint), 0) as rest
+    select count(*)::integer as hashed
     from (
       select distinct s.source_key from sync.staged_row s where s.run_id = $3::uuid and s.source_key is not null
     ) as given
@@ -183,19 +172,21 @@ export interface Held {
 }
 
 /**
- * Where the source has all that was `remembered` but for the rows that are compared, one sum over what is known now says the same as to look
- * each row up: as many there are, and what the hashes have beyond the bytes that were held. Nor is then any of them compared as well: its
- * key would be taken out of the sum. Undefined where it does not. To be called once all that is compared is written.
+ * Checks by counting that the rows staged as known still are. Only a run of the connector writes hashes, so while this run lasts they can
+ * only go: as many as `before` means that none has. If the others are as many as the rows `staged` as known, no row is both known and
+ * compared. Returns undefined if the counts differ; then look each row up (`holdEach`). Call it when all compared rows are written.
  */
 export async function holdKnown(
   tx: Tx,
   { runId, connectorId, scope }: Comparison,
-  remembered: Remembered,
+  { before, staged }: { readonly before: number; readonly staged: number },
 ): Promise<Held | undefined> {
-  type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
-  const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope, runId]))
-  const holds = sum?.hashed === remembered.taken && sum.rest === remembered.rest
-  return holds ? { total: sum.total, present: sum.present, doubtful: 0 } : undefined
+  type Counts = { readonly total: number; readonly present: number; readonly hashed: number; readonly compared: number }
+  const { total, present, hashed, compared } = getRow(
+    await tx.query<Counts>(countKnownHashes([connectorId, scope, runId])),
+  )
+  const holds = hashed === before && hashed - compared === staged
+  return holds ? { total, present, doubtful: 0 } : undefined
 }
 
 /** Looks each row that was staged as known up. */
