@@ -3,7 +3,7 @@
  * data.
  * @alsoShownBy test/support/promises.test.ts, npm run test:faults
  * @promise Data: An acknowledged write is stored, exactly once, with the bytes of its file.
- * @alsoShownBy packages/tenant-db/test/idempotency.test.ts, services/findings/test/repeat-a-request.test.ts
+ * @alsoShownBy packages/tenant-db/test/idempotency.test.ts, services/findings/test/idempotency.test.ts
  */
 
 import { setTimeout as delay } from 'node:timers/promises'

@@ -3,20 +3,20 @@ import { actionPlanRoutes } from './action-plan/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
-import { reopeningExpired } from './finding/acceptance/reopen.ts'
+import { reopenExpiredOnFirstUse } from './finding/acceptance/reopen.ts'
 import { findingRoutes } from './finding/routes.ts'
 import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
 import { lendingNumbers } from './reference/store.ts'
-import { sealingAfterWrites } from './tracker-log/sealer.ts'
+import { sealAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
-/** Registers what the findings service answers. */
+/** Registers all routes of the findings service. */
 export function buildApp(app: App, opened: Deps): void {
   rememberAnswers(app, opened.answers)
-  const db = sealingAfterWrites(lendingNumbers(opened.db), opened.sealer)
-  const deps = { ...opened, db: reopeningExpired(db, opened) }
+  const db = sealAfterWrites(lendingNumbers(opened.db), opened.sealer)
+  const deps = { ...opened, db: reopenExpiredOnFirstUse(db, opened) }
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)

@@ -10,19 +10,16 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
-  /** Connection string of the role `postern_findings`. A secret: it holds the password. */
+  /** Connection string of the role `postern_findings`. Secret, because it contains the password. */
   readonly databaseUrl: string
-  /**
-   * Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two; with a distant synchronous
-   * standby, a write holds it for as long as its commit waits. One tenant gets three quarters. Default 24.
-   */
+  /** Maximum connections to PostgreSQL, default 24. One tenant gets three quarters. */
   readonly maxConnections: number
   readonly universe: {
     /** Origin of the universe service, without a slash at the end. */
     readonly url: string
     /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** How long the universe may take to answer. Milliseconds, default 3 s. */
+    /** Milliseconds, default 3,000. */
     readonly timeoutMs: number
   }
   readonly evidence: {
@@ -30,10 +27,10 @@ export interface Config extends BaseConfig {
     readonly url: string
     /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** How long the evidence service may take to answer. Milliseconds, default 3 s. */
+    /** Milliseconds, default 3,000. */
     readonly timeoutMs: number
   }
-  /** Ed25519. The first signs checkpoints of the tracker log; the others are published, so that checkpoints of theirs can be checked. */
+  /** Ed25519. The first key signs checkpoints of the tracker log. All are published, to verify older checkpoints. */
   readonly checkpointKeys: SigningKeys
 }
 
@@ -67,7 +64,7 @@ export const environment = {
     .describe('Earlier private keys, published so that their checkpoints can be verified. A secret.'),
 } as const
 
-/** Reads the settings of the findings service. Throws a ConfigurationError that names every fault and no value. */
+/** Parses the settings of the findings service. Throws a ConfigurationError that names every error but no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return {

@@ -3,17 +3,17 @@ import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refus
 import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
-import { watchEnds } from './tracker-log/end-watch.ts'
+import { createBadEndReporter } from './tracker-log/report-bad-end.ts'
 import { type LogSealer, openLogSealer } from './tracker-log/sealer.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
-/** What the routes of the findings service stand on. */
+/** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
-  /** The day of a reading comes from it; what is written takes the database's clock. */
+  /** Gives the current day for reads. Writes use the clock of the database. */
   readonly now: () => Date
-  /** Signs the ends of tracker logs. */
+  /** Signs checkpoints of tracker logs. */
   readonly checkpoints: CheckpointSigner
   readonly sealer: LogSealer
   readonly logger: Logger
@@ -24,7 +24,7 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens the database pool; no connection is made before the first request. */
+/** Opens all dependencies. The database pool connects at the first request. */
 export async function openDeps(
   config: Config,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
@@ -39,7 +39,7 @@ export async function openDeps(
     observer: observeDatabase(metrics),
   })
   const answering = refusingWhenAway(db, databaseAway)
-  const checkpoints = await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics }))
+  const checkpoints = await openCheckpointSigner(config.checkpointKeys, createBadEndReporter({ logger, metrics }))
   const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
   const universe = openUniverse(config.universe)
   const evidence = openEvidence(config.evidence)

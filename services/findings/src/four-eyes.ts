@@ -5,8 +5,8 @@ import type { Need } from './transitions.ts'
 type Named = PersonRef | null | undefined
 
 /**
- * What a move needs for which somebody else than the owner stands: `member` names who, and is seen to be another. `owners` are
- * those before and after the request, of whom the last one stays.
+ * Returns the requirements that `member` names a person, and that this person is not an owner. `owners` are the owners before
+ * and after the request.
  */
 export function fourEyes<Situation>(
   member: string,
@@ -32,6 +32,4 @@ export function fourEyes<Situation>(
   ]
 }
 
-/** Why somebody cannot be taken for another than the owner. */
-export const notComparable =
-  'must be named by something that the owner is named by too (person_id, email or name), so that both are seen to be two people'
+export const notComparable = "must have a person_id, email or name that can be compared with the owner's"

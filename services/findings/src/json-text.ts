@@ -1,4 +1,4 @@
-/** A member of an object: an expression of type text, what stands before and after it, and whether it can be null. */
+/** A member of a JSON object: an SQL expression of type text, the quote around it, and whether it can be null. */
 export interface Member {
   readonly sql: string
   readonly quote: '"' | ''
@@ -6,9 +6,8 @@ export interface Member {
 }
 
 /**
- * An object of JSON as an expression of type text. PostgreSQL puts texts together in half the time that row_to_json takes,
- * which looks up the type of each value anew and walks to each column of a row past all those before it. What always stands
- * there is written out, with the names between two values in one piece: each piece is an allocation and a copy.
+ * Returns an SQL expression that builds a JSON object as text. Concatenation takes half the time of `row_to_json`, which
+ * looks up the type of each value. Literals between values are merged, because each part is a copy.
  */
 export function objectText(members: Readonly<Record<string, Member>>): string {
   let literal = '{'
@@ -20,7 +19,7 @@ export function objectText(members: Readonly<Record<string, Member>>): string {
     return [`coalesce('${before}${quote}' || ${value}, '${before}null')`]
   })
   const all = [...parts, `'${literal}}'`]
-  // In groups: what is put together is copied, again and again where it is one long chain.
+  // Grouped, because one long chain of `||` copies its beginning again for each part.
   const groups = Array.from({ length: Math.ceil(all.length / perGroup) }, (_none, at) =>
     all.slice(at * perGroup, (at + 1) * perGroup).join(' || '),
   )
@@ -29,34 +28,34 @@ export function objectText(members: Readonly<Record<string, Member>>): string {
 
 const perGroup = 8
 
-/** The same, of a column that is never null: null there would make null of the whole object. */
-export function present(member: Member): Member {
+/** Returns the member for a column that is never null. A null would make the whole object null. */
+export function notNull(member: Member): Member {
   return { ...member, isNullable: false }
 }
 
-/** A text that people have written, or a date. json_scalar looks up what its type is once a statement, to_json once a value. */
+/** Free text or a date. `json_scalar` looks up the type once per statement, `to_json` once per value. */
 export function scalarText(sql: string): Member {
   return { sql: `json_scalar(${sql})::text`, quote: '', isNullable: true }
 }
 
-/** A text in which nothing can stand that JSON escapes: a word of a known list, an id. */
-export function wordText(sql: string): Member {
+/** A text without characters that JSON escapes, such as an id or an enumerated value. */
+export function unescapedText(sql: string): Member {
   return { sql: `${sql}::text`, quote: '"', isNullable: true }
 }
 
-/** A number, or what is JSON already. */
-export function plainText(sql: string): Member {
+/** A number or a JSON value. */
+export function rawText(sql: string): Member {
   return { sql: `(${sql})::text`, quote: '', isNullable: true }
 }
 
-/** Whether a condition holds; what is unknown does not. */
-export function truthText(sql: string): Member {
-  return present(plainText(`case when ${sql} then 'true' else 'false' end`))
+/** A condition as true or false. Null becomes false. */
+export function booleanText(sql: string): Member {
+  return notNull(rawText(`case when ${sql} then 'true' else 'false' end`))
 }
 
 /**
- * A timestamptz(3) as clients see it: `2026-03-31T09:00:00.000Z`. json_scalar leaves zeros at the end out and to_char takes twice
- * as long: hence a microsecond more, which is then cut off.
+ * A timestamptz(3) such as `2026-03-31T09:00:00.000Z`. `json_scalar` drops trailing zeros and `to_char` is slower, so this adds
+ * a microsecond and cuts it off.
  */
 export function timeText(sql: string): Member {
   const text = `json_scalar(${sql} at time zone 'UTC' + interval '1 microsecond')::text`

@@ -20,8 +20,8 @@ const list = keysetList({
 const page = (limit: number, isFiltered = false) =>
   list.page({ sort: 'at', after: undefined, limit }, isFiltered ? [{ values: [], sql: () => 't.is_open' }] : [])
 
-describe('the statement of a page', () => {
-  test('is one for all limits of a size, which is written out: no page is planned anew', () => {
+describe('the statement of a list page', () => {
+  test('without a filter is the same for all limits of a size, so that PostgreSQL plans it once', () => {
     const { text, name } = page(38)
     expect([page(2), page(51)]).toMatchObject([
       { text, name },
@@ -32,7 +32,7 @@ describe('the statement of a page', () => {
     expect(page(52).text).not.toBe(text)
   })
 
-  test('with conditions is planned for their values, and so is one for more than any page holds', () => {
+  test('with a filter, or with a limit above the largest page, is planned for its values', () => {
     for (const statement of [page(38, true), page(5000)]) expect(statement.name).toBeUndefined()
   })
 })

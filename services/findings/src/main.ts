@@ -1,6 +1,6 @@
 import { giveOldRoom, runService } from '@postern/service-kit'
 import { findingsService } from './service.ts'
 
-// Lists are read by night, and after many a pause by day.
+// Large lists are read after long idle times.
 giveOldRoom()
 await runService(findingsService)

@@ -22,13 +22,13 @@ test.each([
   expect(mergePatch(JSON.parse(target), JSON.parse(patch))).toEqual(JSON.parse(expected))
 })
 
-test('a member called as one that every object has is a member like others', () => {
+test('a merge patch can set a member with the name of a built-in property', () => {
   const merged = mergePatch({}, JSON.parse('{"__proto__":{"polluted":true},"constructor":"c"}'))
   expect(JSON.stringify(merged)).toBe('{"__proto__":{"polluted":true},"constructor":"c"}')
   expect(Reflect.get({}, 'polluted')).toBeUndefined()
 })
 
-test('a resource shows null where a member was taken away, and nothing of what the patch does not name', () => {
+test('a removed member becomes null, and members outside of the patch are not returned', () => {
   const owner = { email: 'ada@example.org', name: 'Ada' }
   expect(
     mergedMembers({ owner, title: 'T', cost: {} }, { owner: { name: null }, cost: null, title: undefined }),

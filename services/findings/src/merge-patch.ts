@@ -1,9 +1,6 @@
 type Members = Readonly<Record<string, unknown>>
 
-/**
- * What a JSON Merge Patch (RFC 7396 §2) makes of a value: an object is merged member by member, at any depth, null takes a
- * member away, and anything else takes the place of what was there. An undefined member is one that is absent.
- */
+/** Applies a JSON Merge Patch (RFC 7396 section 2) and returns the result. Undefined members count as absent. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const merged = new Map(isObject(target) ? Object.entries(target) : [])
@@ -14,7 +11,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return Object.fromEntries(merged)
 }
 
-/** The members of a resource that a merge patch names, as it makes them; null is how a resource shows one that is gone. */
+/** Returns the patched values of the members that a merge patch names. Removed members are null. */
 export function mergedMembers(resource: object, patch: object): Members {
   const before: Members = { ...resource }
   const named = Object.entries(patch).filter(([, value]) => value !== undefined)

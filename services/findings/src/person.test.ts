@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { comparePeople, ofOnePerson } from './person.ts'
+import { comparePeople, dropFormerPerson } from './person.ts'
 import { mergePatch } from './merge-patch.ts'
 
 const [id, other] = ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002']
@@ -40,7 +40,7 @@ test.each([
   ['a name in place of the address', ada, { email: null, name: 'Bo' }, { name: 'Bo' }],
   ['a name in place of the id', ada, { person_id: null, name: 'Bo' }, { name: 'Bo' }],
 ])('%s is somebody else, of whom nothing old is said', (_what, stored, patch, after) => {
-  expect(ofOnePerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
+  expect(dropFormerPerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
 })
 
 test.each([
@@ -63,13 +63,10 @@ test.each([
   ['no address, and the same name', ada, { email: null, name: 'ADA lund' }, { person_id: id, name: 'ADA lund' }],
   ['nothing', ada, {}, ada],
 ])('%s is the same person, and what is not named stays', (_what, stored, patch, after) => {
-  expect(ofOnePerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
+  expect(dropFormerPerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
 })
 
-test.each([null, undefined])(
-  'who is named where nobody was (%s), or nobody any more, is as the patch says',
-  (nobody) => {
-    expect(ofOnePerson(nobody, { name: 'Bo' }, { name: 'Bo' })).toEqual({ name: 'Bo' })
-    expect(ofOnePerson(ada, nobody, nobody)).toEqual(nobody)
-  },
-)
+test.each([null, undefined])('a patch of a missing person (%s) is not changed', (nobody) => {
+  expect(dropFormerPerson(nobody, { name: 'Bo' }, { name: 'Bo' })).toEqual({ name: 'Bo' })
+  expect(dropFormerPerson(ada, nobody, nobody)).toEqual(nobody)
+})

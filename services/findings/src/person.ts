@@ -3,9 +3,8 @@ import type { PersonPatch, PersonRef } from '@postern/contracts'
 type Named = PersonRef | null | undefined
 
 /**
- * Whether two references name one person. An equal id or address says that they do, a different one that they do not; names
- * decide where neither is in both. Where nothing is in both, nobody can tell: an owner could pass by a name for another. The
- * database judges alike (findings.is_another_person).
+ * Compares two people by id and address, or by name if they share neither. Returns `unknown` if they share no member.
+ * The database decides in the same way (`findings.is_another_person`).
  */
 export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown' {
   if (a === null || a === undefined || b === null || b === undefined) return 'unknown'
@@ -15,23 +14,22 @@ export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown
   ].filter(([one, other]) => one !== undefined && other !== undefined)
   if (ids.length > 0) return ids.some(([one, other]) => one === other) ? 'same' : 'another'
   if (a.name === undefined || b.name === undefined) return 'unknown'
-  return plain(a.name) === plain(b.name) ? 'same' : 'another'
+  return normalizeName(a.name) === normalizeName(b.name) ? 'same' : 'another'
 }
 
 /**
- * What a merge patch has made of a person. Where the patch is about somebody else, nothing is left of who was there before
- * but what the patch names too: an old name beside a new address is two people at once, of whom one could validate what the
- * other owns. Another name alone is the same person's.
+ * Returns the merged person without members of the former person, if the patch names somebody else. Otherwise an old name
+ * beside a new address could pass the four-eyes check. A patch of only the name keeps the person.
  */
-export function ofOnePerson(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
+export function dropFormerPerson(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
   if (patch === null || patch === undefined || stored === null || stored === undefined) return merged
-  if (typeof merged !== 'object' || merged === null || !namesAnother(stored, patch)) return merged
+  if (typeof merged !== 'object' || merged === null || !namesAnotherPerson(stored, patch)) return merged
   const named = new Map<string, unknown>(Object.entries(patch))
   return Object.fromEntries(Object.entries(merged).filter(([member]) => named.get(member) !== undefined))
 }
 
-/** Whether a patch gives another id or address, or takes one away and gives another name. */
-function namesAnother(stored: PersonRef, patch: PersonPatch): boolean {
+/** Whether a patch sets a different id or address, or removes one and sets a different name. */
+function namesAnotherPerson(stored: PersonRef, patch: PersonPatch): boolean {
   const ids = [
     [stored.person_id, patch.person_id],
     [stored.email?.toLowerCase(), patch.email?.toLowerCase() ?? patch.email],
@@ -40,9 +38,9 @@ function namesAnother(stored: PersonRef, patch: PersonPatch): boolean {
   if (given.some(([before, after]) => before !== undefined && before !== after)) return true
   if (given.length > 0) return given.every(([before]) => before === undefined)
   const taken = ids.some(([before, after]) => before !== undefined && after === null)
-  return taken && typeof patch.name === 'string' && plain(patch.name) !== plain(stored.name ?? '')
+  return taken && typeof patch.name === 'string' && normalizeName(patch.name) !== normalizeName(stored.name ?? '')
 }
 
-function plain(name: string): string {
+function normalizeName(name: string): string {
   return name.trim().replaceAll(/\s+/g, ' ').toLowerCase()
 }

@@ -1,22 +1,22 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from './deps.ts'
 import { referenceCheck } from './reference/check.ts'
-import { recorderOf } from './tracker-log/record.ts'
+import { createRecorder } from './tracker-log/record.ts'
 import { type NamingPeople, peopleLinker } from './universe/link-people.ts'
 
 type WriteDeps = Pick<Deps, 'universe' | 'evidence' | 'checkpoints'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
-/** Asks other services about everything that a write names, before its transaction begins: no lock waits for an answer. */
+/** Looks up everything that a write names in other services. Call it before the transaction, so that no lock waits. */
 export async function prepareWrites(deps: WriteDeps, request: Request, bodies: Parameters<typeof referenceCheck>[2]) {
   const [link, assertKnown] = await Promise.all([
     peopleLinker(deps.universe, request, bodies),
     referenceCheck(deps, request, bodies),
   ])
-  return { link, assertKnown, record: recorderOf(request.context, deps.checkpoints) }
+  return { link, assertKnown, record: createRecorder(request.context, deps.checkpoints) }
 }
 
-/** As `prepareWrites`, for one body: returns it with the people linked whom the universe knows. */
+/** Like `prepareWrites` for one body. Returns the body with the ids of known people. */
 export async function prepareWrite<Body extends NamingPeople & Parameters<typeof referenceCheck>[2][number]>(
   deps: WriteDeps,
   input: Request & { readonly body: Body },

@@ -3,31 +3,31 @@ import { type ProblemError, type RequestInfo, notThisVersion, tagsIn, problem } 
 
 type Context = RequestInfo['context']
 
-/** Who makes the change that a request asks for. */
+/** Returns the author of the changes of a request. */
 export function actorOf({ kind, id, label }: Context): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }
 
-/** Whether the answer to a write may hold more than id, reference, version and status. */
+/** Whether the response to a write may contain more than id, reference, version and status. */
 export function mayRead(context: Context): boolean {
   return context.scopes.includes('read:findings')
 }
 
-/** The 422 that lists what to mend in the body. */
+/** Returns the 422 problem that lists the errors of the body. */
 export function invalidContent(errors: readonly InputError[]): ProblemError {
   return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
 
-/** Demands that If-Match is there: 428. Asked before anything is looked up. */
+/** Throws a 428 problem if the request has no If-Match header. */
 export function requireIfMatch({ raw }: Pick<RequestInfo, 'raw'>): void {
   if (raw.headers['if-match'] === undefined) {
-    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
+    throw problem('precondition_required', { detail: 'Send the header If-Match with the ETag that you read.' })
   }
 }
 
 /**
- * Refuses with 412 unless If-Match, where it is given, holds a tag of this version. The day in a tag does not matter
- * here: it changes what is derived, not what is stored, and who may not read knows only the tag of the last write.
+ * Throws a 412 problem if the request has an If-Match header without a tag of this version. The day in the tag is ignored,
+ * because it changes only computed fields.
  */
 export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
   const given = raw.headers['if-match']
@@ -37,16 +37,13 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   throw notThisVersion(given)
 }
 
-/**
- * The entity tag: a resource reads differently when its version or the day (UTC) has changed, or what is shown beside
- * it, of which `beside` is a digest.
- */
+/** Returns the entity tag for a version, the day (UTC), and a digest of expanded parts (`beside`). */
 export function entityTag(version: number, today: string, beside?: string): string {
   return beside === undefined ? `"${version}.${today}"` : `"${version}.${today}.${beside}"`
 }
 
-/** What a failed write means where another resource of the kind has the external id: 409. Else the failure as it is. */
-export function orTakenId(
+/** Returns a 409 problem if the write failed because the external id is taken. Otherwise returns the error itself. */
+export function problemOfTakenId(
   kind: 'finding' | 'recommendation' | 'action_plan',
   constraint: string | undefined,
   error: unknown,
@@ -54,7 +51,7 @@ export function orTakenId(
   if (constraint !== `${kind}_external_id_unique`) return error
   const name = kind.replace('_', ' ')
   return problem('conflict', {
-    detail: `Another ${name} has this external_id. Each needs its own.`,
+    detail: `Another ${name} has this external_id. Use a different one.`,
     errors: [{ pointer: '/external_id', code: 'taken', detail: `is the external_id of another ${name}` }],
   })
 }

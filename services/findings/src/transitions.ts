@@ -1,24 +1,21 @@
 import type { InputError, Transitions } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 
-/** Something that a move of a status needs. */
+/** A requirement of a status change. */
 export interface Need<Situation> {
   readonly code: string
   readonly detail: string
-  /** The member of the request that gives it; undefined where the record itself must have it. */
+  /** The member of the request that meets it; undefined if the resource itself must meet it. */
   readonly member?: string
   isMet(situation: Situation): boolean
 }
 
-/** From each status, where it can go and what that needs. A status without moves is an end. */
+/** The possible next statuses of each status, with their requirements. A status without any is final. */
 export type StateMachine<Status extends string, Situation> = Readonly<
   Record<Status, Readonly<Partial<Record<Status, readonly Need<Situation>[]>>>>
 >
 
-/**
- * Refuses a move that the machine does not have, or whose needs are not met, be it that the record is not ready for it or
- * that the request does not bring what it needs: 409 with the moves that are allowed, and all that this one still lacks.
- */
+/** Throws a 409 problem if the status change is not allowed. The problem lists allowed statuses and unmet requirements. */
 export function assertMove<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   from: Status,
@@ -29,16 +26,22 @@ export function assertMove<Status extends string, Situation>(
   const allowed = Object.keys(machine[from])
   if (needs === undefined) {
     const detail =
-      allowed.length === 0 ? `What is ${from} stays so.` : `From ${from} it can become ${allowed.join(', ')}.`
+      allowed.length === 0
+        ? `The status ${from} is final.`
+        : `The status ${from} can change only to ${allowed.join(', ')}.`
     throw problem('invalid_transition', { detail, allowed })
   }
   const unmet = needs.filter((need) => !need.isMet(situation))
   if (unmet.length === 0) return
   const errors = unmet.map(errorOf)
-  throw problem('invalid_transition', { detail: `To become ${to} it needs what \`errors\` lists.`, allowed, errors })
+  throw problem('invalid_transition', {
+    detail: `The status cannot become ${to} yet. See \`errors\` for what is missing.`,
+    allowed,
+    errors,
+  })
 }
 
-/** Where a status can go, with what each move needs of the request and what the record still lacks. */
+/** Returns the possible next statuses, with what the request must contain and what the resource lacks. */
 export function describeMoves<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   status: Status,

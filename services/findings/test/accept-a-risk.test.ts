@@ -31,7 +31,7 @@ const read = async (tenant: Principal, target: string) => (await service.call(te
 const logOf = async (tenant: Principal, id: string) =>
   z.array(logEntrySchema).parse(await read(tenant, `${path}/${id}/log`))
 
-/** As on another day, for what is done with it. */
+/** Runs work with another day as today. */
 async function on<T>(today: string, work: () => Promise<T>): Promise<T> {
   service.setToday(today)
   try {
@@ -42,7 +42,7 @@ async function on<T>(today: string, work: () => Promise<T>): Promise<T> {
 }
 
 describe('a risk accepted until a day', () => {
-  test('is accepted on that day, and open on the next for whoever asks first, with an entry of its log that says why', async () => {
+  test('stays accepted on that day, and the first request of the next day reopens it and logs why', async () => {
     const tenant = newTenant()
     const finding = await accepted(tenant, day(0))
     expect(await read(tenant, `${path}?status=risk_accepted`)).toMatchObject([{ id: finding.id }])
@@ -67,7 +67,7 @@ describe('a risk accepted until a day', () => {
     })
   })
 
-  test('is opened once, however many ask at once, and before any write', async () => {
+  test('is reopened once under concurrent requests, and before any write', async () => {
     const tenant = newTenant()
     const finding = await accepted(tenant, day(1))
     await on(day(3), async () => {
@@ -86,7 +86,7 @@ describe('a risk accepted until a day', () => {
     })
   })
 
-  test('is opened also where another cannot be, which is told of', async () => {
+  test('is reopened even if another one fails, and the failure is logged', async () => {
     const tenant = newTenant()
     const [stuck, finding] = [await accepted(tenant, day(0)), await accepted(tenant, day(0))]
     await service.asSuperuser.system(async (tx) => {
@@ -107,7 +107,7 @@ describe('a risk accepted until a day', () => {
     })
   })
 
-  test('stays as it is where another tenant asks', async () => {
+  test('does not change on a request of another tenant', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const finding = await accepted(tenant, day(1))
     const states = async () =>
@@ -122,7 +122,7 @@ describe('a risk accepted until a day', () => {
     })
   })
 
-  test('is in remediation when it ends, where a plan was approved meanwhile; so is a draft that is opened', async () => {
+  test('is in remediation when it ends if a plan was approved meanwhile; the same applies to a draft that is opened', async () => {
     const tenant = newTenant()
     const approved = async (id: string) => {
       const body = { title: 'Replace it', owner: { name: 'Ada' }, due_date: day(30) }
@@ -155,7 +155,7 @@ describe('a risk accepted until a day', () => {
     })
   })
 
-  test('the service alone writes as the system: no caller can be taken for it', async () => {
+  test('only the service can write log entries as the system', async () => {
     const tenant = newTenant()
     const finding = await accepted(tenant, day(1))
     const [, entry] = await logOf(tenant, finding.id)

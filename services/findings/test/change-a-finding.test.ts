@@ -38,21 +38,21 @@ async function logOf(tenant: Principal, id: string) {
   return z.array(logEntrySchema).parse((await service.call(reader(tenant), 'GET', `${path}/${id}/log`)).json)
 }
 
-/** Writes past the service, and past what triggers ask of it. */
+/** Writes without the service and without triggers. */
 async function write(tx: Tx, id: string, column: 'external_id' | 'cause', to: string): Promise<void> {
   await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
   await tx.execute({ text: `update findings.finding set ${column} = $2 where id = $1`, values: [id, to] })
 }
 
 describe('changing a finding', () => {
-  test('is refused without write:findings, though the caller may read', async () => {
+  test('is rejected without write:findings, even if the caller can read', async () => {
     const tenant = newTenant()
     const { finding, etag } = await made(tenant)
     const answer = await patch(reader(tenant), finding.id, { title: 'x' }, { 'if-match': etag })
     expect(answer.status).toBe(403)
   })
 
-  test('of another tenant is 404, the same to the byte as of one that does not exist', async () => {
+  test('of another tenant returns the same bytes as for a missing finding', async () => {
     const [mine, theirs] = [newTenant(), newTenant()]
     const { finding, etag } = await made(theirs, { external_id: 'X' })
     const foreign = await patch(mine, finding.id, { title: 'x' }, { 'if-match': etag })
@@ -79,7 +79,7 @@ describe('changing a finding', () => {
     ).toBe(200)
   })
 
-  test('of two changes at the same moment one is refused', async () => {
+  test('rejects one of two concurrent changes', async () => {
     const tenant = newTenant()
     const { finding, etag } = await made(tenant)
     const answers = await Promise.all(
@@ -103,7 +103,7 @@ describe('changing a finding', () => {
       { custom: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`f${n}`, n])) },
       '/custom',
     ],
-  ])('is refused with the place to mend: %s', async (_what, body, pointer) => {
+  ])('is rejected with a pointer to the error: %s', async (_what, body, pointer) => {
     const tenant = newTenant()
     const { finding, etag } = await made(tenant)
     const given = body === 'itself' ? { repeat_of_id: finding.id } : body
@@ -126,7 +126,7 @@ describe('changing a finding', () => {
     expect(problemSchema.parse(answer.json).errors).toEqual([expect.objectContaining({ pointer })])
   })
 
-  test('takes the external_id of no other finding', async () => {
+  test('rejects an external_id that another finding has', async () => {
     const tenant = newTenant()
     await made(tenant, { external_id: 'A' })
     const { finding, etag } = await made(tenant)
@@ -134,7 +134,7 @@ describe('changing a finding', () => {
     expect((await patch(tenant, finding.id, { external_id: 'B' }, { 'if-match': etag })).status).toBe(200)
   })
 
-  test('is a merge patch: what is absent stays, null takes away, custom fields one by one', async () => {
+  test('is a merge patch: absent members stay, null removes, custom fields change one by one', async () => {
     const tenant = newTenant()
     const { finding, etag } = await made(tenant, { cause: 'x', criteria: 'y', custom: { a: 1, b: 2 } })
     const entity_ids = [crypto.randomUUID(), crypto.randomUUID()]
@@ -165,7 +165,7 @@ describe('changing a finding', () => {
     ])
   })
 
-  test('merges objects within it too, and what is left of them must be whole', async () => {
+  test('merges nested objects, and rejects an incomplete result', async () => {
     const tenant = newTenant()
     const { finding } = await made(tenant, {
       owner: { email: 'ada@example.org', name: 'Ada Lund' },
@@ -190,7 +190,7 @@ describe('changing a finding', () => {
     })
     expect(await change({ management_response: null, owner: null })).toEqual({ owner: null, response: null })
     expect(await change({ management_response: { text: 'Later.' } })).toEqual(['/management_response/agreement'])
-    // Another address is another person's, of whom nothing old is said.
+    // A new address means another person, so old members are removed.
     const person = crypto.randomUUID()
     await change({ owner: { person_id: person, email: 'bo@example.org', name: 'Bo' } })
     expect(await change({ owner: { email: 'BO@example.org' } })).toMatchObject({ owner: { person_id: person } })
@@ -201,7 +201,7 @@ describe('changing a finding', () => {
     expect(await change({ owner: { person_id: person } })).toEqual({ owner: { person_id: person }, response: null })
   })
 
-  test('becomes one entry of the log for each kind of change; what changes nothing becomes none', async () => {
+  test('writes one log entry for each kind of change, and none if nothing changes', async () => {
     const tenant = newTenant()
     const { finding, etag } = await made(tenant)
     const body = { title: 'New', target_date: '2030-01-01', owner: { name: 'Bo' }, severity: finding.severity }
@@ -210,7 +210,7 @@ describe('changing a finding', () => {
     expect(again.headers['etag']).toBe(answer.headers['etag'])
     const [created, ...changes] = await logOf(tenant, finding.id)
     expect(created).toMatchObject({ seq: 1, kind: 'created', actor: finding.created_by })
-    // What later changes will have been changes of.
+    // Initial values, from which later changes start.
     expect(created?.changes).toEqual([
       { field: 'status', from: null, to: 'draft' },
       { field: 'severity', from: null, to: finding.severity },
@@ -223,7 +223,7 @@ describe('changing a finding', () => {
     ])
   })
 
-  test('by a key that cannot read goes on from the tag of its own last write, and shows nothing else', async () => {
+  test('by a key that cannot read works with the tag of its last write and shows nothing else', async () => {
     const tenant = newTenant(['write:findings'])
     const { finding, etag } = await made(tenant)
     service.setToday('2031-01-01')
@@ -233,7 +233,7 @@ describe('changing a finding', () => {
     expect(findingStubSchema.strict().parse(answer.json).version).toBe(2)
   })
 
-  test('by an external id that moved on meanwhile changes the finding that has it now, with all that others change', async () => {
+  test('by an external id that moved meanwhile changes the finding that has it now, and keeps concurrent changes', async () => {
     const tenant = newTenant()
     const first = await made(tenant, { external_id: 'X', title: 'First' })
     const second = await made(tenant, { external_id: 'Y', title: 'Second' })

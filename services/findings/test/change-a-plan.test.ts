@@ -26,7 +26,7 @@ describe('changing an action plan', () => {
     expect((await patch(tenant, plan.id, { title: 'x' }, etag)).status).toBe(200)
   })
 
-  test('logs progress, owner and fields apart', async () => {
+  test('logs progress, owner and other fields in separate entries', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)
     const body = { percent_complete: 40, owner: { name: 'Bo' }, title: 'New', recommendation_ids: [] }
@@ -41,7 +41,7 @@ describe('changing an action plan', () => {
   })
 
   test.each(['proposed', 'approved', 'in_progress', 'blocked'] as const)(
-    'is not all done while it is %s, also where its status is named as it is, one plan or many',
+    'rejects 100 percent while the plan is %s, also with an unchanged status, in single and bulk requests',
     async (status) => {
       const tenant = newTenant()
       const { plan } = await proposed(tenant)
@@ -62,7 +62,7 @@ describe('changing an action plan', () => {
     },
   )
 
-  test('moves the due date a hundred times at the most, by whichever call', async () => {
+  test('allows at most a hundred changes of the due date over all routes', async () => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     const told = { extension_reason: 'Again.', extension_approved_by: { name: 'Cleo' } }
@@ -88,7 +88,7 @@ describe('changing an action plan', () => {
     expect((await patch(tenant, plan.id, { title: 'Another' })).status).toBe(200)
   })
 
-  test('moves the due date only with a reason and an approver, and keeps the first one', async () => {
+  test('requires a reason and an approver for a new due date, and keeps the original one', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)
     const silent = await patch(tenant, plan.id, { due_date: day(60) })
@@ -149,7 +149,7 @@ describe('changing an action plan', () => {
       { due_date: planBody.due_date, extension_reason: 'Late.', extension_approved_by: { name: 'Bo' } },
       ['/extension_reason', '/extension_approved_by'],
     ],
-  ])('refuses what it would tell nobody: %s', async (_what, body, expected) => {
+  ])('rejects members that would have no effect: %s', async (_what, body, expected) => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     for (const to of ['approved', 'in_progress']) await move(tenant, plan.id, to)
@@ -162,12 +162,12 @@ describe('changing an action plan', () => {
     const errors = expected.map((pointer) => ({ pointer: `/items/0${pointer}`, code: 'unused' }))
     expect(json).toMatchObject([{ status: 422, problem: { errors } }])
     expect(await read(tenant, `${plans}/${plan.id}`)).toEqual(before)
-    // With what it belongs to it is told.
+    // The control: with the change that it belongs to, it is accepted.
     const whole = { status: 'blocked', reason: 'r', note: 'n', evidence_refs: [evidence] }
     expect((await patch(tenant, plan.id, whole)).status).toBe(200)
   })
 
-  test('takes no percentage with a move that cannot have it', async () => {
+  test('rejects a percentage that does not fit the new status', async () => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     await move(tenant, plan.id, 'approved')
@@ -185,14 +185,14 @@ describe('changing an action plan', () => {
     expect((await move(tenant, plan.id, 'verified', { ...verified, percent_complete: 100 })).status).toBe(200)
   })
 
-  test('gives nobody a plan away in the request by which he verifies it', async () => {
+  test('does not let the request that verifies a plan change its owner', async () => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant, { owner: { person_id: randomUUID(), email: 'ada@example.org' } })
     for (const to of ['approved', 'in_progress']) await move(tenant, plan.id, to)
     await move(tenant, plan.id, 'implemented', { percent_complete: 100, note: 'n' })
     const given = await patch(tenant, plan.id, { ...by('ada@example.org'), owner: { email: 'bo@example.org' } })
     expect([given.status, pointers(given.json)]).toEqual([422, ['/owner']])
-    // Nor by another address of his.
+    // A second address of the same person does not help.
     const owner = { person_id: plan.owner.person_id, email: 'ada@example.com' }
     const renamed = await patch(tenant, plan.id, { ...by('ada@example.org'), owner })
     expect([renamed.status, pointers(renamed.json)]).toEqual([409, ['/verified_by']])

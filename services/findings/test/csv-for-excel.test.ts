@@ -16,7 +16,7 @@ async function bytesOfList(tenant: Principal, query: string): Promise<Buffer> {
 }
 
 describe('a CSV for Excel', () => {
-  test('is the same CSV behind a byte order mark, with umlauts in UTF-8', async () => {
+  test('is the same CSV with a byte order mark, with umlauts in UTF-8', async () => {
     const tenant = newTenant()
     await service.call(tenant, 'POST', path, { body: findingBody({ title: 'Prüfung übergreifend' }) })
     const bytesOf = async (query: string) => await bytesOfList(tenant, query)
@@ -25,18 +25,18 @@ describe('a CSV for Excel', () => {
     expect(forExcel).toEqual(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), plain]))
   })
 
-  test('has a byte order mark also where the list holds nothing', async () => {
+  test('has a byte order mark even if the list is empty', async () => {
     const bytes = await bytesOfList(newTenant(), '?csv=excel')
     expect(bytes.subarray(0, 6).toString('hex')).toBe(Buffer.from('\ufeffid,').toString('hex'))
   })
 
-  test('leaves pages of JSON as they are, and other words are refused', async () => {
+  test('does not change JSON pages, and other values are rejected', async () => {
     const tenant = newTenant()
     expect((await service.call(tenant, 'GET', `${path}?csv=excel`)).json).toEqual([])
     expect((await service.call(tenant, 'GET', `${path}?csv=word`)).status).toBe(400)
   })
 
-  test('can be asked for at every list', () => {
+  test('is available for every list', () => {
     const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
     expect(lists.length).toBeGreaterThan(10)
     expect(lists.filter(({ query }) => query?.shape['csv'] === undefined).map(({ id }) => id)).toEqual([])

@@ -16,7 +16,7 @@ async function post(principal: ReturnType<typeof newTenant>, body: unknown) {
 }
 
 describe('documenting a finding', () => {
-  test('is refused to a request that nobody has signed', async () => {
+  test('is rejected for an unsigned request', async () => {
     const answer = await fetch(service.url + path, {
       method: 'POST',
       body: JSON.stringify(findingBody()),
@@ -26,12 +26,12 @@ describe('documenting a finding', () => {
     expect(problemSchema.parse(await answer.json()).code).toBe('unsigned_request')
   })
 
-  test('is refused to a request that a stranger has signed', async () => {
+  test('is rejected for a request signed with an unknown key', async () => {
     const answer = await service.stranger.call(newTenant(), 'POST', path, { body: findingBody() })
     expect(answer.status).toBe(401)
   })
 
-  test('is refused without write:findings, though the caller may read', async () => {
+  test('is rejected without write:findings, even if the caller can read', async () => {
     const answer = await post(newTenant(['read:findings', 'write:evidence']), findingBody())
     expect(answer.status).toBe(403)
     expect(answer.json).toMatchObject({ code: 'insufficient_scope', required_scope: 'write:findings' })
@@ -63,7 +63,7 @@ describe('documenting a finding', () => {
     ['a custom field that holds a list', { custom: { a: [] } }, '/custom/a'],
     ['an open finding without its cause', { ...completeFields, status: 'open', cause: undefined }, '/cause'],
     ['an open finding about nothing', { ...completeFields, status: 'open', entity_ids: [] }, '/entity_ids'],
-  ])('is refused with the place to mend: %s', async (_what, wrong, pointer) => {
+  ])('is rejected with a pointer to the error: %s', async (_what, wrong, pointer) => {
     const tenant = newTenant()
     const answer = await post(tenant, { ...findingBody(), ...wrong })
     expect(answer.status).toBe(422)
@@ -78,13 +78,13 @@ describe('documenting a finding', () => {
     ['not an object', '[]', 'application/json', 422],
     ['nothing', '', 'application/json', 422],
     ['a form', 'title=x', 'application/x-www-form-urlencoded', 415],
-  ])('is refused when the body is %s', async (_what, body, type, status) => {
+  ])('is rejected if the body is %s', async (_what, body, type, status) => {
     const answer = await service.call(newTenant(), 'POST', path, { body, headers: { 'content-type': type } })
     expect(answer.status).toBe(status)
     expect(answer.headers['content-type']).toMatch(/^application\/problem\+json/)
   })
 
-  test('answers with the finding, where it is and its entity tag', async () => {
+  test('returns the finding, its location and its entity tag', async () => {
     const tenant = newTenant()
     const answer = await post(tenant, {
       ...findingBody({
@@ -127,7 +127,7 @@ describe('documenting a finding', () => {
     ['medium', 180],
     ['low', 365],
   ] as const)(
-    'a %s finding is due %i days after its identification, unless another day is agreed',
+    'a %s finding is due %i days after its identification unless it has a target date',
     async (severity, days) => {
       const tenant = newTenant()
       const identified = daysFromToday(-10)
@@ -138,7 +138,7 @@ describe('documenting a finding', () => {
     },
   )
 
-  test('takes the day of places where that has begun before it has in UTC', async () => {
+  test('accepts the current day of time zones ahead of UTC', async () => {
     const tenant = newTenant()
     const tomorrow = daysFromToday(1)
     const answer = await post(tenant, findingBody({ severity: 'high', identified_date: tomorrow }))
@@ -148,7 +148,7 @@ describe('documenting a finding', () => {
     expect(summary.json).toMatchObject([{ key: '0-30', total: 1 }])
   })
 
-  test('keeps the order in which the entities were named', async () => {
+  test('keeps the order of the entities', async () => {
     const entity_ids = Array.from({ length: 50 }, () => crypto.randomUUID())
     const tenant = newTenant()
     const made = findingSchema.parse((await post(tenant, findingBody({ entity_ids }))).json)
@@ -156,7 +156,7 @@ describe('documenting a finding', () => {
     expect((await service.call(tenant, 'GET', `${path}/${made.id}`)).json).toEqual(made)
   })
 
-  test('shows a caller that cannot read the id, the reference, the version and the status alone', async () => {
+  test('returns only id, reference, version and status to a caller that cannot read', async () => {
     const answer = await post(newTenant(['write:findings']), findingBody({ title: 'Not for everyone' }))
     expect(answer.status).toBe(201)
     const stub = findingStubSchema.strict().parse(answer.json)
@@ -164,7 +164,7 @@ describe('documenting a finding', () => {
     expect(answer.text).not.toContain('Not for everyone')
   })
 
-  test('an external_id is taken once a tenant; the refused finding leaves no gap in the references', async () => {
+  test('an external_id is unique per tenant, and a rejected finding leaves no gap in the references', async () => {
     const tenant = newTenant()
     await post(tenant, findingBody({ external_id: 'X' }))
     const refused = await post(tenant, findingBody({ external_id: 'X' }))
@@ -175,7 +175,7 @@ describe('documenting a finding', () => {
     expect((await post(newTenant(), findingBody({ external_id: 'X' }))).status).toBe(201)
   })
 
-  test('findings made at the same moment have references of their own, without gaps', async () => {
+  test('concurrently created findings get different references without gaps', async () => {
     const tenant = newTenant()
     const answers = await Promise.all(Array.from({ length: 20 }, async () => await post(tenant, findingBody())))
     const references = answers.map((answer) => findingSchema.parse(answer.json).reference).toSorted()
@@ -183,7 +183,7 @@ describe('documenting a finding', () => {
     expect(references).toEqual(numbers.map((number) => `F-${today().slice(0, 4)}-${number}`))
   })
 
-  test('a reference grows past four digits', async () => {
+  test('a reference can have more than four digits', async () => {
     const tenant = newTenant()
     await post(tenant, findingBody())
     await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) => {

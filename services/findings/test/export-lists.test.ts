@@ -22,7 +22,7 @@ async function get(tenant: Principal, target: string, accept: string) {
   return await service.call(tenant, 'GET', target, { headers: { accept } })
 }
 
-/** Findings of one moment, more than an export holds in memory at a time. */
+/** Creates more findings than one batch of an export, all with the same time. */
 async function manyFindings(tenant: Principal, count: number): Promise<void> {
   await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
     tx.execute({
@@ -40,7 +40,7 @@ async function manyFindings(tenant: Principal, count: number): Promise<void> {
 const linesOf = (text: string) => text.split('\n').filter((line) => line !== '')
 
 describe('a list as NDJSON or CSV', () => {
-  test('is refused without the scope, and in a media type that there is not', async () => {
+  test('is rejected without the scope, and for an unknown media type', async () => {
     expect((await get(newTenant(['write:findings']), path, 'text/csv')).status).toBe(403)
     for (const accept of ['text/html', 'application/json;q=0', 'text/csv;q=0, image/*']) {
       const answer = await get(newTenant(), path, accept)
@@ -63,7 +63,7 @@ describe('a list as NDJSON or CSV', () => {
     expect(answer.headers['vary']).toBe('accept')
   })
 
-  test('is the whole result, once each, whatever the limit; filters hold, and no other tenant is in it', async () => {
+  test('contains each row of the filtered result once, ignores the limit, and has no rows of other tenants', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 601)
     await manyFindings(newTenant(), 3)
@@ -71,7 +71,7 @@ describe('a list as NDJSON or CSV', () => {
     const findings = lines.map((line) => findingSchema.parse(JSON.parse(line)))
     expect(new Set(findings.map(({ id }) => id)).size).toBe(601)
     expect(lines).toHaveLength(601)
-    // As one that has been sent for longer than its assertion lives: the rest is then read as one result.
+    // Like an export that outlives its assertion, so that the rest is read as one result.
     const headers = service.signedHeaders(tenant, 'GET', path, 35)
     const late = await fetch(service.url + path, { headers: { ...headers, accept: 'application/x-ndjson' } })
     expect(linesOf(await late.text())).toEqual(lines)
@@ -80,7 +80,7 @@ describe('a list as NDJSON or CSV', () => {
     expect(csv[0]).toMatch(/^id,reference,external_id,title,status,/)
   })
 
-  test('as CSV keeps a formula from being one, and quotes what must be quoted', async () => {
+  test('as CSV neutralizes formulas and quotes special characters', async () => {
     const tenant = newTenant()
     for (const title of ['=HYPERLINK("http://x")', '+1', '-1', '@SUM(A1)', 'a, "b"']) {
       const body = { ...findingBody(), title, custom: { n: 1 }, owner: { name: 'Ada' } }
@@ -104,7 +104,7 @@ describe('a list as NDJSON or CSV', () => {
     }
   })
 
-  test('of action plans is the same list', async () => {
+  test('of action plans contains the same rows as the list', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     const body = { title: 'Do', owner: { name: 'Bo' }, due_date: '2030-01-01' }
@@ -114,7 +114,7 @@ describe('a list as NDJSON or CSV', () => {
     expect((await get(tenant, '/api/v1/action-plans', 'text/csv')).text).toContain(',2030-01-01,')
   })
 
-  test('of recommendations, and of what belongs to one finding, holds that and no more', async () => {
+  test('of recommendations, or of parts of one finding, contains only those', async () => {
     const tenant = newTenant()
     const [one, two] = [await openFinding(service, tenant), await openFinding(service, tenant)]
     for (const { id } of [one, two]) {
@@ -143,14 +143,14 @@ describe('a list as NDJSON or CSV', () => {
     expect(csv).toContain(`,"'=Recertify\r\nquarterly",`)
   })
 
-  test.each(['one\n=two', 'one\r=two'])('as CSV holds %j in one cell: it begins no record of its own', async (text) => {
+  test.each(['one\n=two', 'one\r=two'])('as CSV keeps %j in one cell', async (text) => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await service.call(tenant, 'POST', `${path}/${id}/recommendations`, { body: { text } })
     expect((await get(tenant, '/api/v1/recommendations', 'text/csv')).text).toContain(`,"${text}",`)
   })
 
-  test('as CSV has every member of the contract', async () => {
+  test('as CSV has a column for every member of the contract', async () => {
     for (const [target, schema] of [
       [path, findingSchema],
       ['/api/v1/action-plans', actionPlanSchema],
@@ -162,7 +162,7 @@ describe('a list as NDJSON or CSV', () => {
     }
   })
 
-  test('of the tracker log is what the offline check reads', async () => {
+  test('of the tracker log can be verified offline', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     for (let n = 0; n < 3; n += 1)

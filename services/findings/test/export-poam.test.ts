@@ -50,7 +50,7 @@ async function manyFindings({ tenantId }: Principal, count: number): Promise<voi
   )
 }
 
-/** What the document defines by `uuid`, and what it refers to by `…-uuid`. */
+/** Returns the defined UUIDs (`uuid`) and the references (`…-uuid`). */
 function uuidsOf(value: unknown): { readonly defined: string[]; readonly referred: string[] } {
   const defined: string[] = []
   const referred: string[] = []
@@ -70,15 +70,15 @@ function uuidsOf(value: unknown): { readonly defined: string[]; readonly referre
 const valuesOf = (props: readonly { readonly name: string; readonly value: string }[]) =>
   Object.fromEntries(props.map(({ name, value }) => [name, value]))
 
-describe('a plan of action and milestones is refused', () => {
-  test('without the scope, with a parameter that there is not, in a media type that there is not', async () => {
+describe('a plan of action and milestones is rejected', () => {
+  test('without the scope, with an unknown parameter, or for an unknown media type', async () => {
     expect((await get(newTenant(['write:findings', 'read:universe']))).status).toBe(403)
     expect((await get(newTenant(), '?limit=1')).json).toMatchObject({ status: 400, code: 'bad_request' })
     expect((await get(newTenant(), '?status=lost')).status).toBe(400)
     expect((await get(newTenant(), '', 'text/csv')).status).toBe(406)
   })
 
-  test('with 404 where no finding is left: such a document cannot be empty', async () => {
+  test('with 404 if the filter selects no finding, because the document cannot be empty', async () => {
     const tenant = newTenant()
     await openFinding(service, newTenant())
     expect((await get(tenant)).json).toMatchObject({ status: 404, code: 'not_found' })
@@ -87,7 +87,7 @@ describe('a plan of action and milestones is refused', () => {
     expect((await exported(tenant, '?status=draft'))['poam-items']).toHaveLength(1)
   })
 
-  test('of more than 20,000 findings', async () => {
+  test('for more than 20,000 findings', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 20_001)
     const answer = await get(tenant, '?status=draft')
@@ -97,7 +97,7 @@ describe('a plan of action and milestones is refused', () => {
 })
 
 describe('a plan of action and milestones', () => {
-  test('holds findings, what is recommended and planned, and the log, in words of OSCAL', async () => {
+  test('contains findings, recommendations, plans and logs in OSCAL terms', async () => {
     const tenant = newTenant()
     const finding = await openFinding(service, tenant, {
       title: 'Rights of *leavers* <b>stay</b>',
@@ -165,7 +165,7 @@ describe('a plan of action and milestones', () => {
     })
   })
 
-  test('holds texts as text, characters that XML can hold, and leap days of the 1900s as NIST writes them', async () => {
+  test('escapes texts, replaces characters that XML does not allow, and rewrites leap days before 2000', async () => {
     const tenant = newTenant()
     const created = await post(
       tenant,
@@ -184,7 +184,7 @@ describe('a plan of action and milestones', () => {
     ])
   })
 
-  test('refers to nothing that it does not hold, and has each UUID once, also over many findings and long logs', async () => {
+  test('has only valid references and unique UUIDs, also with many findings and long logs', async () => {
     const tenant = newTenant()
     const made = []
     for (let n = 0; n < 30; n += 1) made.push(await openFinding(service, tenant, { title: `Finding ${n}` }))
@@ -201,13 +201,13 @@ describe('a plan of action and milestones', () => {
     }
     const notes = (document.risks[3]?.['risk-log']?.entries ?? []).flatMap(({ description = [] }) => description)
     expect(notes).toEqual(Array.from({ length: 60 }, (_, n) => `note ${n}`))
-    // As one that has been sent for longer than PostgreSQL believes its assertion: what is left is read as one result.
+    // Like an export that outlives its assertion, so that the rest is read as one result.
     const headers = service.signedHeaders(tenant, 'GET', target, 35)
     const late = await fetch(service.url + target, { headers })
     expect(poamSchema.parse(await late.json())['plan-of-action-and-milestones']).toEqual(document)
   })
 
-  test('is the same text while nothing changes; a finding keeps its UUIDs when it does, and shares none with a tenant', async () => {
+  test('is identical while nothing changes, keeps UUIDs when a finding changes, and shares none between tenants', async () => {
     const [one, two] = [newTenant(), newTenant()]
     const finding = await openFinding(service, one)
     await openFinding(service, two)
@@ -230,7 +230,7 @@ describe('a plan of action and milestones', () => {
     ['*/*', 'application/json; charset=utf-8'],
     ['application/oscal+json', 'application/oscal+json; charset=utf-8'],
     ['application/json;q=0.5, application/oscal+json', 'application/oscal+json; charset=utf-8'],
-  ])('asked for as %s is a file of type %s', async (accept, type) => {
+  ])('requested as %s is a file of type %s', async (accept, type) => {
     const tenant = newTenant()
     await openFinding(service, tenant)
     const answer = await get(tenant, '', accept)

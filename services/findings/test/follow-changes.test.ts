@@ -50,8 +50,8 @@ async function document(principal: Principal, title = 'A finding'): Promise<void
   expect(answer.status, answer.text).toBe(201)
 }
 
-describe('following changes is refused', () => {
-  test('to a key that reads nothing', async () => {
+describe('following changes is rejected', () => {
+  test('for a key without a read scope', async () => {
     const answer = await findings.call(reader(['write:findings', 'admin:sync']), 'GET', feed)
     expect([answer.status, answer.json]).toMatchObject([
       403,
@@ -60,14 +60,14 @@ describe('following changes is refused', () => {
   })
 
   test.each(['garbage', 'W10', Buffer.from('["a","1",null]').toString('base64url')])(
-    'with the cursor %j, which is none',
+    'with the invalid cursor %j',
     async (cursor) => {
       const answer = await findings.call(reader(), 'GET', `${feed}?since=${cursor}`)
       expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'since' }] }])
     },
   )
 
-  test('with a cursor of another tenant, just as with one that nobody was given', async () => {
+  test('with a cursor of another tenant, in the same way as with an unknown one', async () => {
     const [one, two] = [reader(), reader()]
     await document(one)
     await document(two)
@@ -79,13 +79,13 @@ describe('following changes is refused', () => {
     expect(await findings.call(one, 'GET', next)).toMatchObject({ status: 200 })
   })
 
-  test('with 410 once the database was brought back as it was before, however much has changed since', async () => {
+  test('with 410 after a restore of the database, however much has changed since', async () => {
     const principal = reader()
     await document(principal)
     const kept = await pull(principal)
     await document(principal)
     const lost = await pull(principal)
-    // As a restore does it: the last transaction has never been.
+    // Like a restore: removes the last transaction.
     await write(async (tx) => {
       const ofLast = 'position = (select last_position from tenancy.change_head where tenant_id = $1)'
       const inTenant = `with gone as (delete from tenancy.change_batch where tenant_id = $1 and ${ofLast} returning id)
@@ -106,7 +106,7 @@ describe('following changes is refused', () => {
     expect((await pull(principal, kept.next)).changes).toHaveLength(4)
   })
 
-  test('with 410 once what is behind the cursor is no longer kept', async () => {
+  test('with 410 after the changes behind the cursor were pruned', async () => {
     const principal = reader()
     const { next: beginning } = await pull(principal)
     await document(principal)
@@ -119,8 +119,8 @@ describe('following changes is refused', () => {
     await document(principal, 'Much later')
     const expired = await findings.call(principal, 'GET', beginning)
     expect([expired.status, expired.json]).toMatchObject([410, { code: 'cursor_expired' }])
-    // Who had read all of it misses nothing; and who begins gets what is kept.
-    // A finding comes with the entry of its log.
+    // A reader at the end misses nothing, and a new reader gets what is stored.
+    // A finding also has a log entry.
     const kinds = async (from?: string) => (await pull(principal, from)).changes.map(({ kind }) => kind).toSorted()
     expect(await kinds(middle)).toEqual(['finding', 'log_entry'])
     expect(await kinds()).toEqual(['finding', 'log_entry'])
@@ -128,7 +128,7 @@ describe('following changes is refused', () => {
 })
 
 describe('the change feed', () => {
-  test('tells what was created, updated and deleted, once, in that order', async () => {
+  test('returns creations, updates and deletions once and in order', async () => {
     const principal = reader()
     const id = await write(async (tx) => await insertEntity(tx, principal, 1))
     const update = (set: string) => ({ text: `update universe.entity set ${set} where id = $1`, values: [id] })
@@ -146,7 +146,7 @@ describe('the change feed', () => {
     ])
   })
 
-  test('leads past however much that the reader may not read, a bounded stretch a statement', async () => {
+  test('skips any number of changes that the reader cannot read, with bounded statements', async () => {
     const principal = reader()
     const blind = { ...principal, scopes: ['read:universe'] }
     await write(async (tx) => await insertEntity(tx, principal, 1))
@@ -155,7 +155,7 @@ describe('the change feed', () => {
     await document(principal)
     // Read once, so that the transaction has its position.
     await pull(principal)
-    // As a log of years, in the transaction that was just committed.
+    // Like a long log, in the last transaction.
     await write(async (tx) => {
       const text = `
         insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
@@ -172,7 +172,7 @@ describe('the change feed', () => {
     const end = await pull(blind, next)
     expect(end.changes).toEqual([])
     expect((await pull(blind, end.next)).next).toBe(end.next)
-    // One statement goes no further than its stretch, and tells where that ends.
+    // One statement reads only its stretch and returns where it ends.
     const from = { position: '0', ordinal: null }
     const kinds = ['entity'] as const
     const [near, stop] = await findings.asService.read(findings.assertionOf(principal.tenantId), async (tx) =>
@@ -182,7 +182,7 @@ describe('the change feed', () => {
     expect(stop).toMatchObject({ position: '2' })
   })
 
-  test('tells nothing of what was rolled back', async () => {
+  test('does not contain changes that were rolled back', async () => {
     const principal = reader()
     const failing = write(async (tx) => {
       await insertEntity(tx, principal, 1)
@@ -192,7 +192,7 @@ describe('the change feed', () => {
     expect((await pull(principal)).changes).toEqual([])
   })
 
-  test('tells each reader of what its scopes read, and of nothing else', async () => {
+  test('contains only changes that the scopes of the reader allow', async () => {
     const principal = reader()
     await document(principal)
     await write(async (tx) => await insertEntity(tx, principal, 1))
@@ -207,7 +207,7 @@ describe('the change feed', () => {
     expect((await pull(reader())).changes).toEqual([])
   })
 
-  test('loses nothing when a transaction that began earlier commits later', async () => {
+  test('loses no change if a transaction that began earlier commits later', async () => {
     const principal = reader()
     const [begun, mayCommit] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
     const slow = write(async (tx) => {
@@ -225,7 +225,7 @@ describe('the change feed', () => {
     expect((await pullAll(principal)).changes.map(({ id }) => id)).toEqual([late, early])
   })
 
-  test('gives a reader who follows it everything that many write at once, without a repetition', async () => {
+  test('delivers all concurrent writes to a follower exactly once', async () => {
     const principal = reader()
     const writing = Promise.all(Array.from({ length: 25 }, async () => await document(principal)))
     const state = { isWriting: true }
@@ -244,7 +244,7 @@ describe('the change feed', () => {
     expect(seen).toHaveLength(25)
   })
 
-  test('is read in pages also within one large transaction', async () => {
+  test('has pages even within one large transaction', async () => {
     const principal = reader()
     const made = await write(async (tx) => {
       const ids: string[] = []
@@ -255,7 +255,7 @@ describe('the change feed', () => {
     expect(changes.map(({ id }) => id)).toEqual(made)
   })
 
-  test('begins at its end with since=now', async () => {
+  test('starts at its end with since=now', async () => {
     const principal = reader()
     await document(principal)
     const { changes, next } = await pull(principal, `${feed}?since=now`)
@@ -264,7 +264,7 @@ describe('the change feed', () => {
     expect((await pull(principal, next)).changes).toMatchObject([{ kind: 'entity', id, change: 'created' }])
   })
 
-  test('is written by no service, though it is about what they write', async () => {
+  test('cannot be written by any service', async () => {
     const principal = reader()
     await document(principal)
     for (const text of [

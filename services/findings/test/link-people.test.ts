@@ -34,7 +34,7 @@ async function idOfAda(): Promise<string> {
 const named = { email: 'Ada@X.example', name: 'Ada' }
 
 describe('a person who is named by an e-mail address', () => {
-  test('gets the id of the synced person, and is found by it; an unknown address stays as it is', async () => {
+  test('gets the id of the synced person and is found by it; an unknown address does not change', async () => {
     const id = await idOfAda()
     const finding = await openFinding(service, tenant, { owner: named })
     expect(finding.owner).toEqual({ ...named, person_id: id })
@@ -46,7 +46,7 @@ describe('a person who is named by an e-mail address', () => {
     expect((await openFinding(service, newTenant(), { owner: named })).owner).toEqual(named)
   })
 
-  test('is linked in plans, moves and bulk requests too, and is then the same person for the four eyes', async () => {
+  test('is linked in plans, status changes and bulk requests, and counts as the same person for the four-eyes rule', async () => {
     const id = await idOfAda()
     const finding = await openFinding(service, tenant, { owner: { person_id: id }, severity: 'low' })
     const plan = { title: 'Do it', owner: named, due_date: '2030-01-01' }
@@ -66,7 +66,7 @@ describe('a person who is named by an e-mail address', () => {
     expect(findingSchema.parse(accepted.json).accepted_by).toEqual({ ...named, person_id: id })
   })
 
-  test('stays as named while the universe is away, and what names them is documented', async () => {
+  test('is stored without an id while the universe does not answer', async () => {
     await service.universe?.stop()
     expect((await openFinding(service, tenant, { owner: named })).owner).toEqual(named)
   })

@@ -63,7 +63,7 @@ async function manyFindings(principal: Principal, count: number): Promise<void> 
 }
 
 describe('listing findings', () => {
-  test('is refused unsigned, by a stranger, and without read:findings', async () => {
+  test('is rejected if unsigned, signed with an unknown key, or without read:findings', async () => {
     const tenant = newTenant()
     expect((await fetch(service.url + path)).status).toBe(401)
     expect((await service.stranger.call(tenant, 'GET', path)).status).toBe(401)
@@ -95,7 +95,7 @@ describe('listing findings', () => {
     ['?cursor=', 'cursor'],
     ['?cursor=abc', 'cursor'],
     ['?cursor=W10', 'cursor'],
-  ])('a parameter that cannot be understood is refused: %s', async (query, parameter) => {
+  ])('an invalid parameter is rejected: %s', async (query, parameter) => {
     const answer = await get(newTenant(), query)
     expect(answer.status).toBe(400)
     const { code, errors = [] } = problemSchema.parse(answer.json)
@@ -103,7 +103,7 @@ describe('listing findings', () => {
     expect(errors.map((error) => error.parameter)).toContain(parameter)
   })
 
-  test('a cursor holds for its tenant, filter and sort alone', async () => {
+  test('a cursor is valid only for its tenant, filter and sort', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     await manyFindings(tenant, 5)
     await manyFindings(other, 5)
@@ -114,7 +114,7 @@ describe('listing findings', () => {
     expect((await get(tenant, `${next}&sort=-severity`)).status).toBe(400)
   })
 
-  test('a cursor with a forged place is refused or harmless, never a failure', async () => {
+  test('a forged cursor is rejected or harmless, and never causes a 5xx', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 5)
     const next = nextOf((await get(tenant, '?limit=2')).headers['link']) ?? ''
@@ -139,7 +139,7 @@ describe('listing findings', () => {
     }
   })
 
-  test('answers with a bare array, newest first, and shows the tenant its own alone', async () => {
+  test('returns a bare array, newest first, with only findings of the tenant', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     expect((await get(tenant)).text).toBe('[]')
     for (const title of ['one', 'two', 'three']) {
@@ -150,7 +150,7 @@ describe('listing findings', () => {
     expect((await list(other)).map(({ title }) => title)).toEqual(['other three', 'other two', 'other one'])
   })
 
-  test('counts only when asked, and only what the filter leaves', async () => {
+  test('counts only on request, and only filtered findings', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 9)
     await manyFindings(newTenant(), 30)
@@ -161,7 +161,7 @@ describe('listing findings', () => {
     expect((await get(tenant, '?count=true&external_id=none')).headers['x-total-count']).toBe('0')
   })
 
-  test('the last page has no next one, also when it is full', async () => {
+  test('the last page has no next link, even if it is full', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 4)
     expect((await get(tenant, '?limit=4')).headers['link']).toBeUndefined()
@@ -189,7 +189,7 @@ describe('listing findings', () => {
     },
   )
 
-  test('filters by what it concerns, who owns it, its dates, its kind, and by text', async () => {
+  test('filters by entity, owner, dates, type and text', async () => {
     const tenant = newTenant()
     const entity = crypto.randomUUID()
     const make = async (given: object) => {
@@ -252,7 +252,7 @@ describe('listing findings', () => {
     expect(await list(newTenant(), `?entity_id=${entity}`)).toEqual([])
   })
 
-  test('filters by status, by severity, by any of several, and by both', async () => {
+  test('filters by one or several statuses and severities', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 8)
     const severities = async (query: string) => (await list(tenant, query)).map(({ severity }) => severity).toSorted()
@@ -263,7 +263,7 @@ describe('listing findings', () => {
     expect(await severities('?severity=high&status=open,closed')).toEqual([])
   })
 
-  test('finds one by its external_id, under the other filters', async () => {
+  test('finds a finding by external_id, combined with other filters', async () => {
     const tenant = newTenant()
     await service.call(tenant, 'POST', path, { body: findingBody({ external_id: 'A', title: 'a' }) })
     await service.call(tenant, 'POST', path, { body: findingBody({ external_id: 'B', title: 'b' }) })
@@ -272,7 +272,7 @@ describe('listing findings', () => {
     expect(await list(newTenant(), '?external_id=A')).toEqual([])
   })
 
-  test('takes several of each, repeated or, where no key holds a comma, comma-separated, meaning any of them', async () => {
+  test('accepts several values of a filter, repeated or comma-separated, and matches any of them', async () => {
     const tenant = newTenant()
     const made: Finding[] = []
     for (const [external_id, name, at] of [
@@ -286,7 +286,7 @@ describe('listing findings', () => {
     }
     const [a, b, c] = made.map(({ reference }) => reference)
     for (const [query, expected] of [
-      // A key is one, whatever it holds: nobody is shown another finding for it.
+      // A key with a comma is one key.
       ['external_id=A,B', [c]],
       ['external_id=A&external_id=B', [b, a]],
       ['owner=ada%20lund,CLEO', [c, a]],
@@ -337,7 +337,7 @@ describe('listing findings', () => {
     },
   )
 
-  test('pulls what has changed since a moment, and in the half minute before, in which it may have been committed later', async () => {
+  test('updated_since also returns changes of the half minute before, which may have been committed later', async () => {
     const tenant = newTenant()
     await service.call(tenant, 'POST', path, { body: findingBody() })
     const [finding] = await list(tenant)

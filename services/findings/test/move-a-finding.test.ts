@@ -28,7 +28,7 @@ async function move(tenant: Principal, id: string, body: object, headers: Record
   return await service.call(tenant, 'POST', `${path}/${id}/status`, { body, headers })
 }
 
-/** A finding in a status that only work can reach; the rules of the way there are shown elsewhere. */
+/** Puts a finding into a status without the steps that lead there. */
 async function placed(tenant: Principal, status: string, set = '', given: object = {}) {
   const finding = await open(tenant, given)
   await service.asSuperuser.system(async (tx) => {
@@ -47,18 +47,18 @@ const validate = { to: 'closed', note: 'Seen on site.', validated_by: { name: 'B
 const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
 
 describe('moving the status of a finding', () => {
-  test('is refused without write:findings', async () => {
+  test('is rejected without write:findings', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     expect((await move({ ...tenant, scopes: ['read:findings'] }, finding.id, { to: 'cancelled' })).status).toBe(403)
   })
 
-  test('of another tenant is 404', async () => {
+  test('of another tenant returns 404', async () => {
     const finding = await open(newTenant())
     expect((await move(newTenant(), finding.id, { to: 'cancelled', reason: 'x' })).status).toBe(404)
   })
 
-  test('that the machine does not have is 409 and names the moves that there are', async () => {
+  test('to a status that is not allowed returns 409 with the allowed ones', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     const answer = await move(tenant, finding.id, validate)
@@ -70,7 +70,7 @@ describe('moving the status of a finding', () => {
     expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(finding)
   })
 
-  test('that the finding is not ready for is 409 and lists all that is missing', async () => {
+  test('to a status that needs more returns 409 with everything that is missing', async () => {
     const tenant = newTenant()
     const draft = findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
     const answer = await move(tenant, draft.id, { to: 'open' })
@@ -106,7 +106,7 @@ describe('moving the status of a finding', () => {
       ['/validated_by'],
     ],
     ['refusing without a reason', 'pending_validation', { to: 'in_remediation' }, ['/reason']],
-  ])('is refused with the place to mend: %s', async (_what, status, body, pointers) => {
+  ])('is rejected with a pointer to the error: %s', async (_what, status, body, pointers) => {
     const tenant = newTenant()
     const finding = await placed(tenant, status)
     const answer = await move(tenant, finding.id, body)
@@ -116,7 +116,7 @@ describe('moving the status of a finding', () => {
     expect(allowed).toContain(body.to)
   })
 
-  test('looks at If-Match where it is given', async () => {
+  test('checks If-Match if it is sent', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     const body = { to: 'cancelled', reason: 'Raised in error.' }
@@ -124,7 +124,7 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, finding.id, body, { 'if-match': `"1.${day(0)}"` })).status).toBe(200)
   })
 
-  test('to accepted keeps who accepted and until when, and back to open needs a reason before that day', async () => {
+  test('to risk_accepted stores the approver and the end date, and reopening before that date needs a reason', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     const answer = await move(tenant, finding.id, { ...accept, accepted_until: day(20) })
@@ -143,7 +143,7 @@ describe('moving the status of a finding', () => {
     expect(findingSchema.parse(back.json)).toMatchObject({ status: 'open', accepted_until: null, accepted_by: null })
   })
 
-  test('to closed takes four eyes and, where it is serious, evidence: with the move or in the log before', async () => {
+  test('to closed requires four eyes, and evidence if the finding is critical or high', async () => {
     const tenant = newTenant()
     const first = await placed(tenant, 'pending_validation')
     expect((await move(tenant, first.id, validate)).status).toBe(409)
@@ -161,7 +161,7 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, low.id, validate)).status).toBe(200)
   })
 
-  test('to closed waits for plans that were refused or proposed since', async () => {
+  test('to closed is rejected while a plan is unfinished', async () => {
     const tenant = newTenant()
     const { id } = await placed(tenant, 'pending_validation', '', { severity: 'low' })
     const plan = { title: 'More', owner: { name: 'Ada' }, due_date: day(30) }
@@ -178,7 +178,7 @@ describe('moving the status of a finding', () => {
     const planned = `/api/v1/action-plans/${z.object({ id: z.string() }).parse(made.json).id}/status`
     await service.call(tenant, 'POST', planned, { body: { to: 'cancelled', reason: 'Not needed.' } })
     expect((await move(tenant, id, validate)).status).toBe(200)
-    // Whom the remedy was validated by is no owner afterwards, nor somebody who may be it.
+    // The validator cannot become the owner, nor can somebody who may be the same person.
     const owned = async (owner: object) => {
       const answer = await service.call(tenant, 'PATCH', `${path}/${id}`, {
         body: { owner },
@@ -191,7 +191,7 @@ describe('moving the status of a finding', () => {
     expect(await owned({ email: 'cleo@example.org', name: 'Cleo' })).toEqual([200, undefined])
   })
 
-  test('to closed is not validated by whom a patch has made the owner, whatever of the former owner it did not name', async () => {
+  test('to closed cannot be validated by a person whom a partial patch made the owner', async () => {
     const tenant = newTenant()
     const owner = { email: 'ada@example.org', name: 'Ada Lund' }
     const { id } = await placed(tenant, 'pending_validation', '', { severity: 'low', owner })
@@ -205,7 +205,7 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, id, { ...validate, validated_by: { email: 'cleo@example.org' } })).status).toBe(200)
   })
 
-  test('to closed again takes evidence again: none of before it was reopened, or before its validation failed', async () => {
+  test('to closed again requires new evidence after a reopening or a failed validation', async () => {
     const tenant = newTenant()
     const { id } = await placed(tenant, 'pending_validation')
     const proved = { ...validate, evidence_refs: [evidence] }
@@ -237,7 +237,7 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, id, validate)).status).toBe(200)
   })
 
-  test('to closed while it is less serious makes it no serious one that is closed without evidence', async () => {
+  test('to closed at a lower severity does not allow raising the severity later without evidence', async () => {
     const tenant = newTenant()
     const { id } = await placed(tenant, 'pending_validation', '', { severity: 'critical' })
     const rate = async (body: object) => {
@@ -258,7 +258,7 @@ describe('moving the status of a finding', () => {
     expect(await rate({ severity: 'critical' })).toEqual([200, undefined])
   })
 
-  test('back from closed counts, within twelve months', async () => {
+  test('from closed to open is counted, and allowed within twelve months', async () => {
     const tenant = newTenant()
     const closed = `, closed_on = current_date, validated_by = '{"name":"Bo"}'`
     const recent = await placed(tenant, 'closed', closed)
@@ -269,7 +269,7 @@ describe('moving the status of a finding', () => {
     expect([refused.status, problemSchema.parse(refused.json).errors?.[0]?.code]).toEqual([409, 'closed_too_long'])
   })
 
-  test('is written into the log with the reason and both statuses', async () => {
+  test('is logged with the reason and both statuses', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     // A note without words says nothing beside the reason.
@@ -296,7 +296,7 @@ describe('moving the status of a finding', () => {
 })
 
 describe('the moves of a finding', () => {
-  test('are told with what each needs', async () => {
+  test('are listed with the requirements of each', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
     const answer = await service.call(tenant, 'GET', `${path}/${finding.id}/transitions`)

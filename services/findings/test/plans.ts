@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import { type FindingsUnderTest, type Principal, openFinding, path } from './service.ts'
 
 export const plans = '/api/v1/action-plans'
-/** The day (UTC) so many days from now. */
+/** Returns the day (UTC) this many days from now. */
 export const day = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
 export const planBody = { title: 'Recertify', owner: { email: 'ada@example.org' }, due_date: day(30) }
 export const evidence = {
@@ -12,7 +12,7 @@ export const evidence = {
   size: 10,
 }
 
-/** Where a problem document says that something is to be mended. */
+/** Returns the pointers of a problem document. */
 export const pointers = (json: unknown): (string | undefined)[] | undefined =>
   problemSchema.parse(json).errors?.map(({ pointer }) => pointer)
 

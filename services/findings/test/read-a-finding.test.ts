@@ -14,7 +14,7 @@ async function aFinding(tenant = newTenant(), given: Parameters<typeof findingBo
 }
 
 describe('reading a finding', () => {
-  test('is refused to a request that nobody, or a stranger, has signed', async () => {
+  test('is rejected for a request that is unsigned or signed with an unknown key', async () => {
     const { tenant, finding } = await aFinding()
     const target = `${path}/${finding.id}`
     expect((await fetch(service.url + target)).status).toBe(401)
@@ -22,7 +22,7 @@ describe('reading a finding', () => {
     expect((await service.call(tenant, 'GET', target)).status).toBe(200)
   })
 
-  test('is refused when a signed request is sent again, or sent elsewhere', async () => {
+  test('is rejected if a signed request is sent again or to another path', async () => {
     const { tenant, finding } = await aFinding()
     const target = `${path}/${finding.id}`
     const headers = service.signedHeaders(tenant, 'GET', target)
@@ -31,7 +31,7 @@ describe('reading a finding', () => {
     expect((await fetch(service.url + target, { headers })).status).toBe(401)
   })
 
-  test('is refused when another tenant is written into a signed request', async () => {
+  test('is rejected if the tenant of a signed request was changed', async () => {
     const { tenant, finding } = await aFinding()
     const target = `${path}/${finding.id}`
     const other = newTenant()
@@ -43,7 +43,7 @@ describe('reading a finding', () => {
     expect((await fetch(service.url + target, { headers: borrowed })).status).toBe(401)
   })
 
-  test('is refused without read:findings', async () => {
+  test('is rejected without read:findings', async () => {
     const { tenant, finding } = await aFinding()
     const writer = { ...tenant, scopes: ['write:findings', 'read:universe'] }
     const answer = await service.call(writer, 'GET', `${path}/${finding.id}`)
@@ -51,7 +51,7 @@ describe('reading a finding', () => {
     expect(answer.json).toMatchObject({ required_scope: 'read:findings' })
   })
 
-  test("another tenant's finding is, to the byte, one that does not exist", async () => {
+  test("another tenant's finding returns the same bytes as a missing one", async () => {
     const { tenant, finding } = await aFinding(newTenant(), { external_id: 'SAP-1' })
     const stranger = newTenant()
     const headers = { 'x-request-id': 'the-same-request' }
@@ -66,20 +66,20 @@ describe('reading a finding', () => {
   })
 
   test.each(['x', 'ref:', 'ref:f-2026-0001', 'ext:', 'id:1', '00000000-0000-0000-0000-00000000000g', '%27', 'ext:%00'])(
-    'what cannot be an address (%s) is a finding that does not exist',
+    'an invalid address (%s) returns 404',
     async (address) => {
       expect((await service.call(newTenant(), 'GET', `${path}/${address}`)).status).toBe(404)
     },
   )
 
-  test('a parameter that a finding does not take is refused', async () => {
+  test('an unknown parameter is rejected', async () => {
     const { tenant, finding } = await aFinding()
     const answer = await service.call(tenant, 'GET', `${path}/${finding.id}?format=xml`)
     expect(answer.status).toBe(400)
     expect(answer.json).toMatchObject({ errors: [{ parameter: 'format' }] })
   })
 
-  test('finds it by id, by reference and by the integrator’s own key, whatever that holds', async () => {
+  test('finds it by id, by reference and by any external id', async () => {
     const external_id = "it's 100 % / A&B?ü"
     const { tenant, finding } = await aFinding(newTenant(), { external_id })
     const addresses = [
@@ -93,7 +93,7 @@ describe('reading a finding', () => {
     }
   })
 
-  test('answers 304 to a caller that has read it already, until the day or the finding changes', async () => {
+  test('returns 304 for a known entity tag until the day or the finding changes', async () => {
     const { tenant, finding } = await aFinding(newTenant(), { target_date: '2030-01-01' })
     const target = `${path}/${finding.id}`
     try {
@@ -113,7 +113,7 @@ describe('reading a finding', () => {
     }
   })
 
-  test('a tag of another finding does not answer 304', async () => {
+  test('a tag of another finding does not return 304', async () => {
     const { tenant, finding } = await aFinding()
     const answer = await service.call(tenant, 'GET', `${path}/${finding.id}`, { headers: { 'if-none-match': '"x"' } })
     expect(answer.status).toBe(200)

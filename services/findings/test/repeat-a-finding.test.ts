@@ -22,7 +22,7 @@ const document = async (tenant: Principal, given: object) =>
   await service.call(tenant, 'POST', path, { body: findingBody(given) })
 
 describe('a finding that repeats another', () => {
-  test('names one that is closed: neither an open one, nor one of another tenant, nor one that is not there', async () => {
+  test('must name a closed finding of the tenant: open, foreign and missing ones are rejected', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const open = await openFinding(service, tenant)
     const closed = await closedFinding(service, tenant)
@@ -40,7 +40,7 @@ describe('a finding that repeats another', () => {
     expect(findingSchema.parse(made.json)).toMatchObject({ is_repeat: true, repeat_of_id: closed.id })
   })
 
-  test('a draft cannot be turned into the repeat of an open one either, not even past the service', async () => {
+  test('a draft cannot become the repeat of an open finding either, also without the service', async () => {
     const tenant = newTenant()
     const open = await openFinding(service, tenant)
     const draft = findingSchema.parse((await document(tenant, {})).json)
@@ -56,7 +56,7 @@ describe('a finding that repeats another', () => {
     await expect(past).rejects.toMatchObject({ constraint: 'finding_repeats_what_has_ended' })
   })
 
-  test('goes on as any other when what it repeats is opened again', async () => {
+  test('can still change if the repeated finding is reopened', async () => {
     const tenant = newTenant()
     const closed = await closedFinding(service, tenant)
     const made = findingSchema.parse((await document(tenant, { repeat_of_id: closed.id })).json)
@@ -75,7 +75,7 @@ describe('a finding that repeats another', () => {
     expect(cancelled).toMatchObject({ status: 200 })
   })
 
-  test('is told the severity that it should have, which is not set', async () => {
+  test('gets a suggested severity that is not applied', async () => {
     const tenant = newTenant()
     const { id } = await closedFinding(service, tenant, { severity: 'high' })
     const made = documentedFindingSchema.parse((await document(tenant, { repeat_of_id: id, severity: 'high' })).json)
@@ -84,7 +84,7 @@ describe('a finding that repeats another', () => {
 })
 
 describe('a new finding', () => {
-  test('is answered with closed findings about the same entity and like criteria, and with no others', async () => {
+  test('returns closed findings about the same entity with similar criteria, and no others', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const entity = [crypto.randomUUID()]
     const closed = await closedFinding(service, tenant, { entity_ids: entity })

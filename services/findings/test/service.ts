@@ -18,14 +18,14 @@ import { findingsService } from '../src/service.ts'
 import { openUniverse } from '../src/universe/universe.ts'
 import { type SpawnedUniverse, spawnUniverse } from './universe.ts'
 
-/** A findings service on a database of its own, and ways to speak to both. */
+/** A findings service with its own database, and clients of both. */
 export interface FindingsUnderTest extends SignedCaller {
   readonly url: string
-  /** Signs as nobody whom the service knows. */
+  /** Signs with an unknown key. */
   readonly stranger: SignedCaller
   /** Signs as the universe service. */
   readonly asUniverse: SignedCaller
-  /** The headers of one signed request, to be sent by hand; its assertion was minted so many seconds ago. */
+  /** Returns the headers of one signed request whose assertion is `ago` seconds old. */
   signedHeaders(
     principal: Principal,
     method: string,
@@ -33,19 +33,19 @@ export interface FindingsUnderTest extends SignedCaller {
     ago?: number,
     json?: { readonly body: string; readonly idempotencyKey: string },
   ): Record<string, string>
-  /** What the service takes for today when it answers. Undefined: the real day. */
+  /** Sets the current day of the service. Undefined: the real day. */
   setToday(day: string | undefined): void
-  /** The database as the service's own role sees it. */
+  /** The database with the service's role. */
   readonly asService: TenantDb
-  /** The database past row security. */
+  /** The database without row-level security. */
   readonly asSuperuser: TenantDb
-  /** The ring that the database believes. */
+  /** The assertion keys of the database. */
   readonly assertionKeys: string
   assertionOf(tenantId: string): { readonly assertion: string }
   readonly universe: SpawnedUniverse | undefined
-  /** What the service has asked the other services for: whether this is there. */
+  /** The references that the service looked up in other services. */
   readonly asked: readonly object[]
-  /** The lines that the service has logged. */
+  /** The log lines of the service. */
   readonly logs: string[]
   close(): Promise<void>
 }
@@ -61,9 +61,8 @@ export const checkpointKey: string = generateKeyPairSync('ed25519')
   .toString()
 
 /**
- * `universe`: with the real universe service beside it; else nothing answers where it is looked for. Whatever entities, test
- * procedures and evidence a test makes up are there, unless `references` says that it is asked what is: the universe
- * service, and of evidence what is given. `holdsLocks`: see `createTestDatabase`.
+ * Starts the findings service. `universe` also starts the real universe service. All references exist, unless `references`
+ * makes the service look them up. For `holdsLocks` see `createTestDatabase`.
  */
 export async function startFindings(
   options: {
@@ -181,7 +180,7 @@ export async function startFindings(
   }
 }
 
-/** The services that are asked what is there, each question noted. */
+/** Returns clients that record each lookup of references. */
 function askableBy(
   references: { readonly evidence?: Evidence } | undefined,
   { universe, evidence, asked }: Pick<Deps, 'universe' | 'evidence'> & { readonly asked: object[] },
@@ -214,7 +213,7 @@ export function newTenant(scopes: readonly string[] = ['read:findings', 'write:f
   return { tenantId: crypto.randomUUID(), scopes }
 }
 
-/** The body of a new finding; only what matters to a test is given. */
+/** Returns the body of a new finding with defaults. */
 export function findingBody(given: Partial<z.input<typeof createFindingBodySchema>> = {}): object {
   return {
     title: 'Access is not recertified',
@@ -224,7 +223,7 @@ export function findingBody(given: Partial<z.input<typeof createFindingBodySchem
   }
 }
 
-/** What an open finding needs besides. */
+/** Fields that an open finding also requires. */
 export const completeFields = {
   criteria: 'Policy 4.2: every quarter.',
   cause: 'Nobody is charged with it.',
@@ -233,14 +232,14 @@ export const completeFields = {
   entity_ids: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e1'],
 }
 
-/** Documents an open finding and gives it as it is read. */
+/** Creates an open finding and returns it. */
 export async function openFinding(service: FindingsUnderTest, tenant: Principal, given: object = {}): Promise<Finding> {
   const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
   const answer = await service.call(tenant, 'POST', path, { body })
   return findingSchema.parse(answer.json)
 }
 
-/** Appends an entry to the log of a finding in a transaction, as the service would; only what matters to a test is given. */
+/** Appends an entry with defaults to the log of a finding, in the same way as the service. */
 export async function appendToLog(tx: Tx, tenantId: string, findingId: string, given: object): Promise<void> {
   await tx.execute({
     text: `insert into findings.tracker_log (tenant_id, finding_id, entry)
@@ -257,7 +256,7 @@ export async function appendToLog(tx: Tx, tenantId: string, findingId: string, g
   })
 }
 
-/** A closed finding, as it was read while it was open; how it is closed is shown elsewhere. */
+/** Creates a closed finding and returns it as it was while open. */
 export async function closedFinding(
   service: FindingsUnderTest,
   tenant: Principal,

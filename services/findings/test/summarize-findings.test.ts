@@ -11,13 +11,13 @@ afterAll(async () => await service.close())
 const summary = `${path}/summary`
 const [e1, e2] = [crypto.randomUUID(), crypto.randomUUID()]
 
-test('a summary is refused without read:findings, and for what cannot be grouped', async () => {
+test('a summary is rejected without read:findings, and for an unknown group', async () => {
   expect((await service.call(newTenant(['write:findings']), 'GET', summary)).status).toBe(403)
   expect((await service.call(newTenant(), 'GET', `${summary}?group_by=title`)).status).toBe(400)
   expect((await service.call(newTenant(), 'GET', `${summary}?limit=1`)).status).toBe(400)
 })
 
-test('a summary counts the findings of the tenant by each group, filtered, and no others', async () => {
+test('a summary counts only the filtered findings of the tenant, for each kind of group', async () => {
   const tenant = newTenant()
   await openFinding(service, newTenant(), { severity: 'low' })
   const late = { identified_date: '2024-01-01', target_date: '2024-02-01' }

@@ -37,7 +37,7 @@ async function keys() {
 }
 
 describe('an entry of the tracker log', () => {
-  test('is refused without write:findings', async () => {
+  test('is rejected without write:findings', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     expect((await note({ ...tenant, scopes: ['read:findings'] }, id)).status).toBe(403)
@@ -49,7 +49,7 @@ describe('an entry of the tracker log', () => {
     expect((await service.call(tenant, method, `${path}/${id}/log`)).status).toBe(404)
   })
 
-  test("about another tenant's finding is 404", async () => {
+  test("for another tenant's finding returns 404", async () => {
     const { id } = await aFinding(newTenant())
     expect((await note(newTenant(), id)).status).toBe(404)
   })
@@ -64,7 +64,7 @@ describe('an entry of the tracker log', () => {
     ['a link to evidence that names none', { kind: 'evidence_linked', body: 'x' }, '/evidence_refs'],
     ['what will happen', { body: 'x', occurred_at: '2999-01-01T00:00:00Z' }, '/occurred_at'],
     ['what happened in no year', { body: 'x', occurred_at: '0000-01-01T00:00:00Z' }, '/occurred_at'],
-  ])('with %s is refused with the place to mend', async (_what, body, pointer) => {
+  ])('with %s is rejected with a pointer to the error', async (_what, body, pointer) => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     const answer = await note(tenant, id, body)
@@ -73,7 +73,7 @@ describe('an entry of the tracker log', () => {
     expect(readLog.parse(await get(tenant, `${path}/${id}/log`))).toHaveLength(1)
   })
 
-  test('keeps what happened, when, who wrote it and for whom', async () => {
+  test('stores what happened, when, its author and on whose behalf', async () => {
     const tenant = newTenant()
     const { id, created_by: actor } = await aFinding(tenant)
     const occurred_at = '2026-01-02T03:04:05.678Z'
@@ -91,7 +91,7 @@ describe('an entry of the tracker log', () => {
     expect(logEntrySchema.parse(correction.json)).toMatchObject({ seq: 3, corrects_seq: 2, prev_hash: entry.hash })
   })
 
-  test('links evidence to the finding, and is found by that', async () => {
+  test('links evidence to the finding', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     const evidence_refs = [{ evidence_id: crypto.randomUUID(), sha256: 'a'.repeat(64), size: 10 }]
@@ -107,7 +107,7 @@ describe('an entry of the tracker log', () => {
     expect(findingSchema.parse(await get(tenant, `${path}/${id}`)).version).toBe(1)
   })
 
-  test('shows a caller that cannot read the finding and the number alone', async () => {
+  test('returns only finding and number to a caller that cannot read', async () => {
     const tenant = newTenant(['write:findings'])
     const { id } = await aFinding({ ...tenant, scopes: ['read:findings', 'write:findings'] })
     expect((await note(tenant, id)).json).toEqual({ finding_id: id, seq: 2 })
@@ -115,7 +115,7 @@ describe('an entry of the tracker log', () => {
 })
 
 describe('the tracker log', () => {
-  test('has no gap and one chain, however many write at once', async () => {
+  test('has one chain without gaps under concurrent writes', async () => {
     const tenant = newTenant()
     const findings = await Promise.all([aFinding(tenant), aFinding(tenant)])
     await Promise.all(
@@ -138,7 +138,7 @@ describe('the tracker log', () => {
     expect(entries.map(({ position }) => position)).toEqual(Array.from({ length: 22 }, (_, n) => n + 1))
   })
 
-  test('is read page by page, behind a number, by kind and by actor', async () => {
+  test('can be paged and filtered by number, kind and actor', async () => {
     const tenant = newTenant()
     const { id, created_by } = await aFinding(tenant)
     for (let n = 0; n < 4; n += 1) await note(tenant, id)
@@ -157,7 +157,7 @@ describe('the tracker log', () => {
     expect(await get(newTenant(), all)).toEqual([])
   })
 
-  test('shows the entry that somebody has changed in the database, past every guard', async () => {
+  test('verification finds an entry that was changed in the database', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     for (let n = 0; n < 3; n += 1) await note(tenant, id)
@@ -177,13 +177,13 @@ describe('the tracker log', () => {
   })
 })
 
-describe('a log in which a row is no entry any more', () => {
+describe('a log with an invalid row', () => {
   test.each([
     ['no JSON', 'not JSON'],
     ['JSON that is no object', '"text"'],
     ['an entry of another form', '{"seq":2}'],
     ['nothing', 'null'],
-  ])('%s: the check says where, and does not fail', async (_what, entry) => {
+  ])('%s: verification reports the entry and does not fail', async (_what, entry) => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     await note(tenant, id)
@@ -203,7 +203,7 @@ describe('a log in which a row is no entry any more', () => {
 })
 
 describe('a checkpoint', () => {
-  test('signed today contradicts a log that is rewritten tomorrow; nothing but the export and the key is needed', async () => {
+  test('detects a later rewrite of the log with only the export and the public key', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     await note(tenant, id)
@@ -215,7 +215,7 @@ describe('a checkpoint', () => {
     expect(genuine).toMatchObject({ isIntact: true, entries: 3, checkpoints: [{ outcome: 'agrees' }] })
     expect(genuine.checkpoints[0]?.checkpoint).toMatchObject({ tenant: tenant.tenantId, position: 2 })
 
-    // Everything anew, chain and all, as one who owns the database could.
+    // The owner of the database could rewrite the whole chain.
     await service.asSuperuser.system(async (tx) => {
       await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
       await tx.execute({
@@ -236,7 +236,7 @@ describe('a checkpoint', () => {
     expect(rewritten).toMatchObject({ isIntact: false, faults: [], checkpoints: [{ outcome: 'contradicts' }] })
   })
 
-  test('of each day is kept as soon as the next day writes', async () => {
+  test('of each day is stored by the first write of the next day', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     expect((await service.call(tenant, 'GET', `${all}/checkpoint?day=2999-01-01`)).status).toBe(404)
@@ -256,7 +256,7 @@ describe('a checkpoint', () => {
     expect((await service.call(newTenant(), 'GET', `${all}/checkpoint?day=2026-05-05`)).status).toBe(404)
   })
 
-  test('of a day that is over is there though nobody has written since, and stays as it was signed', async () => {
+  test('of a finished day exists even without later writes, and never changes', async () => {
     const tenant = newTenant()
     const { id } = await aFinding(tenant)
     await note(tenant, id)
@@ -281,7 +281,7 @@ describe('a checkpoint', () => {
     await moved('2026-05-06', 2)
     expect((await service.call(tenant, 'GET', `${all}/checkpoint?day=2026-05-03`)).status).toBe(404)
     expect(await stored()).toEqual([])
-    // Asked for at once by many, a day is signed once; one that nobody wrote on is that before it.
+    // Concurrent requests sign a day once. A day without writes returns the day before.
     const [first, ...others] = await Promise.all([of('2026-05-04'), of('2026-05-04'), of('2026-05-05')])
     expect(first).toMatchObject({ day: '2026-05-04', position: 1 })
     expect(others).toEqual([first, first])
@@ -291,7 +291,7 @@ describe('a checkpoint', () => {
     const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
     const { checkpoints } = await verifyExport(log, [logCheckpointSchema.parse(first).jws], await keys())
     expect(checkpoints[0]?.outcome).toBe('agrees')
-    // Also without being asked for: the first request of a later day, whatever it reads, signs what is over.
+    // Any first request of a later day signs finished days.
     await note(tenant, id)
     await moved('2026-05-08', 3)
     service.setToday('2031-01-01')
@@ -307,7 +307,7 @@ describe('a checkpoint', () => {
     ['alone', ['05-04', '05-04'], '05-05'],
     ['before others of a later day', ['05-04', '05-04', '05-06'], '05-06'],
     ['behind others of a later day', ['05-04', '05-06', '05-04'], '05-06'],
-  ])('covers what was begun on a day and committed when that was signed, %s', async (_what, days, last) => {
+  ])('covers an entry that began on its day and committed after it was signed, %s', async (_what, days, last) => {
     for (const isAsked of [true, false]) {
       const tenant = newTenant()
       const { id } = await aFinding(tenant)
@@ -324,7 +324,7 @@ describe('a checkpoint', () => {
       await place(1)
       const first = await of('05-04')
       for (const later of days.slice(1).keys()) await place(later + 2)
-      // By who asks, or by who writes next; who comes then finds it signed, and signs nothing anew.
+      // The first reader or writer signs it. Later ones do not sign it again.
       if (isAsked) expect(await of(last)).toMatchObject({ day: `2026-${last}`, position: days.length })
       for (let more = 0; more < 2; more += 1) await note(tenant, id)
       const signed = await service.asSuperuser.system(async (tx) =>
@@ -343,7 +343,7 @@ describe('a checkpoint', () => {
     }
   })
 
-  test('is signed by the first request for which the day is over to the database too, whatever the clock of the service', async () => {
+  test('is signed only after the day is over by the clock of the database', async () => {
     const tenant = newTenant()
     await aFinding(tenant)
     const signed = async () =>
@@ -351,7 +351,7 @@ describe('a checkpoint', () => {
         const text = 'select day from findings.log_checkpoint where tenant_id = $1'
         return await tx.query({ text, values: [tenant.tenantId] })
       })
-    // The clock of the service has another day, as one that goes before has at midnight.
+    // The clock of the service is a day ahead.
     service.setToday('2031-01-01')
     await get(tenant, path)
     expect(await signed()).toEqual([])
@@ -365,7 +365,7 @@ describe('a checkpoint', () => {
     expect(await signed()).toEqual([{ day: '2026-05-04' }])
   })
 
-  test('of a log without entries says so', async () => {
+  test('of an empty log has position 0', async () => {
     expect(await get(newTenant(), `${all}/checkpoint`)).toMatchObject({ position: 0, root: '0'.repeat(64) })
   })
 })

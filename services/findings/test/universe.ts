@@ -14,7 +14,7 @@ import { expect } from 'vitest'
 
 export type SpawnedUniverse = Awaited<ReturnType<typeof spawnUniverse>>
 
-/** The real universe service, in a process of its own, on the same database. */
+/** The real universe service as a process on the same database. */
 export async function spawnUniverse(database: TestDatabase, findingsRing: string) {
   const syncRing = randomRing()
   const child = spawn(process.execPath, [programOf('universe')], {

@@ -13,14 +13,14 @@ import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
 import { notComparable } from '../four-eyes.ts'
 import { followPlans } from '../recommendation/derive.ts'
-import { invalidContent, orTakenId } from '../request.ts'
-import { type LogDraft, changesBetween, draftsOf, firstValues, saidWith } from '../tracker-log/rules.ts'
+import { invalidContent, problemOfTakenId } from '../request.ts'
+import { type LogDraft, changesBetween, draftsOf, initialChanges, textOfMove } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
 import {
   type StoredPlan,
   dueDateFaults,
-  movedPlan,
-  patchedPlan,
+  applyPlanMove,
+  applyPlanPatch,
   planFaults,
   planFields,
   planMoves,
@@ -28,29 +28,29 @@ import {
 } from './rules.ts'
 import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
 
-/** A plan and its finding, both held until the transaction ends: the finding's lock is the lock of its plans. */
-export interface HeldPlan {
+/** A plan and its finding, locked until the transaction ends. The lock of the finding covers its plans. */
+export interface LockedPlan {
   readonly plan: StoredPlan
   readonly finding: StoredFinding
 }
 
-/** Holds the plan at an address; undefined where the tenant has none. */
-export async function holdPlan(tx: Tx, address: ResourceAddress): Promise<HeldPlan | undefined> {
+/** Locks the plan with this address. Returns undefined if there is none. */
+export async function lockPlan(tx: Tx, address: ResourceAddress): Promise<LockedPlan | undefined> {
   const found = await findActionPlan(tx, address)
   if (found === undefined) return undefined
   const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
-  // Again, behind the lock: it may have changed while another transaction was waited for.
+  // Read again, because it may have changed while this transaction waited for the lock.
   const plan = await findActionPlan(tx, { by: 'id', id: found.id })
   return plan === undefined || finding === undefined ? undefined : { plan, finding }
 }
 
-/** What a change has made of a plan, and what to log about it. */
+/** A changed plan and the log entries to write. */
 export interface ChangedPlan {
   readonly plan: StoredPlan
   readonly drafts: readonly LogDraft[]
 }
 
-/** Stores a plan for a locked finding; what it carries out follows it. */
+/** Inserts a plan for a locked finding, and updates its recommendations. */
 export async function proposePlan(
   tx: Tx,
   finding: StoredFinding,
@@ -59,32 +59,33 @@ export async function proposePlan(
 ): Promise<ChangedPlan> {
   const faults = dueDateFaults(body.due_date)
   if (faults.length > 0) throw invalidContent(faults)
-  if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+  if (finding.status === 'cancelled')
+    throw problem('conflict', { detail: 'The finding is cancelled, so nothing can be added to it.' })
   const plan = await insertActionPlan(tx, finding.id, body, createdBy)
-  const changes = firstValues(plan, ['status', 'owner', 'due_date'])
+  const changes = initialChanges(plan, ['status', 'owner', 'due_date'])
   const created: LogDraft = { findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }
-  // Work is left, on what was implemented, too.
+  // A new plan can move an implemented recommendation back to accepted.
   const followed = plan.recommendation_ids.length === 0 ? [] : await followPlans(tx, finding.id)
   return { plan, drafts: [created, ...followed] }
 }
 
-/** Whether a merge patch leaves a plan as it is. */
+/** Whether a merge patch changes nothing. */
 export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
   const isMoved = patch.status !== undefined && patch.status !== plan.status
-  const { after, error } = patchedPlan(plan, patch)
+  const { after, error } = applyPlanPatch(plan, patch)
   const isSilent = unusedMembers(plan, patch).length === 0
   return !isMoved && isSilent && error === undefined && changesBetween(plan, after, planFields).length === 0
 }
 
-/** A plan is read with all its extensions: with more of the longest reasons it would fit into no page. */
+/** Throws a 409 problem if the plan has the maximum number of extensions, which limits the size of a plan. */
 export function assertExtendable({ extension_count: count }: Pick<StoredPlan, 'extension_count'>): void {
   if (count < maxExtensions) return
   throw problem('conflict', {
-    detail: `The due date of an action plan moves at most ${maxExtensions} times. Cancel this plan, and propose another one.`,
+    detail: `The due date of an action plan can change at most ${maxExtensions} times. Cancel this plan and propose a new one.`,
   })
 }
 
-/** What is logged of a due date that moves: why, and who agreed to it. */
+/** Returns the log entry of a changed due date. */
 export function extensionDraft(
   about: Pick<LogDraft, 'findingId' | 'actionPlanId'>,
   from: string,
@@ -97,14 +98,14 @@ export function extensionDraft(
   return { ...about, kind: 'due_date_change', body: reason, changes }
 }
 
-/** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
+/** Applies a merge patch to a locked plan, including a change of status. */
 export async function changePlan(
   tx: Tx,
-  { plan: before, finding }: HeldPlan,
+  { plan: before, finding }: LockedPlan,
   patch: UpdateActionPlan,
   changedBy: CreatedBy,
 ): Promise<ChangedPlan> {
-  const { after, error } = patchedPlan(before, patch)
+  const { after, error } = applyPlanPatch(before, patch)
   const faults = [...(error === undefined ? [] : inputErrors(error, 'body')), ...planFaults(before, after, patch)]
   if (faults.length > 0) throw invalidContent(faults)
   const { extension_reason: reason, extension_approved_by: approvedBy, status: to } = patch
@@ -114,11 +115,11 @@ export async function changePlan(
       : { to: after.due_date, reason, approvedBy, createdBy: changedBy }
   if (extension !== undefined) assertExtendable(before)
   const isMoved = to !== undefined && to !== before.status
-  // The percentage goes with the status where there is one.
+  // With a change of status, its own log entry names the percentage.
   const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
   const changes = changesBetween(before, after, fields)
   const about = { findingId: finding.id, actionPlanId: before.id }
-  // The reason is of the due date, and of nothing else that changes with it; so is who has agreed.
+  // Only the entry of the due date gets the reason and the approver.
   const drafts = draftsOf(changes, about).map((draft) =>
     draft.kind === 'due_date_change' && extension !== undefined
       ? extensionDraft(about, before.due_date, extension)
@@ -137,25 +138,25 @@ export async function changePlan(
 }
 
 /**
- * Moves the status of a held plan, together with what follows from it: the first approval puts an open finding into
- * remediation, and recommendations follow the plans that carry them out.
+ * Changes the status of a locked plan. An approval moves an open finding to `in_remediation`. Recommendations follow their
+ * plans.
  */
 export async function movePlan(
   tx: Tx,
-  { plan, finding }: HeldPlan,
+  { plan, finding }: LockedPlan,
   before: StoredPlan,
   request: ChangeActionPlanStatus,
   extension: NewExtension | undefined,
 ): Promise<ChangedPlan> {
   assertMove(planMoves, before.status, request.to, { plan, before, finding, request })
-  const after = movedPlan(plan, request)
+  const after = applyPlanMove(plan, request)
   const saved = await updateActionPlan(tx, before, after, extension)
   const drafts: LogDraft[] = [
     {
       findingId: finding.id,
       actionPlanId: plan.id,
       kind: request.to === 'verified' ? 'validation' : 'status_change',
-      body: saidWith(request),
+      body: textOfMove(request),
       changes: changesBetween(before, saved, ['status', 'percent_complete', 'completed_date', 'verified_by']),
       evidenceRefs: request.evidence_refs,
     },
@@ -173,17 +174,14 @@ export async function movePlan(
   return { plan: saved, drafts: [...drafts, ...(await followPlans(tx, finding.id))] }
 }
 
-/**
- * Refuses to change a plan that has ended, or a plan of a finding that is cancelled. Who would move its status learns, as of
- * every move that there is not, that none is allowed.
- */
-export function assertChangeable({ plan, finding }: HeldPlan, isMoved: boolean): void {
+/** Throws a 409 problem if the plan has a final status or its finding is cancelled. `isMoved`: the request changes the status. */
+export function assertChangeable({ plan, finding }: LockedPlan, isMoved: boolean): void {
   const hasEnded = Object.keys(planMoves[plan.status]).length === 0
   if (finding.status !== 'cancelled' && !hasEnded) return
   const detail =
     finding.status === 'cancelled'
-      ? 'A cancelled finding never changes, nor do its action plans.'
-      : `An action plan that is ${plan.status} never changes.`
+      ? 'The finding is cancelled, so its action plans cannot change.'
+      : `The action plan is ${plan.status} and cannot change.`
   throw isMoved ? problem('invalid_transition', { detail, allowed: [] }) : problem('conflict', { detail })
 }
 
@@ -193,7 +191,7 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
     {
       pointer: '/percent_complete',
       code: 'out_of_range',
-      detail: 'is 100 where the plan is implemented, and only there',
+      detail: 'must be 100 if the plan is implemented, and less otherwise',
     },
   ],
   ['action_plan_verifier_is_another', { pointer: '/verified_by', code: 'not_comparable', detail: notComparable }],
@@ -212,14 +210,14 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
 ])
 
 /**
- * What a failed write means to the caller; anything that is not the caller's to mend stays as it is. `reasonAt` is where the
- * request says why the due date moves.
+ * Returns the problem that a broken constraint means to the caller, or the error itself. `reasonAt` points to the reason for a
+ * new due date.
  */
 export function problemOfPlan(error: unknown, reasonAt = '/extension_reason'): unknown {
   const constraint = brokenConstraint(error)
   if (constraint === 'action_plan_extension_reason_said') {
-    return invalidContent([{ pointer: reasonAt, code: 'required', detail: 'must say something' }])
+    return invalidContent([{ pointer: reasonAt, code: 'required', detail: 'must not be blank' }])
   }
   const fault = faultOfConstraint.get(constraint ?? '')
-  return fault === undefined ? orTakenId('action_plan', constraint, error) : invalidContent([fault])
+  return fault === undefined ? problemOfTakenId('action_plan', constraint, error) : invalidContent([fault])
 }

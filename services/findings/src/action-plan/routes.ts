@@ -13,7 +13,7 @@ import { type App, type ContractInput, type Place, contractRoute, problem, store
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
-import { findingOf } from '../finding/find.ts'
+import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import type { Key } from '../keyset.ts'
@@ -22,7 +22,7 @@ import {
   assertExtendable,
   changePlan,
   extensionDraft,
-  holdPlan,
+  lockPlan,
   movePlan,
   problemOfPlan,
   proposePlan,
@@ -30,14 +30,14 @@ import {
 import { type StoredPlan, planAsRead, planStub } from './rules.ts'
 import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
-/** Action plans: listed, read, proposed, changed, moved along and extended. */
+/** Registers the routes of action plans. */
 export function actionPlanRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
 ): void {
   const { db, now } = deps
   const today = (): string => now().toISOString().slice(0, 10)
-  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
+  const showWritten = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
     const day = today()
     input.answer.etag(entityTag(stored.version, day))
     return mayRead(input.context) ? planAsRead(stored, day) : planStub(stored)
@@ -75,7 +75,7 @@ export function actionPlanRoutes(
   })
   storedList(app, listActionPlansOfFinding, {
     ...plans,
-    asked: async (input) => list([{ by: 'id', id: await findingOf(db, input) }], input.query),
+    asked: async (input) => list([{ by: 'id', id: await getFindingId(db, input) }], input.query),
   })
 
   contractRoute(app, getActionPlan, async ({ params, context, answer }) => {
@@ -99,9 +99,9 @@ export function actionPlanRoutes(
         const { plan, drafts } = await proposePlan(tx, finding, body, actorOf(context))
         await record(tx, drafts)
         answer.header('location', `/api/v1/action-plans/${plan.id}`)
-        return await input.keep(tx, answered(input, plan))
+        return await input.keep(tx, showWritten(input, plan))
       })
-      .catch(refusedPlan)
+      .catch(throwPlanProblem)
   })
 
   contractRoute(app, updateRoute, async (input) => {
@@ -111,7 +111,7 @@ export function actionPlanRoutes(
     const address = parseResourceAddress(params.id)
     const stored = await db
       .write(context, async (tx) => {
-        const held = await holdPlan(tx, address)
+        const held = await lockPlan(tx, address)
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
         assertChangeable(held, body.status !== undefined)
@@ -120,8 +120,8 @@ export function actionPlanRoutes(
         await record(tx, drafts)
         return plan
       })
-      .catch(refusedPlan)
-    return answered(input, stored)
+      .catch(throwPlanProblem)
+    return showWritten(input, stored)
   })
 
   contractRoute(app, changeActionPlanStatus, async (input) => {
@@ -130,16 +130,16 @@ export function actionPlanRoutes(
     const address = parseResourceAddress(params.id)
     return await db
       .write(context, async (tx) => {
-        const held = await holdPlan(tx, address)
+        const held = await lockPlan(tx, address)
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
         assertChangeable(held, true)
         assertKnown(body)
         const moved = await movePlan(tx, held, held.plan, body, undefined)
         await record(tx, moved.drafts)
-        return await input.keep(tx, answered(input, moved.plan))
+        return await input.keep(tx, showWritten(input, moved.plan))
       })
-      .catch(refusedPlan)
+      .catch(throwPlanProblem)
   })
 
   contractRoute(app, extendActionPlan, async (input) => {
@@ -148,27 +148,29 @@ export function actionPlanRoutes(
     const address = parseResourceAddress(params.id)
     return await db
       .write(context, async (tx) => {
-        const held = await holdPlan(tx, address)
+        const held = await lockPlan(tx, address)
         if (held === undefined) throw problem('not_found')
         const { plan, finding } = held
         assertVersion(input, plan.version)
         assertChangeable(held, false)
         assertKnown(body)
         if (body.to <= plan.due_date) {
-          throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
+          throw invalidContent([
+            { pointer: '/to', code: 'out_of_range', detail: 'must be later than the current due date' },
+          ])
         }
         assertExtendable(plan)
         const { to, reason, approved_by: approvedBy } = body
         const extension = { to, reason, approvedBy, createdBy: actorOf(context) }
         const saved = await updateActionPlan(tx, plan, plan, extension)
         await record(tx, [extensionDraft({ findingId: finding.id, actionPlanId: plan.id }, plan.due_date, extension)])
-        return await input.keep(tx, answered(input, saved))
+        return await input.keep(tx, showWritten(input, saved))
       })
-      .catch((error: unknown) => refusedPlan(error, '/reason'))
+      .catch((error: unknown) => throwPlanProblem(error, '/reason'))
   })
 }
 
-function refusedPlan(error: unknown, reasonAt?: string): never {
+function throwPlanProblem(error: unknown, reasonAt?: string): never {
   throw problemOfPlan(error, reasonAt)
 }
 

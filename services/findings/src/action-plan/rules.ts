@@ -12,13 +12,13 @@ import type { CalendarDate, StoredFinding } from '../finding/rules.ts'
 import { needsEvidence } from '../finding/transitions.ts'
 import { fourEyes } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
-import { comparePeople, ofOnePerson } from '../person.ts'
+import { comparePeople, dropFormerPerson } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
-/** What is stored of an action plan; the rest follows from it and from the day of the reading. */
+/** The stored fields of an action plan. The others are computed when it is read. */
 export type StoredPlan = Omit<ActionPlan, 'is_overdue' | 'days_overdue' | 'days_late_vs_original'>
 
-/** Fields that a patch can change, as the tracker log names them. */
+/** Fields that a patch can change, with their names in the tracker log. */
 export const planFields = [
   'external_id',
   'title',
@@ -36,7 +36,7 @@ export const planFields = [
 const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
-/** The plan as it is read on a day. What is implemented is late by the day on which it was. */
+/** Returns the plan with its computed fields for a day. Finished plans count days late up to their completion. */
 export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
   const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'
   const last = isOpen ? today : (stored.completed_date ?? stored.original_due_date)
@@ -52,32 +52,32 @@ function daysLate(due: CalendarDate, day: CalendarDate): number {
   return Math.max(0, Math.round((Date.parse(day) - Date.parse(due)) / dayMs))
 }
 
-/** All that an answer to a write may say to a caller that cannot read findings. */
+/** Returns what a caller that cannot read findings sees after a write. */
 export function planStub({ id, reference, version, status }: StoredPlan): ActionPlanStub {
   return { id, reference, version, status }
 }
 
-/** What members of a patched plan must be that are objects: each member of theirs was good by itself. */
+/** Schema of the merged objects. A patch checks only the members that it names. */
 const mergedObjects = z.object({ owner: personRefSchema.optional(), estimated_cost: moneySchema.nullish() })
 
-/** The plan after the fields of a merge patch (RFC 7396), and the error where an object in it would not be whole. Its status moves apart. */
-export function patchedPlan(
+/** Returns the plan after a merge patch (RFC 7396) without its status, or the error if a merged object is incomplete. */
+export function applyPlanPatch(
   stored: StoredPlan,
   patch: UpdateActionPlan,
 ): { readonly after: StoredPlan; readonly error?: z.ZodError } {
   const named = Object.fromEntries(planFields.map((field) => [field, patch[field]]))
   const { owner, estimated_cost, ...members } = mergedMembers(stored, named)
-  const merged = mergedObjects.safeParse({ owner: ofOnePerson(stored.owner, patch.owner, owner), estimated_cost })
+  const merged = mergedObjects.safeParse({ owner: dropFormerPerson(stored.owner, patch.owner, owner), estimated_cost })
   if (!merged.success) return { after: stored, error: merged.error }
   const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
-/** Members of a patch that say something about a move of the status, and of the due date. */
+/** Members that belong to a change of the status or the due date. */
 const ofMove = ['reason', 'note', 'verified_by', 'evidence_refs'] as const
 const ofExtension = ['extension_reason', 'extension_approved_by'] as const
 
-/** What a patch says that would be told to nobody: what belongs to a move of the status or the due date, without the move. */
+/** Returns errors for members that belong to a change of the status or due date that the patch does not make. */
 export function unusedMembers(before: StoredPlan, patch: UpdateActionPlan): InputError[] {
   const isMoved = patch.status !== undefined && patch.status !== before.status
   const isExtended = patch.due_date !== undefined && patch.due_date !== before.due_date
@@ -88,12 +88,12 @@ export function unusedMembers(before: StoredPlan, patch: UpdateActionPlan): Inpu
   const unused = (members: readonly (typeof ofMove | typeof ofExtension)[number][], detail: string): InputError[] =>
     members.filter(isGiven).map((member) => ({ pointer: `/${member}`, code: 'unused', detail }))
   return [
-    ...(isMoved ? [] : unused(ofMove, 'belongs to a move of the status, and the status does not move')),
-    ...(isExtended ? [] : unused(ofExtension, 'belongs to another due date, and the due date stays')),
+    ...(isMoved ? [] : unused(ofMove, 'is only allowed with a new status')),
+    ...(isExtended ? [] : unused(ofExtension, 'is only allowed with a new due date')),
   ]
 }
 
-/** What keeps a plan from becoming what a patch would make of it. */
+/** Returns the errors of a patched plan. */
 export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateActionPlan): InputError[] {
   const faults = unusedMembers(before, patch)
   const isMoved = patch.status !== undefined && patch.status !== before.status
@@ -101,7 +101,7 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
     faults.push(...dueDateFaults(after.due_date))
     for (const field of ['extension_reason', 'extension_approved_by'] as const) {
       if (patch[field] === undefined) {
-        faults.push({ pointer: `/${field}`, code: 'required', detail: 'is needed for another due date' })
+        faults.push({ pointer: `/${field}`, code: 'required', detail: 'is required for a new due date' })
       }
     }
   }
@@ -109,17 +109,21 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
     faults.push({
       pointer: '/percent_complete',
       code: 'out_of_range',
-      detail: 'becomes 100 with the status implemented',
+      detail: 'must be below 100 until the plan is implemented',
     })
   }
   if (after.percent_complete !== 100 && !isMoved && before.status === 'implemented') {
-    faults.push({ pointer: '/percent_complete', code: 'out_of_range', detail: 'stays 100 while it is implemented' })
+    faults.push({
+      pointer: '/percent_complete',
+      code: 'out_of_range',
+      detail: 'must be 100 while the plan is implemented',
+    })
   }
   if (comparePeople(after.owner, after.verified_by) === 'same') {
-    faults.push({ pointer: '/owner', code: 'same_person', detail: 'must not be who has verified the plan' })
+    faults.push({ pointer: '/owner', code: 'same_person', detail: 'must not be the person who verified the plan' })
   }
   if (isMoved && patch.status === 'verified' && comparePeople(before.owner, after.owner) !== 'same') {
-    const detail = 'must stay who it is in the request that verifies the plan'
+    const detail = 'cannot change in the request that verifies the plan'
     faults.push({ pointer: '/owner', code: 'fixed', detail })
   }
   if (Object.keys(after.custom).length > 50) {
@@ -128,15 +132,15 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
   return faults
 }
 
-/** What is wrong with a due date by itself. */
+/** Returns the error of a due date that is too early. */
 export function dueDateFaults(date: CalendarDate, pointer = '/due_date'): InputError[] {
   return date < '1900-01-01' ? [{ pointer, code: 'out_of_range', detail: 'must be 1900-01-01 or later' }] : []
 }
 
-/** What a move of a plan's status is judged by. */
+/** What decides whether the status of a plan can change. */
 export interface PlanSituation {
   readonly plan: StoredPlan
-  /** The plan before what the request changes besides. */
+  /** The plan before the other changes of the request. */
   readonly before: Pick<StoredPlan, 'owner'>
   readonly finding: Pick<StoredFinding, 'severity'>
   readonly request: Partial<ChangeActionPlanStatus>
@@ -147,7 +151,7 @@ type PlanNeed = Need<PlanSituation>
 const reason: PlanNeed = {
   code: 'required',
   member: 'reason',
-  detail: 'is needed: say why',
+  detail: 'is required: say why',
   isMet: ({ request }) => (request.reason ?? '').trim() !== '',
 }
 
@@ -155,22 +159,21 @@ const done: readonly PlanNeed[] = [
   {
     code: 'required',
     member: 'percent_complete',
-    detail: 'must be 100: nothing is left to do',
+    detail: 'must be 100 for an implemented plan',
     isMet: ({ request }) => request.percent_complete === 100,
   },
   {
     code: 'required',
     member: 'note',
-    detail: 'is needed: what was done',
+    detail: 'is required: what was done',
     isMet: ({ request }) => (request.note ?? '').trim() !== '',
   },
 ]
 
-/** What is given with a move and cannot be so then. */
 const unfinished: PlanNeed = {
   code: 'out_of_range',
   member: 'percent_complete',
-  detail: 'becomes 100 with the status implemented',
+  detail: 'must be below 100 until the plan is implemented',
   isMet: ({ request }) => request.percent_complete !== 100,
 }
 
@@ -178,22 +181,22 @@ const verification: readonly PlanNeed[] = [
   {
     code: 'out_of_range',
     member: 'percent_complete',
-    detail: 'stays 100: nothing is left to do',
+    detail: 'must be 100 for a verified plan',
     isMet: ({ request }) => (request.percent_complete ?? 100) === 100,
   },
-  ...fourEyes<PlanSituation>('verified_by', 'is needed: who has verified it, and not the owner of the plan', {
+  ...fourEyes<PlanSituation>('verified_by', 'is required: who verified the plan. The owner of the plan cannot.', {
     given: ({ request }) => request.verified_by,
     owners: ({ before, plan }) => [before.owner, plan.owner],
   }),
   {
     code: 'required',
     member: 'evidence_refs',
-    detail: 'is needed where the finding is critical or high',
+    detail: 'is required for a critical or high finding',
     isMet: ({ finding, request }) => !needsEvidence(finding) || (request.evidence_refs ?? []).length > 0,
   },
 ]
 
-/** Where the status of an action plan can go. The same moves are kept by the database (findings.guard_action_plan). */
+/** The state machine of action plans. The database enforces the same one (`findings.guard_action_plan`). */
 export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   proposed: { approved: [unfinished], rejected: [reason, unfinished], cancelled: [reason, unfinished] },
   approved: { in_progress: [unfinished], cancelled: [reason, unfinished] },
@@ -205,8 +208,8 @@ export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   cancelled: {},
 }
 
-/** The plan in its next status. What is refused after all is no longer all done. */
-export function movedPlan(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
+/** Returns the plan in its next status. A plan that goes back to work has at most 99 percent. */
+export function applyPlanMove(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
   const { to: status } = request
   const given = request.percent_complete ?? plan.percent_complete
   const isDone = status === 'implemented' || status === 'verified'

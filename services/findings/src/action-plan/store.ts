@@ -7,25 +7,25 @@ import {
   dateOf,
   keysetList,
   listStatement,
-  ofFindings,
-  ownedBy,
+  belongsToFindings,
+  ownerMatches,
   patternOf,
   timeOf,
   when,
-  written,
+  joinConditions,
 } from '../keyset.ts'
 import { NoFreeNumberError, actionPlanNumbers } from '../reference/store.ts'
 import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
 
-/** Which action plans a list holds; what is undefined does not narrow. */
+/** A filter of action plans. Undefined members do not filter. */
 export interface ActionPlanFilter {
   readonly status?: readonly ActionPlan['status'][] | undefined
   readonly updatedSince?: Date | undefined
   readonly findings?: readonly ResourceAddress[] | undefined
   readonly owner?: readonly string[] | undefined
-  /** Missed the due date on the day (UTC), or did not. */
+  /** Whether the plan is overdue on a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly dueAfter?: string | undefined
   readonly dueBefore?: string | undefined
@@ -43,7 +43,7 @@ export async function listActionPlans(
 }
 
 export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promise<number> {
-  const { text, values } = written(conditionsOf(filter))
+  const { text, values } = joinConditions(conditionsOf(filter))
   const rows = await tx.query<{ total: number }>({
     text: `select count(*)::integer as total from findings.action_plan t where ${text}`,
     values,
@@ -51,13 +51,13 @@ export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promis
   return rows[0]?.total ?? 0
 }
 
-/** The first plans of each of some findings, the oldest first. */
+/** Returns the first plans of each finding, oldest first. */
 export async function listFirstPlans(tx: Tx, findingIds: readonly string[], limit: number): Promise<StoredPlan[]> {
   const rows = await tx.query<PlanRow>(firstOfFindings([findingIds, limit]))
   return rows.map(toPlan)
 }
 
-/** The action plan at an address, or undefined where the tenant has none. */
+/** Returns the action plan with this address, or undefined. */
 export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<StoredPlan | undefined> {
   const rows = await tx.query<PlanRow>(
     find([
@@ -69,7 +69,7 @@ export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<
   return rows[0] === undefined ? undefined : toPlan(rows[0])
 }
 
-/** Stores a plan of a locked finding under the next reference of the tenant and year. */
+/** Inserts a plan of a locked finding with the next reference of the year. */
 export async function insertActionPlan(
   tx: Tx,
   findingId: string,
@@ -98,11 +98,11 @@ export async function insertActionPlan(
     tx.execute(link([made.id, fields.recommendation_ids])),
     findActionPlan(tx, { by: 'id', id: made.id }),
   ])
-  if (stored === undefined) throw new Error('the action plan that was made is not there')
+  if (stored === undefined) throw new Error('the inserted action plan was not found')
   return stored
 }
 
-/** Another due date, on which somebody has agreed. */
+/** An approved new due date. */
 export interface NewExtension {
   readonly to: string
   readonly reason: string
@@ -110,7 +110,7 @@ export interface NewExtension {
   readonly createdBy: CreatedBy
 }
 
-/** Stores what has become of a plan of a locked finding; another due date comes with its extension. */
+/** Updates a plan of a locked finding. A new due date needs an extension. */
 export async function updateActionPlan(
   tx: Tx,
   before: StoredPlan,
@@ -158,11 +158,11 @@ export async function updateActionPlan(
   ]
   await Promise.all(writes)
   const stored = await findActionPlan(tx, { by: 'id', id: after.id })
-  if (stored === undefined) throw new Error('the action plan that was changed is not there')
+  if (stored === undefined) throw new Error('the updated action plan was not found')
   return stored
 }
 
-/** Name of the constraint that a failed write broke. */
+/** Returns the name of the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -193,8 +193,8 @@ function conditionsOf(filter: ActionPlanFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
-    ...ofFindings(filter.findings),
-    ...when(filter.owner, ownedBy),
+    ...belongsToFindings(filter.findings),
+    ...when(filter.owner, ownerMatches),
     ...(filter.overdue === undefined ? [] : [overdue(filter.overdue)]),
     ...when(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
     ...when(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),
@@ -215,7 +215,7 @@ function overdue({ is, on }: NonNullable<ActionPlanFilter['overdue']>): Conditio
   }
 }
 
-// action_plan_recommendation_position_unique and action_plan_extension_pk serve the two lists within a plan.
+// action_plan_recommendation_position_unique and action_plan_extension_pk serve the two nested lists.
 const columns = `
   t.id, t.reference, t.finding_id, t.external_id, t.title, t.description, t.owner, t.due_on as due_date,
   t.original_due_on as original_due_date, t.extension_count, t.percent_complete, t.status, t.priority, t.estimated_cost,
@@ -250,7 +250,7 @@ const byChange = {
 } as const
 const byDueDate = { columns: [{ column: 'due_on', type: 'date' }], valuesOf: (p: StoredPlan) => [p.due_date] } as const
 
-/** Lists: action_plan_by_created_at, _by_updated_at, _by_due_on; of one finding, action_plan_of_finding_unique. */
+/** Indexes: action_plan_by_created_at, _by_updated_at, _by_due_on; for one finding action_plan_of_finding_unique. */
 export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
   name: 'action_plans_list',
   select: `select ${columns} from findings.action_plan t`,
@@ -264,7 +264,7 @@ export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
   },
 })
 
-// action_plan_of_finding_unique: ids follow the time of their making.
+// action_plan_of_finding_unique. Ids are in order of creation.
 const firstOfFindings = listStatement(
   'action_plans_first_of_findings',
   `select ${columns}
@@ -280,7 +280,7 @@ const firstOfFindings = listStatement(
   order by t.finding_id, t.id`,
 )
 
-// Not by name: planned for the one value that is there, with the unique index of that column.
+// Unnamed, so that PostgreSQL plans for the one value that is given.
 const find = (values: readonly unknown[]) => ({
   text: `select ${columns}
   from findings.action_plan t
@@ -326,7 +326,7 @@ const extend = statement(
   values ((select tenancy.tenant_id()), $1::uuid, $2::integer, $3::date, $4::date, $5, $6::jsonb, $7, $8, $9)`,
 )
 
-// action_plan_pk. The days come from the database.
+// action_plan_pk. Days come from the clock of the database.
 const update = statement(
   'action_plans_update',
   `update findings.action_plan as p

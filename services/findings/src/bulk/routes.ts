@@ -15,7 +15,7 @@ import type { Tx } from '@postern/tenant-db'
 import {
   assertChangeable,
   changePlan,
-  holdPlan,
+  lockPlan,
   isUnchanged,
   problemOfPlan,
   proposePlan,
@@ -36,7 +36,7 @@ import type { ReferenceCheck } from '../reference/check.ts'
 import { withUsableOwners } from './usable-owner.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
-/** Many findings, or many action plans, in one request. */
+/** Registers the bulk routes of findings and action plans. */
 export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
   const { db, now } = deps
 
@@ -44,7 +44,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
-    const good = goodItems(body.items)
+    const good = validItems(body.items)
     const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
       { ...input, body },
@@ -53,7 +53,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
         addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
         apply: async (tx, item) => await applyFinding(tx, link(item), { actor, today, assertKnown }),
         problemOf: problemOfFinding,
-        isOvertaken: (error) => brokenConstraint(error) === 'finding_external_id_unique',
+        isConcurrentCreate: (error) => brokenConstraint(error) === 'finding_external_id_unique',
       },
     )
   })
@@ -62,7 +62,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
-    const good = goodItems(body.items)
+    const good = validItems(body.items)
     const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
       { ...input, body },
@@ -74,13 +74,13 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
         }),
         apply: async (tx, item) => await applyPlan(tx, link(item), { actor, assertKnown }),
         problemOf: (error) => problemOfPlan(error),
-        isOvertaken: (error) => brokenPlan(error) === 'action_plan_external_id_unique',
+        isConcurrentCreate: (error) => brokenPlan(error) === 'action_plan_external_id_unique',
       },
     )
   })
 }
 
-/** What an item is about: undefined where it can only be something new. */
+/** Returns the address of an item, or undefined if it can only be new. */
 function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
   if (id !== undefined) return parseResourceAddress(id)
   return external_id === undefined || external_id === null
@@ -88,8 +88,8 @@ function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
     : { by: 'external-id' as const, externalId: external_id }
 }
 
-/** The items that are well-formed; of more than may be sent, those that may. */
-function goodItems<Item>(items: readonly OwnItem<Item>[]): Item[] {
+/** Returns the well-formed items, up to the limit. */
+function validItems<Item>(items: readonly OwnItem<Item>[]): Item[] {
   return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
 }
 
@@ -118,7 +118,7 @@ async function applyFinding(
   }
   assertItemVersion(version, before.version)
   assertKnown(fields, before)
-  // A push of all that there is holds what was cancelled as well.
+  // A full push also contains cancelled findings.
   if (before.status === 'cancelled' && isUnchangedFinding(before, fields)) {
     return { isNew: false, resource: before, drafts: [] }
   }
@@ -134,7 +134,7 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown 
   requireItemVersion(item)
   const { id, version, finding: named, ...patch } = item
   const address = addressOf(item)
-  const held = address === undefined ? undefined : await holdPlan(tx, address)
+  const held = address === undefined ? undefined : await lockPlan(tx, address)
   if (held === undefined) {
     if (id !== undefined) throw problem('not_found')
     assertItemVersion(version, undefined)
@@ -146,7 +146,7 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown 
   if (named !== undefined) {
     const finding = await lockFinding(tx, parseResourceAddress(named))
     if (finding?.id !== held.finding.id) {
-      throw invalidItem([{ pointer: '/finding', code: 'fixed', detail: 'must be the finding that the plan is for' }])
+      throw invalidItem([{ pointer: '/finding', code: 'fixed', detail: 'must be the finding of the action plan' }])
     }
   }
   if (isUnchanged(held.plan, patch)) return { isNew: false, resource: held.plan, drafts: [] }
@@ -159,14 +159,14 @@ type NewPlan = Omit<ActionPlanBulkItem, 'id' | 'version' | 'finding'>
 
 async function proposeItem(tx: Tx, named: string | undefined, item: NewPlan, actor: CreatedBy): Promise<AppliedItem> {
   if (named === undefined) {
-    throw invalidItem([{ pointer: '/finding', code: 'required', detail: 'is needed for a new action plan' }])
+    throw invalidItem([{ pointer: '/finding', code: 'required', detail: 'is required for a new action plan' }])
   }
   const { percent_complete, status, reason, note, verified_by, evidence_refs, ...fields } = item
   const body = createActionPlanBodySchema.safeParse(withoutNulls(fields))
   if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
   const finding = await lockFinding(tx, parseResourceAddress(named))
   if (finding === undefined) {
-    throw invalidItem([{ pointer: '/finding', code: 'unknown', detail: 'must be a finding' }])
+    throw invalidItem([{ pointer: '/finding', code: 'unknown', detail: 'must be the address of a finding' }])
   }
   const made = await proposePlan(tx, finding, body.data, actor)
   const patch = { percent_complete, status, reason, note, verified_by, evidence_refs }

@@ -19,38 +19,37 @@ import type { LogDraft } from '../tracker-log/rules.ts'
 import { attempt, lockAll } from './store.ts'
 import type { BulkWarnings } from './usable-owner.ts'
 
-/** What an item has made of the resource that it is about. */
+/** The result of an applied item. */
 export interface AppliedItem {
   readonly isNew: boolean
   readonly resource: { readonly id: string; readonly reference: string; readonly version: number }
   readonly drafts: readonly LogDraft[]
 }
 
-/** How the items of a kind of resource are carried out. */
+/** How to apply items of one kind of resource. */
 export interface BulkKind<Item> {
-  /** What the items name, to be locked before the first is looked at. */
+  /** Returns the resources to lock before the first item is applied. */
   addressesOf(items: readonly Item[]): {
     readonly findings: readonly ResourceAddress[]
     readonly plans: readonly ResourceAddress[]
   }
-  /** Carries out one item. What it throws is translated by `problemOf`; a problem below 500 refuses the item alone. */
+  /** Applies one item. `problemOf` translates its errors. A problem below 500 rejects only this item. */
   apply(tx: Tx, item: Item): Promise<AppliedItem>
   problemOf(error: unknown): unknown
-  /** Whether the item found nothing, and another request has made it since: tried again, it finds that. */
-  isOvertaken(error: unknown): boolean
+  /** Whether another request created the resource at the same time, so that a retry finds it. */
+  isConcurrentCreate(error: unknown): boolean
 }
 
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
   readonly items: readonly OwnItem<Item>[]
-  /** Of the items by their index. */
+  /** By item index. */
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
 /**
- * Carries out the items of a bulk request in one transaction, each in a part of its own, so that the log, the results
- * and the answer to a repetition are there when and only when the changes are. With `atomic`, one refused item leaves
- * nothing of the others.
+ * Applies the items of a bulk request in one transaction, each in a savepoint. Changes, log and stored response commit
+ * together. In mode `atomic`, one rejected item rolls back all others.
  */
 export async function runBulk<Item>(
   {
@@ -63,7 +62,7 @@ export async function runBulk<Item>(
     keep(tx: Tx, results: BulkResult[]): Promise<BulkResult[]>
   },
   { db, record, today }: { readonly db: TenantDb; readonly record: Recorder; readonly today: string },
-  { addressesOf, apply, problemOf, isOvertaken }: BulkKind<Item>,
+  { addressesOf, apply, problemOf, isConcurrentCreate }: BulkKind<Item>,
 ): Promise<BulkResult[]> {
   const { mode, items, warnings } = body
   if (items.length > maxBulkItems) {
@@ -87,7 +86,7 @@ export async function runBulk<Item>(
         try {
           const tried = async () => await attempt(tx, async () => await apply(tx, parsed.item))
           const applied = await tried().catch(async (error: unknown) => {
-            if (!isOvertaken(error)) throw error
+            if (!isConcurrentCreate(error)) throw error
             return await tried()
           })
           drafts.push(...applied.drafts)
@@ -100,20 +99,21 @@ export async function runBulk<Item>(
           results.push(refusal(index, known))
         }
       }
-      if (mode === 'atomic' && results.some((result) => result.problem !== undefined)) throw new NothingApplied(results)
+      if (mode === 'atomic' && results.some((result) => result.problem !== undefined))
+        throw new NothingAppliedError(results)
       await record(tx, drafts)
       return await keep(tx, results)
     })
     .catch((error: unknown) => {
-      if (!(error instanceof NothingApplied)) throw error
+      if (!(error instanceof NothingAppliedError)) throw error
       return error.results.map((result) =>
         result.problem === undefined ? refusal(result.index, problem('not_applied')) : result,
       )
     })
 }
 
-/** Rolls an atomic request back. */
-class NothingApplied extends Error {
+/** Rolls back an atomic request. */
+class NothingAppliedError extends Error {
   readonly results: readonly BulkResult[]
 
   constructor(results: readonly BulkResult[]) {
@@ -122,7 +122,7 @@ class NothingApplied extends Error {
   }
 }
 
-/** The refusal of an item that does not describe a resource. */
+/** Returns the 422 problem of an invalid item. */
 export function invalidItem(errors: readonly InputError[]): ProblemError {
   return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
@@ -132,7 +132,7 @@ function resultOf(index: number, { isNew, resource }: AppliedItem, today: string
   return { index, status: isNew ? 201 : 200, id, reference, version, etag: entityTag(version, today) }
 }
 
-/** The problem of one item; its pointers lead into the body of the whole request. */
+/** Returns the problem document of one item, with pointers into the body of the request. */
 function documentOf(
   index: number,
   { code, options }: { code: ProblemCode; options: ProblemError['options'] },
@@ -143,30 +143,29 @@ function documentOf(
   return problemDocument(code, id, { ...rest, ...(within === undefined ? {} : { errors: within }) })
 }
 
-/**
- * Refuses an item whose version is not the present one. One that names its resource by `id` needs it, as a single
- * change needs If-Match; one that finds it by external id is an upsert, which wins over what was there.
- */
+/** Throws a 412 problem if the item has a version that is not the current one. */
 export function assertItemVersion(version: number | undefined, present: number | undefined): void {
   if (version !== undefined && version !== present) {
-    throw problem('precondition_failed', { detail: 'Read it again and repeat the change on what it is now.' })
+    throw problem('precondition_failed', {
+      detail: 'The resource was changed. Read it again and resend your change with the new version.',
+    })
   }
 }
 
-/** Demands `version` beside `id`. Asked before anything is looked up. */
+/** Throws a 428 problem if the item has an `id` without a `version`. */
 export function requireItemVersion(item: {
   readonly id?: string | undefined
   readonly version?: number | undefined
 }): void {
   if (item.id !== undefined && item.version === undefined) {
     throw problem('precondition_required', {
-      detail: 'Send the version of the resource as you read it.',
-      errors: [{ pointer: '/version', code: 'required', detail: 'is needed beside id' }],
+      detail: 'Send the `version` that you read.',
+      errors: [{ pointer: '/version', code: 'required', detail: 'is required with `id`' }],
     })
   }
 }
 
-/** What an item gives for something new: null, which takes away, gives nothing, within an object either. */
+/** Returns a new item without null members, which mean removal in a merge patch. */
 export function withoutNulls(item: object): unknown {
   return mergePatch({}, item)
 }

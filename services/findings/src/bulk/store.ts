@@ -1,12 +1,9 @@
 import type { ResourceAddress } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
-/**
- * Runs a part of a transaction that can fail alone: when it rejects, what it did is undone and the transaction goes on.
- * Parts run one after the other.
- */
+/** Runs work in a savepoint. If it rejects, only this work is rolled back. Savepoints must not overlap. */
 export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
-  // Beginning and end travel with the statement that comes next, which fails where they do.
+  // Not awaited: if the savepoint fails, so does the next statement.
   tx.execute(begin([])).catch(() => undefined)
   try {
     const value = await work()
@@ -19,10 +16,7 @@ export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/**
- * Locks the findings at the addresses and those of the plans at the addresses, in one order: two requests for many
- * wait for each other, and never both.
- */
+/** Locks findings, and the findings of plans, in order of id, so that bulk requests cannot deadlock each other. */
 export async function lockAll(
   tx: Tx,
   { findings, plans }: { readonly findings: readonly ResourceAddress[]; readonly plans: readonly ResourceAddress[] },
@@ -30,7 +24,6 @@ export async function lockAll(
   await tx.query(lock([...addressValues(findings), ...addressValues(plans)]))
 }
 
-/** The addresses as three arrays, by what they name. */
 function addressValues(addresses: readonly ResourceAddress[]): readonly (readonly string[])[] {
   return [
     addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
@@ -43,7 +36,7 @@ const begin = statement('bulk_begin', 'savepoint part')
 const end = statement('bulk_end', 'release savepoint part')
 const undo = statement('bulk_undo', 'rollback to savepoint part')
 
-// Not by name: planned for the arrays that are there. The unique indexes of finding and action_plan.
+// Unnamed, so that PostgreSQL plans for the given arrays. Uses the unique indexes of finding and action_plan.
 const lock = (values: readonly unknown[]) => ({
   text: `select f.id
   from findings.finding f

@@ -7,8 +7,8 @@ interface Owned {
 }
 
 /**
- * Returns the items of a bulk request without owners' addresses that cannot be used, and the warnings by the index of the item. Such an
- * address costs only itself. An owner named by nothing else keeps the text as a name, if it can be one.
+ * Returns the items of a bulk request without invalid e-mail addresses of owners, and warnings by item index. If an owner has
+ * no other member, the address becomes the name if possible.
  */
 export function withUsableOwners<Item extends Owned>(
   sent: readonly OwnItem<Item>[],
@@ -27,7 +27,7 @@ export function withUsableOwners<Item extends Owned>(
   return { items, warnings }
 }
 
-/** The address becomes null, so that an address stored before does not stay beside another name. */
+/** The address becomes null, so that a stored address does not stay beside a new name. */
 function cleanOwner({ email, ...named }: PersonPatch & { readonly email: string }): {
   readonly owner: PersonPatch | undefined
   readonly change?: string

@@ -15,24 +15,24 @@ import {
   walkLength,
 } from './store.ts'
 
-/** The change feed of the tenant, for all services: what they change is noted in the database, by kind and id. */
+/** Registers the change feed of the tenant, which covers all services. */
 export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, listRoute, async ({ query, context, answer, raw }) => {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
     const kinds = readableKinds(context)
     let after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
     const first = query.since === 'now' ? undefined : { after, kinds, limit: query.limit }
-    let walked = await walkOn(db, context, first)
+    let walked = await readStretch(db, context, first)
     if (walked.bounds.hasUnplaced) {
-      // What was committed before the request has its place in the answer.
+      // Everything committed before the request must be in the response.
       while (await db.write(context, placeChanges));
-      walked = await walkOn(db, context, first)
+      walked = await readStretch(db, context, first)
     }
-    if (given !== undefined) assertKept(given, walked.bounds, walked.mark)
-    // Much may lie between two changes that the caller may read: an empty page is the end, or far on.
-    for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < mostWalks; walks += 1) {
+    if (given !== undefined) assertNotExpired(given, walked.bounds, walked.mark)
+    // Many changes that the caller cannot read may come first. An empty page means the end, or that the limit was reached.
+    for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < maxWalks; walks += 1) {
       after = walked.next
-      walked = await walkOn(db, context, { after, kinds, limit: query.limit })
+      walked = await readStretch(db, context, { after, kinds, limit: query.limit })
     }
     const { page, next } = walked
     answer.header('link', `<${linkTo(raw, writeCursor(next, context))}>; rel="next"`)
@@ -41,11 +41,11 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** Each of them a transaction of its own; together they take no longer than a request may. */
-const mostWalks = 25
+/** Stretches that one request reads, each in its own transaction. */
+const maxWalks = 25
 
-/** A stretch of the feed, and where it ends: cut where more lies behind, whatever it is. Undefined: only its end. */
-async function walkOn(
+/** Reads one stretch of the feed, or only the end of the feed if `from` is undefined. `isCut`: more changes follow. */
+async function readStretch(
   db: Deps['db'],
   context: RequestInfo['context'],
   from: { readonly after: FeedPlace; readonly kinds: readonly ChangeKind[]; readonly limit: number } | undefined,
@@ -54,7 +54,7 @@ async function walkOn(
   readonly page: readonly StoredChange[]
   readonly next: FeedPlace
   readonly isCut: boolean
-  /** The mark of the position behind which it begins. */
+  /** The mark of the position after which the stretch begins. */
   readonly mark: string | undefined
 }> {
   const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, walk: walkLength }
@@ -72,7 +72,7 @@ async function walkOn(
   if (rows.length === wanted.limit && last !== undefined) {
     return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true, mark }
   }
-  // Where it ends is asked for with what it holds, in one state of the database: what has come since must not lie between.
+  // The changes and the end come from one snapshot, so that no change between them is lost.
   return await db.read(context, async (tx) => {
     const [then, page, end] = await Promise.all([
       findBounds(tx),
@@ -104,11 +104,10 @@ function isKind(text: string): text is ChangeKind {
 }
 
 /**
- * Refuses a place behind which changes are gone. A place in the middle of the last transaction that was removed is one:
- * the rest of it cannot be told any more. So is one that another transaction has now, or that is behind the end: the database was
- * brought back as it was before, and what was read from then on has not happened. `mark`: that of the position as it is now.
+ * Throws a 410 problem if changes after the place were pruned, or if a restore of the database replaced or removed its position.
+ * `mark` is the current mark of the position.
  */
-function assertKept(
+function assertNotExpired(
   { position, ordinal, mark: known }: FeedPlace,
   { last, pruned }: FeedBounds,
   mark: string | undefined,
@@ -117,12 +116,11 @@ function assertKept(
   const isBehindAll = BigInt(position) === BigInt(pruned) && ordinal === null
   if (isThere && (isBehindAll || (BigInt(position) > BigInt(pruned) && (known === null || known === mark)))) return
   throw problem('cursor_expired', {
-    detail: 'Ask with since=now, keep the link, read the lists anew, and follow the link from then on.',
+    detail: 'The cursor has expired. Request `since=now`, keep its link, read the lists again, then follow that link.',
   })
 }
 
-// A cursor is bound to its tenant, so that it cannot be used for another by mistake. It holds nothing secret: positions
-// are counted for each tenant alone.
+// A cursor is bound to its tenant. It contains no secret, because each tenant has its own positions.
 const positionSchema = z.string().regex(/^(?:0|[1-9][0-9]{0,17})$/)
 const ordinalSchema = z
   .int()
@@ -140,10 +138,10 @@ function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
   try {
     value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
   } catch {
-    throw refuseCursor()
+    throw invalidCursor()
   }
   const cursor = cursorSchema.safeParse(value)
-  if (!cursor.success || cursor.data[0] !== bindingOf(context)) throw refuseCursor()
+  if (!cursor.success || cursor.data[0] !== bindingOf(context)) throw invalidCursor()
   return { position: cursor.data[1], ordinal: cursor.data[2], mark: cursor.data[3] }
 }
 
@@ -162,9 +160,9 @@ function linkTo(raw: RequestInfo['raw'], cursor: string): string {
   return `${listRoute.path}?${search}`
 }
 
-function refuseCursor(): Error {
+function invalidCursor(): Error {
   return problem('bad_request', {
-    detail: 'The cursor does not belong to this feed. Take it from the Link header as it is.',
+    detail: 'The cursor does not belong to this feed. Use the URL from the Link header unchanged.',
     errors: [{ parameter: 'since', code: 'invalid', detail: 'is not a cursor of this feed' }],
   })
 }

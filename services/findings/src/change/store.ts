@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Change, ChangeKind } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
-/** Where a reader of the feed is: after this change; without an ordinal, after all changes of the position. */
+/** A place after one change, or without an ordinal after all changes of the position. */
 export interface FeedPlace {
   /** A bigint, as text. */
   readonly position: string
@@ -21,17 +21,17 @@ export interface StoredChange extends FeedPlace {
   readonly committedAt: Date
 }
 
-/** Where the feed of the tenant begins and ends; both are bigints, as text. */
+/** The first and last position of the tenant's feed. Both are bigints, as text. */
 export interface FeedBounds {
   readonly last: string
   readonly pruned: string
-  /** The mark of the last position; null where it is kept no longer. */
+  /** The mark of the last position; null if it was pruned. */
   readonly lastMark: string | null
   /** Whether committed changes have no position yet. */
   readonly hasUnplaced: boolean
 }
 
-/** The bounds of the tenant's feed. Served by change_head_pk, change_batch_position_unique and change_batch_unplaced. */
+/** Returns the bounds of the tenant's feed. Indexes: change_head_pk, change_batch_position_unique, change_batch_unplaced. */
 export async function findBounds(tx: Tx): Promise<FeedBounds> {
   const [row] = await tx.query<{
     last_position: string | null
@@ -61,7 +61,7 @@ export async function findBounds(tx: Tx): Promise<FeedBounds> {
   }
 }
 
-/** Gives committed changes of the tenant their positions, a bounded number at a time. Returns whether more may be left. */
+/** Gives a limited number of committed changes their positions. Returns whether more may be left. */
 export async function placeChanges(tx: Tx): Promise<boolean> {
   const [row] = await tx.query<{ more: boolean }>({
     name: 'findings_place_changes',
@@ -71,7 +71,7 @@ export async function placeChanges(tx: Tx): Promise<boolean> {
   return row?.more ?? false
 }
 
-/** The mark of a position; undefined where there is none, or none any more. Served by change_batch_position_unique. */
+/** Returns the mark of a position, or undefined if it does not exist or was pruned. Index: change_batch_position_unique. */
 export async function findMark(tx: Tx, position: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
     name: 'findings_feed_batch',
@@ -89,12 +89,12 @@ function markOf(batch: string): string {
   return createHash('sha256').update(batch).digest('base64url').slice(0, 11)
 }
 
-/** How far a statement looks for changes of the kinds that are asked for: less than it may take long for. */
+/** Changes of any kind that one statement reads. Limits its time. */
 export const walkLength = 20_000
 
 /**
- * Changes of the kinds behind a place, in the order of their commits, among the next `walk` changes of any kind. Walks
- * change_batch_position_unique from the place on, and change_pk within each batch, and ends at the last that it gives.
+ * Returns changes of the given kinds among the next `walk` changes after a place, in commit order. Indexes:
+ * change_batch_position_unique, then change_pk.
  */
 export async function listChanges(
   tx: Tx,
@@ -155,7 +155,7 @@ const behind = `
              and (b.position > $1::bigint or c.ordinal > $2)
            order by b.position, c.ordinal`
 
-/** The place of the last of so many changes behind a place, whatever their kinds; undefined where there are fewer. */
+/** Returns the place of the last of the next `walk` changes, or undefined if there are fewer. */
 export async function findWalkEnd(
   tx: Tx,
   after: Omit<FeedPlace, 'mark'>,

@@ -4,11 +4,11 @@ import { type ServiceClient, createServiceClient, serviceCaller } from '@postern
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** What the evidence service knows of files. */
+/** A client of the evidence service. */
 export interface Evidence {
   /**
-   * Returns the references that are no evidence of the tenant's with this size and digest, or that are in quarantine, rejected
-   * or purged. Rejects with a ServiceUnavailableError if it gets no usable answer.
+   * Returns the references that match no evidence of the tenant, or evidence that is quarantined, rejected or purged. Rejects
+   * with a ServiceUnavailableError if the service gives no usable answer.
    */
   unknown(
     request: Pick<RequestInfo, 'context' | 'requestId'>,

@@ -10,13 +10,13 @@ import { listLastEntries } from '../tracker-log/store.ts'
 import type { Universe } from '../universe/universe.ts'
 import type { CalendarDate } from './rules.ts'
 
-/** Entities that the universe is asked about at a time. */
-const namesAtOnce = 1000
+/** Entities in one request to the universe. */
+const nameBatch = 1000
 
-/** What belongs to a finding. */
+/** The expanded parts of a finding. */
 export type Parts = Pick<ExpandedFinding, 'recommendations' | 'action_plans' | 'log' | 'entities'>
 
-/** What belongs to each of some findings, by their ids, as far as it is wanted. */
+/** Returns the wanted parts of each finding, by its id, with at most `most` items per part. */
 export async function expand(
   {
     db,
@@ -50,8 +50,8 @@ export async function expand(
             ]),
           )
           .catch((error: unknown) => {
-            // Of several, a page of fewer may do.
-            throw isTooLarge(error) && ids.length === 1 ? tooMuch(error) : error
+            // With several findings, the caller can ask for a shorter page.
+            throw isTooLarge(error) && ids.length === 1 ? tooLargeToExpand(error) : error
           }),
     wants.has('entities') ? namesOf(universe, request, findings) : undefined,
   ])
@@ -66,15 +66,15 @@ export async function expand(
       ? { action_plans: (plansOf.get(id) ?? []).map((plan) => planAsRead(plan, today)) }
       : {}),
     ...(wants.has('log') ? { log: logOf.get(id) ?? [] } : {}),
-    ...(entities === undefined ? {} : { entities: shown(entities, entity_ids, request.context) }),
+    ...(entities === undefined ? {} : { entities: visibleEntities(entities, entity_ids, request.context) }),
   })
   return new Map(findings.map((finding) => [finding.id, partsOf(finding)]))
 }
 
-function tooMuch(cause: unknown): Error {
+function tooLargeToExpand(cause: unknown): Error {
   return problem('bad_request', {
-    detail: 'What belongs to the finding is too much for one answer. Ask for it by its own list.',
-    errors: [{ parameter: 'expand', code: 'too_big', detail: 'is more than fits into one answer' }],
+    detail: 'The expanded parts are too large for one response. Read them from their own lists.',
+    errors: [{ parameter: 'expand', code: 'too_big', detail: 'is too large for one response' }],
     cause,
   })
 }
@@ -88,15 +88,15 @@ async function namesOf(
 ): Promise<ReadonlyMap<string, NamedEntity>> {
   const ids = [...new Set(findings.flatMap(({ entity_ids }) => entity_ids))]
   const named = new Map<string, NamedEntity>()
-  for (let from = 0; from < ids.length; from += namesAtOnce) {
-    const some = await universe.names(request, ids.slice(from, from + namesAtOnce))
+  for (let from = 0; from < ids.length; from += nameBatch) {
+    const some = await universe.names(request, ids.slice(from, from + nameBatch))
     for (const entity of some) named.set(entity.id, entity)
   }
   return named
 }
 
-/** What a caller may know of the entities of a finding. */
-function shown(
+/** Returns what the caller may read of the entities, sorted by name. */
+function visibleEntities(
   entities: ReadonlyMap<string, NamedEntity>,
   ids: readonly string[],
   { scopes }: RequestInfo['context'],

@@ -38,7 +38,7 @@ import { type FindingFilter, countFindings, findingList, listFindingTexts, summa
 import { findFinding, findProgress, lockFinding } from './store.ts'
 import { findingMoves } from './transitions.ts'
 
-/** Listing, reading, documenting and changing findings, and moving their status. */
+/** Registers the routes of findings. */
 export function findingRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
@@ -46,24 +46,24 @@ export function findingRoutes(
   const { db, now, sealer, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
 
-  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
+  const showWritten = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
     const day = today()
     input.answer.etag(entityTag(stored.version, day))
     return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
   }
 
-  /** The filter of a request, with the entities of the subtree that it names. */
-  const narrowed = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
+  /** Returns the filter of a request, with the entities of its subtree. */
+  const resolveFilter = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
     ...filterOf(input.query, today()),
     entityIds: await entitiesOfFilter(input.query, input, universe),
   })
 
   const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { sort } = input.query
-    /** Of what PostgreSQL wrote: a finding as the contract has it. */
+    // PostgreSQL returns each finding as JSON text.
     const keyOf = (text: string) => findingList.keyOf(JSON.parse(text), sort)
     const page = openPage(input, listRoute, findingList.keySchema(sort))
-    return { sort, page, filter: await narrowed(input), keyOf }
+    return { sort, page, filter: await resolveFilter(input), keyOf }
   }
 
   contractList<typeof listRoute, Finding>(app, listRoute, {
@@ -102,7 +102,7 @@ export function findingRoutes(
   })
 
   contractRoute(app, summarizeRoute, async (input) => {
-    const filter = await narrowed(input)
+    const filter = await resolveFilter(input)
     const { query, context } = input
     return await db.read(context, async (tx) => summarizeFindings(tx, filter, query.group_by, today()))
   })
@@ -124,7 +124,7 @@ export function findingRoutes(
       most: mostExpanded.one,
     })
     const expanded = parts.get(stored.id) ?? {}
-    // What is expanded changes without the finding.
+    // Expanded parts can change without the finding, so the tag contains their digest.
     answer.etag(entityTag(stored.version, day, hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)))
     return { ...asRead(stored, day), ...expanded }
   })
@@ -135,7 +135,7 @@ export function findingRoutes(
     assertKnown(body)
     return await db
       .write(context, async (tx) => {
-        // Before the creation, whose lock others wait for.
+        // Before the insert, so that other creations do not wait for it.
         const suggestions = mayRead(context) ? await suggestionsFor(tx, body) : undefined
         const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
         await record(tx, drafts)
@@ -145,7 +145,7 @@ export function findingRoutes(
         const made = suggestions === undefined ? asStub(finding) : { ...asRead(finding, day), ...suggestions }
         return await input.keep(tx, made)
       })
-      .catch(refused)
+      .catch(throwProblem)
   })
 
   contractRoute(app, updateRoute, async (input) => {
@@ -163,8 +163,8 @@ export function findingRoutes(
         await record(tx, drafts)
         return finding
       })
-      .catch(refused)
-    return answered(input, stored)
+      .catch(throwProblem)
+    return showWritten(input, stored)
   })
 
   contractRoute(app, changeFindingStatus, async (input) => {
@@ -179,9 +179,9 @@ export function findingRoutes(
         assertKnown(body)
         const { finding, drafts } = await moveFinding(tx, before, body, today())
         await record(tx, drafts)
-        return await input.keep(tx, answered(input, finding))
+        return await input.keep(tx, showWritten(input, finding))
       })
-      .catch(refused)
+      .catch(throwProblem)
   })
 
   contractRoute(app, findingTransitions, async ({ params, context }) => {
@@ -193,12 +193,12 @@ export function findingRoutes(
   })
 }
 
-/** Findings that an export holds in memory at a time. */
+/** Findings that an export reads at a time. */
 const exportBatch = 250
 
 type Query = Omit<ContractInput<typeof summarizeRoute>['query'], 'group_by'>
 
-/** The filter that the parameters of a list ask for, on a day (UTC). */
+/** Returns the filter for the parameters of a list, on a day (UTC). */
 export function filterOf(query: Query, today: string): FindingFilter {
   return {
     status: query.status,
@@ -220,7 +220,7 @@ export function filterOf(query: Query, today: string): FindingFilter {
   }
 }
 
-/** What the author of a finding may want to know of those that are closed. */
+/** Returns closed findings that a new one may repeat, and its suggested severity. */
 async function suggestionsFor(tx: Tx, body: CreateFinding) {
   const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
   if (repeated !== undefined) {
@@ -231,6 +231,6 @@ async function suggestionsFor(tx: Tx, body: CreateFinding) {
   return { possible_repeats: possibleRepeats(criteria, candidates), suggested_severity: null }
 }
 
-function refused(error: unknown): never {
+function throwProblem(error: unknown): never {
   throw problemOfFinding(error)
 }

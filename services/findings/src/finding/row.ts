@@ -1,7 +1,7 @@
-import { objectText, plainText, present, scalarText, timeText, truthText, wordText } from '../json-text.ts'
+import { objectText, rawText, notNull, scalarText, timeText, booleanText, unescapedText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
-/** A finding as PostgreSQL gives it. */
+/** A finding as PostgreSQL returns it. */
 export interface FindingRow extends Omit<StoredFinding, 'created_by' | 'created_at' | 'updated_at'> {
   readonly created_by_type: StoredFinding['created_by']['type']
   readonly created_by_id: string
@@ -20,10 +20,7 @@ export function toFinding(row: FindingRow): StoredFinding {
   }
 }
 
-/**
- * What is stored of a finding `f`. Row level security narrows every statement to the tenant of the assertion: none of
- * them names one but to insert it. Nor does what is looked up for each row hold its tenant against the row's: PostgreSQL would do that for each.
- */
+/** The stored columns of a finding `f`. Row-level security selects the tenant, so that only inserts name it. */
 export const storedColumns = `
   f.id, f.reference, f.external_id, f.title, f.condition, f.criteria, f.cause, f.consequence, f.corrective_action,
   f.cause_category, f.severity, f.type, f.deficiency_class, f.coso_component, f.status, f.owner,
@@ -31,7 +28,7 @@ export const storedColumns = `
   f.reopened_count, f.accepted_until, f.accepted_by, f.validated_by, f.repeat_of_id, f.source, f.engagement_ref, f.test_procedure_id, f.management_response, f.custom,
   f.created_by_type, f.created_by_id, f.created_by_label, f.created_at, f.updated_at, f.version`
 
-/** With the links of the finding, read by finding_entity_position_unique. */
+/** The stored columns and the entity ids. Index: finding_entity_position_unique. */
 export const columns = `${storedColumns},
   array(
     select link.entity_id
@@ -40,56 +37,56 @@ export const columns = `${storedColumns},
     order by link.position
   ) as entity_ids`
 
-/** What a client reads of a finding `t` on the day `$1`, as a text of JSON. */
+/** A finding `t` on the day `$1`, as JSON text for clients. */
 export const jsonText = objectText({
-  id: present(wordText('t.id')),
-  reference: present(wordText('t.reference')),
+  id: notNull(unescapedText('t.id')),
+  reference: notNull(unescapedText('t.reference')),
   external_id: scalarText('t.external_id'),
-  title: present(scalarText('t.title')),
-  condition: present(scalarText('t.condition')),
+  title: notNull(scalarText('t.title')),
+  condition: notNull(scalarText('t.condition')),
   criteria: scalarText('t.criteria'),
   cause: scalarText('t.cause'),
   consequence: scalarText('t.consequence'),
   corrective_action: scalarText('t.corrective_action'),
-  cause_category: wordText('t.cause_category'),
-  severity: present(wordText('t.severity')),
-  type: present(wordText('t.type')),
-  deficiency_class: wordText('t.deficiency_class'),
-  coso_component: wordText('t.coso_component'),
-  status: present(wordText('t.status')),
-  entity_ids: present(
-    plainText(`select coalesce('["' || string_agg(link.entity_id::text, '","' order by link.position) || '"]', '[]')
+  cause_category: unescapedText('t.cause_category'),
+  severity: notNull(unescapedText('t.severity')),
+  type: notNull(unescapedText('t.type')),
+  deficiency_class: unescapedText('t.deficiency_class'),
+  coso_component: unescapedText('t.coso_component'),
+  status: notNull(unescapedText('t.status')),
+  entity_ids: notNull(
+    rawText(`select coalesce('["' || string_agg(link.entity_id::text, '","' order by link.position) || '"]', '[]')
     from findings.finding_entity link
     where link.finding_id = t.id`),
   ),
-  owner: plainText('t.owner'),
-  identified_date: present(scalarText('t.identified_on')),
-  target_date: present(scalarText('t.target_on')),
-  repeat_of_id: wordText('t.repeat_of_id'),
-  is_repeat: truthText('t.repeat_of_id is not null'),
-  source: wordText('t.source'),
+  owner: rawText('t.owner'),
+  identified_date: notNull(scalarText('t.identified_on')),
+  target_date: notNull(scalarText('t.target_on')),
+  repeat_of_id: unescapedText('t.repeat_of_id'),
+  is_repeat: booleanText('t.repeat_of_id is not null'),
+  source: unescapedText('t.source'),
   engagement_ref: scalarText('t.engagement_ref'),
-  test_procedure_id: wordText('t.test_procedure_id'),
-  management_response: plainText('t.management_response'),
-  is_overdue: truthText(`t.status not in ('closed', 'risk_accepted', 'cancelled') and t.target_on < $1::date`),
-  age_days: present(plainText('greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on)')),
+  test_procedure_id: unescapedText('t.test_procedure_id'),
+  management_response: rawText('t.management_response'),
+  is_overdue: booleanText(`t.status not in ('closed', 'risk_accepted', 'cancelled') and t.target_on < $1::date`),
+  age_days: notNull(rawText('greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on)')),
   closed_date: scalarText('t.closed_on'),
-  reopened_count: present(plainText('t.reopened_count')),
+  reopened_count: notNull(rawText('t.reopened_count')),
   accepted_until: scalarText('t.accepted_until'),
-  accepted_by: plainText('t.accepted_by'),
-  is_acceptance_expired: truthText('t.accepted_until < $1::date'),
-  validated_by: plainText('t.validated_by'),
-  custom: present(plainText('t.custom')),
-  created_by: present(
-    plainText(
+  accepted_by: rawText('t.accepted_by'),
+  is_acceptance_expired: booleanText('t.accepted_until < $1::date'),
+  validated_by: rawText('t.validated_by'),
+  custom: notNull(rawText('t.custom')),
+  created_by: notNull(
+    rawText(
       objectText({
-        type: present(wordText('t.created_by_type')),
-        id: present(scalarText('t.created_by_id')),
-        label: present(scalarText('t.created_by_label')),
+        type: notNull(unescapedText('t.created_by_type')),
+        id: notNull(scalarText('t.created_by_id')),
+        label: notNull(scalarText('t.created_by_label')),
       }),
     ),
   ),
-  created_at: present(timeText('t.created_at')),
-  updated_at: present(timeText('t.updated_at')),
-  version: present(plainText('t.version')),
+  created_at: notNull(timeText('t.created_at')),
+  updated_at: notNull(timeText('t.updated_at')),
+  version: notNull(rawText('t.version')),
 })

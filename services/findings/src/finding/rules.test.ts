@@ -43,7 +43,7 @@ const stored: StoredFinding = {
 const draft: CreateFinding = createFindingBodySchema.parse({ title: 't', condition: 'c', severity: 'low' })
 const complete = { criteria: 'c', cause: 'c', consequence: 'c', entity_ids: [stored.id], owner: { name: 'Ada' } }
 
-describe('a finding as it is read', () => {
+describe('a finding', () => {
   test('is overdue from the day after its target date, not on it', () => {
     expect(asRead(stored, '2026-05-30').is_overdue).toBe(false)
     expect(asRead(stored, '2026-05-31').is_overdue).toBe(true)
@@ -63,24 +63,24 @@ describe('a finding as it is read', () => {
     expect(asRead({ ...stored, status: 'closed', closed_date: '2026-03-11' }, '2027-01-01').age_days).toBe(10)
   })
 
-  test('is a repeat exactly when it repeats another', () => {
+  test('is a repeat only if it repeats another finding', () => {
     expect(asRead(stored, '2026-03-02').is_repeat).toBe(false)
     expect(asRead({ ...stored, repeat_of_id: stored.id }, '2026-03-02').is_repeat).toBe(true)
   })
 
-  test('has another entity tag on another day and in another version', () => {
+  test('has a new entity tag for each day and each version', () => {
     expect(entityTag(1, '2026-03-01')).toBe('"1.2026-03-01"')
     expect(new Set([entityTag(1, '2026-03-01'), entityTag(1, '2026-03-02'), entityTag(2, '2026-03-01')]).size).toBe(3)
   })
 
-  test('shows a caller that cannot read four fields and no more', () => {
+  test('shows only four fields to a caller without read access', () => {
     expect(asStub(stored)).toEqual({ id: stored.id, reference: 'F-2026-0042', version: 1, status: 'open' })
   })
 })
 
-describe('the faults of a new finding', () => {
+describe('validation of a new finding', () => {
   test.each(['criteria', 'cause', 'consequence', 'entity_ids', 'owner'] as const)(
-    'one that is to be open names %s',
+    'requires %s of an open finding',
     (field) => {
       const open: CreateFinding = { ...draft, ...complete, status: 'open' }
       expect(creationFaults(open)).toEqual([])
@@ -91,16 +91,16 @@ describe('the faults of a new finding', () => {
     },
   )
 
-  test('a text of spaces says nothing', () => {
+  test('rejects a blank text', () => {
     const blank: CreateFinding = { ...draft, ...complete, status: 'open', cause: ' \n\t' }
     expect(creationFaults(blank)).toEqual([expect.objectContaining({ pointer: '/cause' })])
   })
 
-  test('a draft needs none of these', () => {
+  test('accepts a draft without the required texts', () => {
     expect(creationFaults(draft)).toEqual([])
   })
 
-  test('all faults are told at once', () => {
+  test('returns all errors at once', () => {
     const faults = creationFaults({
       ...draft,
       status: 'open',
@@ -118,7 +118,7 @@ describe('the faults of a new finding', () => {
     ])
   })
 
-  test('a constraint that no caller can break by itself is no fault of the caller', () => {
+  test('does not blame the caller for constraints that only the service can break', () => {
     expect(faultOfConstraint('finding_version_positive')).toBeUndefined()
     expect(faultOfConstraint('finding_repeat_of_fk')).toMatchObject({ pointer: '/repeat_of_id' })
     expect(faultOfConstraint('finding_accepted_until_range')).toMatchObject({ pointer: '/accepted_until' })

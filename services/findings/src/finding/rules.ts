@@ -12,23 +12,22 @@ import {
 import { z } from 'zod'
 import { notComparable } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
-import { comparePeople, ofOnePerson } from '../person.ts'
+import { comparePeople, dropFormerPerson } from '../person.ts'
 
-/** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
+/** A calendar date (UTC), `YYYY-MM-DD`. Compares as text. */
 export type CalendarDate = string
 
-/** What is stored of a finding; the rest of a `Finding` follows from it and from the date of the reading. */
+/** The stored fields of a finding. The others are computed when it is read. */
 export type StoredFinding = Omit<Finding, 'is_overdue' | 'age_days' | 'is_repeat' | 'is_acceptance_expired'>
 
-/** A finding about to be stored. */
 export interface NewFinding {
   readonly fields: CreateFinding
   readonly createdBy: CreatedBy
-  /** Days from identification to the target date where the caller names none. */
+  /** Days from identification to the target date, if the caller gives no target date. */
   readonly targetDays: number
 }
 
-/** How long a finding of each severity may take where nobody has agreed on a date: days after its identification. */
+/** Default days from identification to the target date, by severity. */
 export const targetDaysBySeverity: Readonly<Record<Finding['severity'], number>> = {
   critical: 30,
   high: 90,
@@ -39,7 +38,7 @@ export const targetDaysBySeverity: Readonly<Record<Finding['severity'], number>>
 const earliestDate: CalendarDate = '1900-01-01'
 const dayMs = 86_400_000
 
-/** The finding as it is read on a day: with the fields that change by themselves. */
+/** Returns the finding with its computed fields for a day. */
 export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
   const lastDay = stored.closed_date ?? today
   return {
@@ -51,17 +50,17 @@ export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
   }
 }
 
-/** Nobody works on these any more, so that a date can no longer be missed. */
+/** Findings in these statuses are never overdue. */
 const endStatuses: ReadonlySet<Finding['status']> = new Set(['closed', 'risk_accepted', 'cancelled'])
 
-/** All that an answer to a write may say to a caller that cannot read findings. */
+/** Returns what a caller that cannot read findings sees after a write. */
 export function asStub({ id, reference, version, status }: StoredFinding): FindingStub {
   return { id, reference, version, status }
 }
 
 /**
- * What keeps a well-formed body from being a finding, all faults at once. The database checks the same and more: what
- * needs its clock or other rows is left to it (`faultOfConstraint`).
+ * Returns all errors of a well-formed new finding. The database also checks what needs its clock or other rows
+ * (`faultOfConstraint`).
  */
 export function creationFaults(finding: CreateFinding): InputError[] {
   return [
@@ -78,22 +77,22 @@ export function creationFaults(finding: CreateFinding): InputError[] {
 function incompleteFaults(finding: CreateFinding): InputError[] {
   const { condition, criteria = null, cause = null, consequence = null, entity_ids, owner = null } = finding
   return missingAfterDraft({ condition, criteria, cause, consequence, entity_ids, owner }).map((field) =>
-    fault(field, 'required', 'is needed before a finding can leave the draft'),
+    fault(field, 'required', 'is required unless `status` is draft'),
   )
 }
 
-/** Says to the caller what a constraint of the database has refused; undefined where only we can be at fault. */
+/** Returns the error that a broken constraint means to the caller, or undefined if the service is at fault. */
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
     case 'finding_condition_said':
-      return fault('condition', 'required', 'must say something')
+      return fault('condition', 'required', 'must not be blank')
     case 'finding_identified_not_in_future':
       return fault('identified_date', 'in_future', 'must not be later than tomorrow (UTC)')
     case 'finding_repeats_what_has_ended':
-      return fault('repeat_of_id', 'not_closed', 'must be a finding that is closed, or whose risk is accepted')
+      return fault('repeat_of_id', 'not_closed', 'must be a closed finding, or one with an accepted risk')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
-    // Judged here by our clock, and there by the database's: around midnight they may be on two days.
+    // The service checks these two first, but its clock and the database's may differ around midnight.
     case 'finding_accepted_until_range':
       return {
         pointer: '/accepted_until',
@@ -105,7 +104,7 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
     case 'finding_validator_is_another':
       return { pointer: '/validated_by', code: 'not_comparable', detail: notComparable }
     case 'finding_owner_is_another':
-      return fault('owner', 'same_person', 'must not be who has validated the remedy')
+      return fault('owner', 'same_person', 'must not be the person who validated the remedy')
     default:
       return undefined
   }
@@ -141,20 +140,20 @@ export const patchedFields = [
   'custom',
 ] as const satisfies readonly (keyof UpdateFinding)[]
 
-/** What members of a patched finding must be that are objects: each member of theirs was good by itself. */
+/** Schema of the merged objects. A patch checks only the members that it names. */
 const mergedObjects = z.object({
   owner: personRefSchema.nullish(),
   management_response: managementResponseSchema.nullish(),
 })
 
-/** The finding after a merge patch (RFC 7396); the error where an object in it would not be whole. */
-export function patched(
+/** Returns the finding after a merge patch (RFC 7396), or the error if a merged object is incomplete. */
+export function applyPatch(
   stored: StoredFinding,
   patch: UpdateFinding,
 ): { readonly after: StoredFinding; readonly error?: z.ZodError } {
   const { owner, management_response, ...members } = mergedMembers(stored, patch)
   const merged = mergedObjects.safeParse({
-    owner: ofOnePerson(stored.owner, patch.owner, owner),
+    owner: dropFormerPerson(stored.owner, patch.owner, owner),
     management_response,
   })
   if (!merged.success) return { after: stored, error: merged.error }
@@ -162,7 +161,7 @@ export function patched(
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
-/** What keeps a finding from becoming what a patch would make of it. */
+/** Returns the errors of a patched finding. */
 export function changeFaults(before: StoredFinding, after: StoredFinding): InputError[] {
   const faults = (['identified_date', 'target_date'] as const).flatMap((field) => {
     const date = after[field]
@@ -174,20 +173,25 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
   if (after.repeat_of_id === after.id) faults.push(fault('repeat_of_id', 'invalid', 'must be another finding'))
   if (before.status === 'draft') return faults
   for (const field of ['identified_date', 'repeat_of_id'] as const) {
-    if (before[field] !== after[field]) faults.push(fault(field, 'fixed', 'can be changed in a draft only'))
+    if (before[field] !== after[field])
+      faults.push(fault(field, 'fixed', 'can change only while the finding is a draft'))
   }
   if (after.validated_by !== null && !isDeepStrictEqual(before.owner, after.owner)) {
     const outcome = comparePeople(after.owner, after.validated_by)
-    if (outcome === 'same') faults.push(fault('owner', 'same_person', 'must not be who has validated the remedy'))
+    if (outcome === 'same')
+      faults.push(fault('owner', 'same_person', 'must not be the person who validated the remedy'))
     if (outcome === 'unknown' && after.owner !== null) faults.push(fault('owner', 'not_comparable', ownerNotComparable))
   }
-  return [...faults, ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is needed after the draft'))]
+  return [
+    ...faults,
+    ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is required after the draft status')),
+  ]
 }
 
-/** The members that a finding needs from the end of its draft on. */
+/** Fields that a finding must have after the draft status. */
 export const neededAfterDraft = ['condition', 'criteria', 'cause', 'consequence', 'entity_ids', 'owner'] as const
 
-/** What a finding must have before it can leave the draft, and keeps from then on. */
+/** Returns the fields that a finding must have after the draft status but does not have. */
 export function missingAfterDraft(
   finding: Pick<StoredFinding, (typeof neededAfterDraft)[number]>,
 ): (typeof neededAfterDraft)[number][] {
@@ -201,10 +205,8 @@ export function missingAfterDraft(
   ]
 }
 
-const ownerNotComparable =
-  'must be named by something that who has validated the remedy is named by too (person_id, email or name)'
+const ownerNotComparable = "must have a person_id, email or name that can be compared with the validator's"
 
-/** The day after a day. */
 export function nextDay(date: CalendarDate): CalendarDate {
   return new Date(Date.parse(date) + dayMs).toISOString().slice(0, 10)
 }

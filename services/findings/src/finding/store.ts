@@ -4,49 +4,44 @@ import { NoFreeNumberError, findingNumbers } from '../reference/store.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
-/** The id of the finding at an address, or undefined where the tenant has none. */
+/** Returns the id of the finding with this address, or undefined. */
 export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<string | undefined> {
   const rows = await tx.query<{ id: string }>(idStatement(address))
   return rows[0]?.id
 }
 
-/**
- * The finding at an address, locked until the transaction ends: a finding with its recommendations, action plans and
- * log changes in one transaction at a time.
- */
+/** Locks a finding until the transaction ends, and returns it. The lock covers its recommendations, plans and log. */
 export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   if (address.by === 'external-id') return await lockNamed(tx, address)
   const [, stored] = await Promise.all([
     tx.query(lockStatement(address)),
-    // A statement of its own, so that it sees what a transaction that was waited for has committed.
+    // A separate statement sees what the previous lock holder committed.
     findFinding(tx, address),
   ])
   return stored
 }
 
-/**
- * The same by an external id, which may have been given to another finding by the transaction that was waited for: what is
- * read is what was locked, and not what bears the id by now.
- */
+/** Locks by external id. The previous lock holder may have moved that id to another finding, so this reads by the locked id. */
 async function lockNamed(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const lock = async () => (await tx.query<{ id: string }>(lockStatement(address)))[0]?.id
-  // Where the id moved on meanwhile, the first statement gives nothing, and a second sees who has it.
+  // The first statement finds nothing if the external id moved while it waited. The second sees its new finding.
   const id = (await lock()) ?? (await lock())
   return id === undefined ? undefined : await findFinding(tx, { by: 'id', id })
 }
 
-/** What plans and evidence mean for the next status of a finding. */
+/** What plans, evidence and recommendations mean for the next status of a finding. */
 export interface FindingProgress {
-  /** Plans that are neither rejected nor cancelled. */
+  /** Plans that are not rejected or cancelled. */
   readonly livePlans: number
-  /** Those of them on which work is left. */
+  /** Live plans that are not implemented or verified. */
   readonly unfinishedPlans: number
-  /** Those that were approved, and those of them on which work is left. */
+  /** Live plans that are no longer only proposed. */
   readonly approvedPlans: number
+  /** Approved plans that are not implemented or verified. */
   readonly plansUnderWay: number
-  /** Evidence was named since the finding was reopened, or its validation failed. */
+  /** Whether evidence was added since the last reopening or failed validation. */
   readonly hasEvidence: boolean
-  /** Every recommendation that was not replaced was rejected, and there is one. */
+  /** Whether there are recommendations and all that are not superseded were rejected. */
   readonly isRejected: boolean
 }
 
@@ -71,7 +66,7 @@ export async function findProgress(tx: Tx, findingId: string): Promise<FindingPr
   }
 }
 
-/** Stores what has become of a finding that is locked. The day of closing comes from the database. */
+/** Updates a locked finding. The database sets the closing day. */
 export async function updateFinding(tx: Tx, before: StoredFinding, after: StoredFinding): Promise<StoredFinding> {
   const isRelinked = after.entity_ids.join() !== before.entity_ids.join()
   const [rows] = await Promise.all([
@@ -116,13 +111,13 @@ export async function updateFinding(tx: Tx, before: StoredFinding, after: Stored
   return toFinding(row)
 }
 
-/** The finding at an address, or undefined where the tenant has none. */
+/** Returns the finding with this address, or undefined. */
 export async function findFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const rows = await tx.query<FindingRow>(findStatement(address))
   return rows[0] === undefined ? undefined : toFinding(rows[0])
 }
 
-/** Stores a finding and its links under the next reference of the tenant and year. */
+/** Inserts a finding and its links with the next reference of the year. */
 export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: NewFinding): Promise<StoredFinding> {
   const rows = await tx.query<FindingRow>(
     insertStatement([
@@ -160,7 +155,7 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   return toFinding(row)
 }
 
-/** Name of the constraint that a failed write broke. */
+/** Returns the name of the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -195,8 +190,7 @@ function lockStatement(address: ResourceAddress): Statement {
   }
 }
 
-// finding_pk, finding_reference_unique, finding_external_id_unique; and the same with a lock that lets foreign keys be
-// checked beside it.
+// finding_pk, finding_reference_unique, finding_external_id_unique. `no key update` does not block foreign key checks.
 const [byId, byReference, byExternalId] = ['id = $1::uuid', 'reference = $1::text', 'external_id = $1::text'].map(
   (condition) => `select f.id from findings.finding f where f.${condition}`,
 )
@@ -207,7 +201,7 @@ const lockById = statement('findings_lock_by_id', `${byId} for no key update`)
 const lockByReference = statement('findings_lock_by_reference', `${byReference} for no key update`)
 const lockByExternalId = statement('findings_lock_by_external_id', `${byExternalId} for no key update`)
 
-// action_plan_of_finding_unique; the log of the finding for the evidence, where it has plans and where it has none.
+// action_plan_of_finding_unique
 const progress = statement(
   'findings_progress',
   `select
@@ -279,8 +273,7 @@ const findByExternalId = statement(
   `select ${columns} from findings.finding f where f.external_id = $1::text`,
 )
 
-// One statement, so that the number, the finding and its links come together or not at all. The clock is the database's
-// alone.
+// One statement inserts the number, the finding and its links. Days come from the clock of the database.
 const insertStatement = statement(
   'findings_insert',
   `with today as (

@@ -3,17 +3,17 @@ import { fourEyes } from '../four-eyes.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 import { type CalendarDate, type StoredFinding, missingAfterDraft, neededAfterDraft } from './rules.ts'
 
-/** What a move of a finding's status is judged by. */
+/** What decides whether the status of a finding can change. */
 export interface FindingSituation {
   readonly finding: StoredFinding
   readonly livePlans: number
   readonly unfinishedPlans: number
-  /** Evidence was named since the finding was reopened, or its validation failed. */
+  /** Whether evidence was added since the last reopening or failed validation. */
   readonly hasEvidence: boolean
-  /** All that was recommended was rejected. */
+  /** Whether every recommendation was rejected. */
   readonly isRejected: boolean
   readonly today: CalendarDate
-  /** What came with the request; nothing, where only the moves are asked for. */
+  /** The request; empty when only listing possible changes. */
   readonly request: Partial<ChangeFindingStatus>
 }
 
@@ -22,13 +22,13 @@ type FindingNeed = Need<FindingSituation>
 const reason: FindingNeed = {
   code: 'required',
   member: 'reason',
-  detail: 'is needed: say why',
+  detail: 'is required: say why',
   isMet: ({ request }) => (request.reason ?? '').trim() !== '',
 }
 
 const complete = neededAfterDraft.map((field): FindingNeed => ({
   code: `missing_${field}`,
-  detail: `The finding needs ${field} before it can leave the draft.`,
+  detail: `Set ${field} before the finding leaves the draft status.`,
   isMet: ({ finding }) => !missingAfterDraft(finding).includes(field),
 }))
 
@@ -36,7 +36,7 @@ const acceptance: readonly FindingNeed[] = [
   {
     code: 'required',
     member: 'approver',
-    detail: 'is needed: who accepts the risk',
+    detail: 'is required: who accepts the risk',
     isMet: ({ request }) => request.approver !== undefined,
   },
   {
@@ -54,7 +54,7 @@ const acceptance: readonly FindingNeed[] = [
 const validation: readonly FindingNeed[] = [
   ...fourEyes<FindingSituation>(
     'validated_by',
-    'is needed: who has validated the remedy, and not the owner of the finding',
+    'is required: who validated the remedy. The owner of the finding cannot.',
     {
       given: ({ request }) => request.validated_by,
       owners: ({ finding }) => [finding.owner],
@@ -63,14 +63,14 @@ const validation: readonly FindingNeed[] = [
   {
     code: 'required',
     member: 'note',
-    detail: 'is needed: what was seen',
+    detail: 'is required: what was seen',
     isMet: ({ request }) => (request.note ?? '').trim() !== '',
   },
   {
     code: 'required',
     member: 'evidence_refs',
     detail:
-      'is needed for a critical or high finding: evidence of this remedy, here or in its log since it was reopened or its validation failed',
+      'is required for a critical or high finding, unless evidence was logged since the last reopening or failed validation',
     isMet: ({ finding, hasEvidence, request }) =>
       !needsEvidence(finding) || hasEvidence || (request.evidence_refs ?? []).length > 0,
   },
@@ -78,30 +78,29 @@ const validation: readonly FindingNeed[] = [
 
 const hasPlan: FindingNeed = {
   code: 'missing_action_plan',
-  detail: 'The finding needs an action plan that is not rejected or cancelled.',
+  detail: 'Add an action plan that is not rejected or cancelled.',
   isMet: ({ livePlans }) => livePlans > 0,
 }
 
 const plansDone: FindingNeed = {
   code: 'unfinished_action_plans',
-  detail: 'Every action plan must be implemented, verified, rejected or cancelled.',
+  detail: 'Implement, verify, reject or cancel every action plan first.',
   isMet: ({ unfinishedPlans }) => unfinishedPlans === 0,
 }
 
 const agreedTo: FindingNeed = {
   code: 'recommendations_rejected',
-  detail:
-    'Every recommendation was rejected, so nothing is remedied: accept the risk, or submit a recommendation that is carried out.',
+  detail: 'Every recommendation was rejected. Accept the risk, or submit another recommendation.',
   isMet: ({ isRejected }) => !isRejected,
 }
 
 const reopenable: FindingNeed = {
   code: 'closed_too_long',
-  detail: 'It was closed more than 12 months ago: document a new finding that repeats it.',
+  detail: 'The finding was closed more than 12 months ago. Document a new finding that repeats it.',
   isMet: ({ finding, today }) => finding.closed_date !== null && monthsFrom(finding.closed_date, 12) >= today,
 }
 
-/** Where the status of a finding can go. The same moves are kept by the database (findings.guard_finding). */
+/** The state machine of findings. The database enforces the same one (`findings.guard_finding`). */
 export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   draft: { open: complete, cancelled: [reason] },
   open: { in_remediation: [hasPlan], risk_accepted: acceptance, cancelled: [reason] },
@@ -121,9 +120,8 @@ export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
 }
 
 /**
- * Whether a finding that has become open is in remediation at once, because a plan was approved while it was something else.
- * Work that is left is begun in any case; a plan that is done counts where it is about what is open now, and not for a
- * finding that is reopened although its plans were done.
+ * Whether a finding that just became open moves to `in_remediation` at once. It does if it has an unfinished approved plan, or
+ * a finished one and was not closed before.
  */
 export function isUnderWay(
   before: Finding['status'],
@@ -132,13 +130,13 @@ export function isUnderWay(
   return plansUnderWay > 0 || (before !== 'closed' && approvedPlans > 0)
 }
 
-/** Serious enough that its remedy is proved, not only said. */
+/** Whether closing the finding requires evidence. */
 export function needsEvidence({ severity }: Pick<Finding, 'severity'>): boolean {
   return severity === 'critical' || severity === 'high'
 }
 
-/** The finding in its next status, with what belongs to that status and without what belonged to the one before. */
-export function moved(finding: StoredFinding, request: ChangeFindingStatus): StoredFinding {
+/** Returns the finding in its next status, with only the fields that belong to that status. */
+export function applyMove(finding: StoredFinding, request: ChangeFindingStatus): StoredFinding {
   const { to: status } = request
   return {
     ...finding,
@@ -150,7 +148,7 @@ export function moved(finding: StoredFinding, request: ChangeFindingStatus): Sto
   }
 }
 
-/** The same day of a later month, or that month's last day. */
+/** Returns the same day of a later month, or that month's last day. */
 export function monthsFrom(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const lastDay = new Date(Date.UTC(year, month + months, 0)).getUTCDate()

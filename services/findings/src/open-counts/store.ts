@@ -3,7 +3,7 @@ import { type Tx, statement } from '@postern/tenant-db'
 
 type Counts = OpenCountsAnswer['counts']
 
-/** For each of the entities that a finding is open about: how many, by severity. */
+/** Counts open findings by severity, for each entity that has any. */
 export async function countOpenFindings(tx: Tx, entityIds: readonly string[]): Promise<Counts> {
   return await tx.query<Counts[number]>(openCounts([entityIds]))
 }

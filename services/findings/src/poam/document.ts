@@ -2,14 +2,14 @@ import type { EvidenceRef } from '@postern/contracts'
 import type { PoamMaker } from './rules.ts'
 import type { Piece, StoredPiece } from './store.ts'
 
-/** What a document is made of: its pieces come list by list, the pieces of a log behind their risk. */
+/** A document. Its pieces come list by list, and the pieces of a log follow their risk. */
 export interface PoamDocument {
   readonly maker: PoamMaker
   readonly lastModified: string
   readonly pieces: AsyncIterable<StoredPiece>
 }
 
-/** The member of the document that a piece stands in. */
+/** The list of the document that each part belongs to. */
 const lists: Readonly<Record<Piece['part'], string>> = {
   observation: 'observations',
   risk: 'risks',
@@ -18,14 +18,14 @@ const lists: Readonly<Record<Piece['part'], string>> = {
   item: 'poam-items',
 }
 
-/** The document as text, piece by piece. */
+/** Returns the document as text, piece by piece. */
 export async function* textOf({ maker, lastModified, pieces }: PoamDocument): AsyncGenerator<string> {
   const head = { uuid: maker.uuid, metadata: maker.metadata(lastModified), 'system-id': maker.systemId }
   yield `{"plan-of-action-and-milestones":${JSON.stringify(head).slice(0, -1)}`
   const risk = new OpenRisk(maker)
   let list = ''
   for await (const piece of pieces) {
-    // What ends what came before, then the piece itself.
+    // Closes the previous piece before it writes this one.
     const closing = piece.part === 'log' ? '' : risk.end()
     if (lists[piece.part] === list) {
       yield `${closing}${piece.part === 'log' ? '' : ','}`
@@ -40,7 +40,7 @@ export async function* textOf({ maker, lastModified, pieces }: PoamDocument): As
 
 function shown(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: StoredPiece): string {
   if (part === 'log') return risk.entries(piece)
-  if (finding === null) throw new Error('a finding that was chosen is not there')
+  if (finding === null) throw new Error('a selected finding was not found')
   switch (part) {
     case 'observation': {
       const named = (piece.evidence ?? []).flat()
@@ -58,12 +58,12 @@ function shown(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: St
   }
 }
 
-/** A risk whose log is still to come, or none. */
+/** Writes a risk whose log follows in later pieces. */
 class OpenRisk {
   readonly #maker: PoamMaker
   #isOpen = false
   #hasLog = false
-  /** What the risk does not hold, its log cannot refer to: a plan that was cancelled, or is newer than the export. */
+  /** Only these can be referenced by the log. Cancelled plans, and plans newer than the export, are missing. */
   #responses: ReadonlySet<string> = new Set()
 
   constructor(maker: PoamMaker) {
@@ -81,7 +81,7 @@ class OpenRisk {
     return JSON.stringify(this.#maker.risk(finding, parts)).slice(0, -1)
   }
 
-  /** Entries of its log, behind those that have been written. */
+  /** Returns the next entries of the log. */
   entries({ entries }: Pick<StoredPiece, 'entries'>): string {
     const texts = (entries ?? []).map((entry) => JSON.stringify(this.#maker.logEntry(entry, this.#responses)))
     if (texts.length === 0) return ''
@@ -90,7 +90,7 @@ class OpenRisk {
     return `${before}${texts.join(',')}`
   }
 
-  /** What ends the risk, where there is one. */
+  /** Returns the text that closes the risk, if one is open. */
   end(): string {
     if (!this.#isOpen) return ''
     this.#isOpen = false

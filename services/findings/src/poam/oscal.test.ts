@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { endOf, markup, markupLine, oneLine, startOf, writableTime, xmlText } from './oscal.ts'
 
-describe('a text in a plan of action stays text', () => {
+describe('text in a plan of action is escaped', () => {
   test.each([
     ['# of accounts', String.raw`\# of accounts`],
     ['1. x', String.raw`1\. x`],
@@ -26,12 +26,12 @@ describe('a text in a plan of action stays text', () => {
     expect(markup(text)).toBe(escaped)
   })
 
-  test('in a title of one line', () => {
+  test('in a one-line title', () => {
     expect(markupLine('  # of\naccounts ')).toBe(String.raw`\# of accounts`)
   })
 })
 
-test('a character that XML cannot hold is replaced', () => {
+test('a character that XML does not allow is replaced', () => {
   expect(xmlText('\u001b[0m a\ufffeb\uffffc\ud800d \ud83d\ude00\t\n')).toBe(
     '\ufffd[0m a\ufffdb\ufffdc\ufffdd \ud83d\ude00\t\n',
   )
@@ -42,7 +42,7 @@ test('a character that XML cannot hold is replaced', () => {
 // The pattern of NIST's schema for OSCAL 1.2, which takes the year of a leap day before 2000 to have two digits.
 const leapDay = /^((2000|2400|2800|(19|2[0-9](0[48]|[2468][048]|[13579][26])))-02-29)/
 
-test.each(['1904', '1960', '1996'])('29 February %s is written as the same moment on another day', (year) => {
+test.each(['1904', '1960', '1996'])('29 February %s is written as the same time with an offset', (year) => {
   expect(leapDay.test(`${year}-02-29`)).toBe(false)
   for (const [written, at] of [
     [startOf(`${year}-02-29`), `${year}-02-29T00:00:00Z`],
@@ -55,6 +55,6 @@ test.each(['1904', '1960', '1996'])('29 February %s is written as the same momen
   }
 })
 
-test.each(['1996-02-28', '2000-02-29', '2024-02-29'])('%s is written as it is', (day) => {
+test.each(['1996-02-28', '2000-02-29', '2024-02-29'])('%s is written unchanged', (day) => {
   expect(startOf(day)).toBe(`${day}T00:00:00Z`)
 })

@@ -14,12 +14,12 @@ import { type FindingFilter, findingStamps, listFindingStamps } from '../finding
 import { filterOf } from '../finding/routes.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
 import { type PoamDocument, textOf } from './document.ts'
-import { type PoamMaker, makePoam, poamStatuses } from './rules.ts'
+import { type PoamMaker, createPoamMaker, poamStatuses } from './rules.ts'
 import {
   type Piece,
   type StoredPiece,
   countEntries,
-  entriesOfPiece,
+  entriesPerPiece,
   findLastChange,
   listPieces,
   listOwnersOf,
@@ -27,12 +27,12 @@ import {
 
 type Context = RequestInfo['context']
 
-/** Pieces of the document that are read, and held in memory, at a time. */
-const piecesAtOnce = 25
-/** Findings that are looked at together to choose them. */
-const chosenAtOnce = 250
+/** Pieces of the document that are read at a time. */
+const pieceBatch = 25
+/** Findings that are selected at a time. */
+const choiceBatch = 250
 
-/** The export of findings, recommendations, action plans and their logs as an OSCAL plan of action and milestones. */
+/** Registers the export as an OSCAL plan of action and milestones. */
 export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'now' | 'universe'>): void {
   contractRoute(app, exportPoam, async ({ query, context, requestId, mediaType, answer, raw }) => {
     context.share?.enterLargeAnswer()
@@ -43,8 +43,8 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
     }
     const search = new URLSearchParams((raw.raw.url ?? '').split('?', 2)[1] ?? '')
     search.sort()
-    const maker = makePoam(context.tenantId, search.toString())
-    // What the document is about is decided first: its parts refer to each other, whatever is written meanwhile.
+    const maker = createPoamMaker(context.tenantId, search.toString())
+    // Selected first, so that references between parts are valid even if findings change during the export.
     const { pieces, lastModified } = await select(db, context, filter, maker)
     answer.header('content-disposition', 'attachment; filename="poam.json"')
     const isHead = raw.method === 'HEAD'
@@ -54,7 +54,7 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
   })
 }
 
-/** What the pieces say, however long it takes to send them. */
+/** Reads the pieces in order, also if sending them outlives the assertion. */
 async function* read(
   db: Deps['db'],
   context: Context,
@@ -64,10 +64,10 @@ async function* read(
   let done = 0
   const placed = wholeList(db, context, {
     after: 0,
-    size: piecesAtOnce,
+    size: pieceBatch,
     list: async (tx, after: number | undefined = 0, limit) => {
       const stored = await listPieces(tx, pieces.slice(after, after + limit), today)
-      // Followed, it is called for one batch after another of what it asked for at first.
+      // A followed query calls this once per batch of its first result, so count what was returned.
       const from = done
       done += stored.length
       return stored.map((piece, at) => ({ piece, place: from + at }))
@@ -78,7 +78,7 @@ async function* read(
 }
 
 interface Selection {
-  /** Of findings in the order of their creation. */
+  /** In order of creation of the findings. */
   readonly pieces: readonly Piece[]
   readonly lastModified: string
 }
@@ -90,7 +90,7 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
   const pages = allPages(
     context,
     undefined,
-    chosenAtOnce,
+    choiceBatch,
     async (after: Parameters<typeof listFindingStamps>[2]['after'], limit) => {
       const rows = await db.read(context, async (tx) => listFindingStamps(tx, filter, { after, limit }))
       if (rows.length === 0) return rows
@@ -108,27 +108,27 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
   for await (const { id, updated_at } of pages) {
     if (ids.length === maxPoamFindings) {
       throw problem('bad_request', {
-        detail: `There are more than ${maxPoamFindings} findings. Export a part of them: filter by status, severity or date.`,
-        errors: [{ parameter: 'status', code: 'too_large', detail: `must leave at most ${maxPoamFindings} findings` }],
+        detail: `The filter selects more than ${maxPoamFindings} findings. Narrow it by status, severity or date.`,
+        errors: [{ parameter: 'status', code: 'too_large', detail: `must select at most ${maxPoamFindings} findings` }],
       })
     }
     ids.push(id)
     if (new Date(updated_at) > last) last = new Date(updated_at)
   }
   if (ids.length === 0) {
-    throw problem('not_found', { detail: 'No finding is left to export. A plan of action holds at least one.' })
+    throw problem('not_found', { detail: 'The filter selects no finding. A plan of action needs at least one.' })
   }
   return { pieces: piecesOf(ids, entries), lastModified: last.toISOString() }
 }
 
-/** The lists of the document one after the other; behind a risk the pieces of its log, as long as it is now. */
+/** Returns the pieces of all lists in order. The pieces of a log follow their risk. */
 function piecesOf(ids: readonly string[], entries: ReadonlyMap<string, number>): Piece[] {
   const each = (part: Piece['part']) => ids.map((findingId) => ({ part, findingId, after: 0 }))
   const logOf = (findingId: string) =>
-    Array.from({ length: Math.ceil((entries.get(findingId) ?? 0) / entriesOfPiece) }, (_, at) => ({
+    Array.from({ length: Math.ceil((entries.get(findingId) ?? 0) / entriesPerPiece) }, (_, at) => ({
       part: 'log' as const,
       findingId,
-      after: at * entriesOfPiece,
+      after: at * entriesPerPiece,
     }))
   const risks = each('risk').flatMap((risk) => [risk, ...logOf(risk.findingId)])
   return [...each('observation'), ...risks, ...each('finding'), ...each('item')]

@@ -31,13 +31,13 @@ import {
   writableTime,
 } from './oscal.ts'
 
-/** What the document says of a recommendation. */
+/** The exported fields of a recommendation. */
 export type PoamRecommendation = Pick<
   Recommendation,
   'id' | 'reference' | 'finding_id' | 'text' | 'priority' | 'response' | 'response_rationale' | 'status'
 >
 
-/** What the document says of an action plan. */
+/** The exported fields of an action plan. */
 export type PoamPlan = Pick<
   ActionPlan,
   | 'id'
@@ -55,21 +55,21 @@ export type PoamPlan = Pick<
   | 'verified_date'
 >
 
-/** An entry as it was hashed, without its hash. */
+/** A log entry without its hash. */
 export type PoamEntry = Omit<LogEntry, 'hash'>
 
-/** Findings that a plan of action is about where the caller names no status: what was raised, and not in error. */
+/** The exported statuses if the caller names none: all except draft and cancelled. */
 export const poamStatuses = ['open', 'in_remediation', 'pending_validation', 'risk_accepted', 'closed'] as const
 
-/** What one tenant's document is made with: a UUID for each name, and the people whom the document knows. */
+/** Creates the parts of one tenant's document. */
 export interface PoamMaker {
   metadata(lastModified: string): PoamMetadata
-  /** Adds a person whom risks may name as responsible. To be called before `metadata`. */
+  /** Adds a person who may be responsible for a risk. Call it before `metadata`. */
   addParty(person: PersonRef): void
   observation(finding: StoredFinding, evidence: readonly EvidenceRef[]): PoamObservation
-  /** Without its log, which may be long. */
+  /** Returns the risk without its log. */
   risk(finding: StoredFinding, parts: RiskParts): PoamRisk
-  /** `responses`: what the log can refer to. */
+  /** `responses` are the ids that the entry may reference. */
   logEntry(entry: PoamEntry, responses: ReadonlySet<string>): PoamLogEntry
   finding(finding: StoredFinding): PoamFinding
   item(finding: StoredFinding): PoamItem
@@ -82,8 +82,8 @@ export interface RiskParts {
   readonly plans: readonly PoamPlan[]
 }
 
-/** `selection` tells documents of one tenant apart that are about different findings. */
-export function makePoam(tenantId: string, selection: string): PoamMaker {
+/** `selection` gives documents about different findings of a tenant different UUIDs. */
+export function createPoamMaker(tenantId: string, selection: string): PoamMaker {
   const uuid = (name: string) => oscalUuid(tenantId, name)
   const parties = new Map<string, PoamParty>()
   const organization = uuid('organization')
@@ -275,7 +275,7 @@ const riskStatuses: Readonly<Record<Finding['status'], PoamRiskStatus>> = {
   cancelled: 'closed',
 }
 
-/** Where the entry has moved the finding; it may be about a plan, whose statuses have other names but for the last. */
+/** Returns the new status of the finding. Statuses of plans have other names, except `cancelled`. */
 function newStatusOf({ changes }: PoamEntry): Finding['status'] | undefined {
   const { from, to } = changes.find(({ field }) => field === 'status') ?? {}
   return isFindingStatus(to) && (from === null || isFindingStatus(from)) ? to : undefined
@@ -289,7 +289,7 @@ function isDone(status: ActionPlan['status']): boolean {
   return status === 'implemented' || status === 'verified'
 }
 
-/** NIST's schema takes only e-mail addresses in ASCII. Others become a remark. */
+/** NIST's schema accepts only ASCII e-mail addresses. Others become a remark. */
 function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
   const shown = name === undefined ? undefined : oneLine(name)
   return {

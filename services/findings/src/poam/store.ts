@@ -5,41 +5,41 @@ import type { StoredFinding } from '../finding/rules.ts'
 import { listStatement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
-/** Who owns the action plans of findings, but those that nobody will carry out: each once. */
+/** Returns the distinct owners of action plans that are not rejected or cancelled. */
 export async function listOwnersOf(tx: Tx, findingIds: readonly string[]): Promise<PersonRef[]> {
   const rows = await tx.query<{ owner: PersonRef }>(owners([findingIds]))
   return rows.map(({ owner }) => owner)
 }
 
-/** When one of the recommendations and plans of findings was last changed. */
+/** Returns when a recommendation, plan or log of the findings last changed. */
 export async function findLastChange(tx: Tx, findingIds: readonly string[]): Promise<Date | undefined> {
   const [row] = await tx.query<{ last: Date | null }>(lastChange([findingIds]))
   return row?.last ?? undefined
 }
 
-/** Part of a document, and what it is about. A risk and its log are apart, since a log may be long. */
+/** A piece of the document about one finding. Logs are separate from risks, because they can be long. */
 export interface Piece {
   readonly part: 'observation' | 'risk' | 'log' | 'finding' | 'item'
   readonly findingId: string
-  /** Of a log: the number of the last entry of the piece before. */
+  /** For a log, the number of the last entry of the previous piece. */
   readonly after: number
 }
 
-/** Entries of a log that are one piece: an entry may be long. */
-export const entriesOfPiece = 5
+/** Few, because a log entry can be long. */
+export const entriesPerPiece = 5
 
-/** What a piece says: what its part needs is there. */
+/** The content of a piece. Only the members that its part needs are set. */
 export interface StoredPiece {
   readonly part: Piece['part']
   readonly finding: StoredFinding | null
   readonly recommendations: readonly PoamRecommendation[] | null
   readonly plans: readonly PoamPlan[] | null
   readonly entries: readonly PoamEntry[] | null
-  /** The evidence that each entry of the log names. */
+  /** The evidence of each log entry. */
   readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-/** What pieces say, in their order, by one statement. `today`: the day (UTC) on which findings are read. */
+/** Returns the content of the pieces, in order. `today` is a day in UTC. */
 export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
   return await tx.query<StoredPiece & Record<string, unknown>>(
     pieces([
@@ -51,7 +51,7 @@ export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string
   )
 }
 
-/** How many entries the logs of findings have, by the findings' ids. */
+/** Returns the number of log entries by finding id. */
 export async function countEntries(tx: Tx, findingIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const rows = await tx.query<{ finding_id: string; last: number }>(lastEntries([findingIds]))
   return new Map(rows.map(({ finding_id: id, last }) => [id, last]))
@@ -90,8 +90,8 @@ const lastEntries = statement(
   group by l.finding_id`,
 )
 
-// Where it is followed, the numbers of the pieces are sorted and nothing else: what a piece says is read when it is its
-// turn, by finding_pk, recommendation_number_unique, action_plan_of_finding_unique, tracker_log_seq_unique, tracker_log_with_evidence.
+// Sorts only the places of pieces, and reads each piece when its turn comes. Indexes: finding_pk,
+// recommendation_number_unique, action_plan_of_finding_unique, tracker_log_seq_unique, tracker_log_with_evidence.
 const pieces = listStatement(
   'poam_pieces',
   `select
@@ -120,7 +120,7 @@ const pieces = listStatement(
     case when piece.part = 'log' then (
       select json_agg(l.entry::json order by l.seq)
       from findings.tracker_log l
-      where l.finding_id = piece.id and l.seq > piece.after and l.seq <= piece.after + ${entriesOfPiece}
+      where l.finding_id = piece.id and l.seq > piece.after and l.seq <= piece.after + ${entriesPerPiece}
     ) end as entries,
     case when piece.part = 'observation' then (
       select json_agg(l.entry::json -> 'evidence_refs' order by l.seq)

@@ -4,8 +4,8 @@ import { stepsToPlans } from './rules.ts'
 import { listCarriedOut, updateRecommendation } from './store.ts'
 
 /**
- * Moves the recommendations of a locked finding to what their plans make of them, and says what to log about it. Called
- * whenever one of these has changed: the status of a plan, what it carries out, or that a recommendation is accepted.
+ * Updates the recommendations of a locked finding to the status of their plans, and returns the log entries to write. Call it
+ * after a change of a plan's status, of its recommendations, or of a response.
  */
 export async function followPlans(tx: Tx, findingId: string): Promise<LogDraft[]> {
   const drafts: LogDraft[] = []

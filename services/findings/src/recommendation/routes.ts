@@ -11,16 +11,24 @@ import {
 import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
-import { findingOf } from '../finding/find.ts'
+import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
-import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
+import {
+  actorOf,
+  assertVersion,
+  entityTag,
+  invalidContent,
+  mayRead,
+  problemOfTakenId,
+  requireIfMatch,
+} from '../request.ts'
 import type { Key } from '../keyset.ts'
-import { recorderOf } from '../tracker-log/record.ts'
-import { changesBetween, draftsOf, firstValues } from '../tracker-log/rules.ts'
+import { createRecorder } from '../tracker-log/record.ts'
+import { changesBetween, draftsOf, initialChanges } from '../tracker-log/rules.ts'
 import { followPlans } from './derive.ts'
 import {
   allowedMoves,
-  patchedRecommendation,
+  applyRecommendationPatch,
   priorityBySeverity,
   recommendationFaults,
   recommendationFields,
@@ -37,13 +45,16 @@ import {
   updateRecommendation,
 } from './store.ts'
 
-/** Recommendations: listed, read, submitted, changed and responded to. */
+/** Registers the routes of recommendations. */
 export function recommendationRoutes(
   app: App,
   { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>,
 ): void {
   const today = (): string => now().toISOString().slice(0, 10)
-  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: Recommendation) => {
+  const showWritten = (
+    input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>,
+    stored: Recommendation,
+  ) => {
     input.answer.etag(entityTag(stored.version, today()))
     return mayRead(input.context) ? stored : recommendationStub(stored)
   }
@@ -64,7 +75,7 @@ export function recommendationRoutes(
   })
   storedList(app, listRecommendationsOfFinding, {
     ...recommendations,
-    asked: async (input) => listOf([{ by: 'id', id: await findingOf(db, input) }], input.query),
+    asked: async (input) => listOf([{ by: 'id', id: await getFindingId(db, input) }], input.query),
   })
 
   contractRoute(app, getRecommendation, async ({ params, context, answer }) => {
@@ -78,27 +89,28 @@ export function recommendationRoutes(
   contractRoute(app, createRecommendation, async (input) => {
     const { params, body, context, answer } = input
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
+    const record = createRecorder(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
-        if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+        if (finding.status === 'cancelled')
+          throw problem('conflict', { detail: 'The finding is cancelled, so nothing can be added to it.' })
         const priority = body.priority ?? priorityBySeverity[finding.severity]
         const made = await insertRecommendation(tx, finding.id, { ...body, priority }, actorOf(context))
-        const changes = firstValues(made, ['text', 'priority'])
+        const changes = initialChanges(made, ['text', 'priority'])
         await record(tx, [{ findingId: finding.id, recommendationId: made.id, kind: 'created', changes }])
         answer.header('location', `/api/v1/recommendations/${made.id}`)
-        return await input.keep(tx, answered(input, made))
+        return await input.keep(tx, showWritten(input, made))
       })
-      .catch(refused)
+      .catch(throwProblem)
   })
 
   contractRoute(app, updateRoute, async (input) => {
     const { params, body, context } = input
     requireIfMatch(input)
     const address = parseResourceAddress(params.id)
-    const record = recorderOf(context, checkpoints)
+    const record = createRecorder(context, checkpoints)
     const stored = await db
       .write(context, async (tx) => {
         const found = await findRecommendation(tx, address)
@@ -114,13 +126,16 @@ export function recommendationRoutes(
         if (finding?.status === 'cancelled' || allowed.length === 0) {
           const detail =
             finding?.status === 'cancelled'
-              ? 'A cancelled finding never changes, nor do its recommendations.'
-              : `A recommendation that is ${before.status} never changes.`
+              ? 'The finding is cancelled, so its recommendations cannot change.'
+              : `The recommendation is ${before.status} and cannot change.`
           throw isMoved ? problem('invalid_transition', { detail, allowed: [] }) : problem('conflict', { detail })
         }
-        const after = patchedRecommendation(before, body)
+        const after = applyRecommendationPatch(before, body)
         if (after.status !== before.status && !allowed.includes(after.status)) {
-          throw problem('invalid_transition', { detail: `It is ${before.status}.`, allowed })
+          throw problem('invalid_transition', {
+            detail: `The status ${before.status} can change only to ${allowed.join(', ')}.`,
+            allowed,
+          })
         }
         const faults = recommendationFaults(before, after, body, byPlans)
         if (faults.length > 0) throw invalidContent(faults)
@@ -134,16 +149,16 @@ export function recommendationRoutes(
         ])
         return followed.length === 0 ? saved : ((await findRecommendation(tx, { by: 'id', id: saved.id })) ?? saved)
       })
-      .catch(refused)
-    return answered(input, stored)
+      .catch(throwProblem)
+    return showWritten(input, stored)
   })
 }
 
-function refused(error: unknown): never {
+function throwProblem(error: unknown): never {
   if (brokenConstraint(error) === 'recommendation_number_range') {
-    throw problem('conflict', { detail: 'A finding has at most 1000 recommendations.' })
+    throw problem('conflict', { detail: 'A finding can have at most 1000 recommendations.' })
   }
-  throw orTakenId('recommendation', brokenConstraint(error), error)
+  throw problemOfTakenId('recommendation', brokenConstraint(error), error)
 }
 
 type ListQuery = Omit<ContractInput<typeof listRoute>['query'], 'finding_id'>

@@ -1,7 +1,7 @@
 import type { Finding, InputError, Recommendation, RecommendationStub, UpdateRecommendation } from '@postern/contracts'
 import { mergedMembers } from '../merge-patch.ts'
 
-/** Fields that a patch can change, as the tracker log names them. */
+/** Fields that a patch can change, with their names in the tracker log. */
 export const recommendationFields = [
   'external_id',
   'text',
@@ -12,7 +12,7 @@ export const recommendationFields = [
   'custom',
 ] as const
 
-/** How urgent a recommendation about a finding of each severity is, where nobody says otherwise. */
+/** Default priority of a recommendation, by the severity of its finding. */
 export const priorityBySeverity: Readonly<Record<Finding['severity'], Recommendation['priority']>> = {
   critical: 'high',
   high: 'high',
@@ -29,18 +29,18 @@ const moves: Readonly<Record<Recommendation['status'], readonly Recommendation['
   superseded: [],
 }
 
-/** Where the status of a recommendation can go. The same moves are kept by the database. */
+/** Returns the possible next statuses of a recommendation. The database enforces the same ones. */
 export function allowedMoves(status: Recommendation['status']): readonly Recommendation['status'][] {
   return moves[status]
 }
 
-/** All that an answer to a write may say to a caller that cannot read findings. */
+/** Returns what a caller that cannot read findings sees after a write. */
 export function recommendationStub({ id, reference, version, status }: Recommendation): RecommendationStub {
   return { id, reference, version, status }
 }
 
-/** The recommendation after a merge patch: a response to one that waits for it moves its status. */
-export function patchedRecommendation(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
+/** Returns the recommendation after a merge patch. The first response also sets its status. */
+export function applyRecommendationPatch(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
   const response = patch.response ?? stored.response
   const responded = stored.status === 'submitted' && patch.response !== undefined
   return {
@@ -50,7 +50,7 @@ export function patchedRecommendation(stored: Recommendation, patch: UpdateRecom
   }
 }
 
-/** What keeps a recommendation from becoming what a patch would make of it; `byPlans` is the status that plans give it. */
+/** Returns the errors of a patched recommendation. `byPlans` is the status derived from its plans. */
 export function recommendationFaults(
   before: Recommendation,
   after: Recommendation,
@@ -59,13 +59,21 @@ export function recommendationFaults(
 ): InputError[] {
   const faults: InputError[] = []
   if (after.response === 'rejected' && (after.response_rationale ?? '').trim() === '') {
-    faults.push({ pointer: '/response_rationale', code: 'required', detail: 'is needed to reject' })
+    faults.push({ pointer: '/response_rationale', code: 'required', detail: 'is required if `response` is rejected' })
   }
   if ((after.response === 'rejected') !== (before.response === 'rejected') && before.status !== 'submitted') {
-    faults.push({ pointer: '/response', code: 'fixed', detail: 'can be turned round only while it is submitted' })
+    faults.push({
+      pointer: '/response',
+      code: 'fixed',
+      detail: 'can change to or from rejected only while the status is submitted',
+    })
   }
   if ((patch.status === 'implemented' || patch.status === 'verified') && byPlans !== null) {
-    faults.push({ pointer: '/status', code: 'derived', detail: 'follows from the action plans that carry it out' })
+    faults.push({
+      pointer: '/status',
+      code: 'derived',
+      detail: 'is set by the action plans of the recommendation: change their status instead',
+    })
   }
   if (Object.keys(after.custom).length > 50) {
     faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
@@ -74,18 +82,17 @@ export function recommendationFaults(
 }
 
 /**
- * How far the live plans that carry a recommendation out have all come: the status that it has once it was accepted, and until
- * it is verified or superseded. Null where no plan is live; its status is then moved by hand. The database decides it
- * (findings.status_by_plans).
+ * The status that live plans give to an accepted or implemented recommendation. Null if it has no live plan, so that people
+ * set its status. The database computes it (`findings.status_by_plans`).
  */
 export type StatusByPlans = 'accepted' | 'implemented' | 'verified' | null
 
-/** The statuses through which a recommendation gets to where its plans are; none where it is there, or does not follow. */
+/** Returns the status changes that bring a recommendation to the status of its plans, in order. */
 export function stepsToPlans(
   status: Recommendation['status'],
   byPlans: StatusByPlans,
 ): readonly Recommendation['status'][] {
   if (byPlans === null || byPlans === status || (status !== 'accepted' && status !== 'implemented')) return []
-  // As every recommendation reaches it.
+  // The state machine has no direct step from accepted to verified.
   return status === 'accepted' && byPlans === 'verified' ? ['implemented', 'verified'] : [byPlans]
 }

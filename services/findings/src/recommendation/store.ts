@@ -6,17 +6,17 @@ import {
   type PageBounds,
   keysetList,
   listStatement,
-  ofFindings,
+  belongsToFindings,
   patternOf,
   timeOf,
   when,
-  written,
+  joinConditions,
 } from '../keyset.ts'
 import type { StatusByPlans } from './rules.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
 
-/** Which recommendations a list holds; what is undefined does not narrow. */
+/** A filter of recommendations. Undefined members do not filter. */
 export interface RecommendationFilter {
   readonly status?: readonly Recommendation['status'][] | undefined
   readonly updatedSince?: Date | undefined
@@ -35,7 +35,7 @@ export async function listRecommendations(
 }
 
 export async function countRecommendations(tx: Tx, filter: RecommendationFilter): Promise<number> {
-  const { text, values } = written(conditionsOf(filter))
+  const { text, values } = joinConditions(conditionsOf(filter))
   const rows = await tx.query<{ total: number }>({
     text: `select count(*)::integer as total from findings.recommendation t where ${text}`,
     values,
@@ -43,7 +43,7 @@ export async function countRecommendations(tx: Tx, filter: RecommendationFilter)
   return rows[0]?.total ?? 0
 }
 
-/** The first recommendations of each of some findings, by their numbers. */
+/** Returns the first recommendations of each finding, by number. */
 export async function listFirstRecommendations(
   tx: Tx,
   findingIds: readonly string[],
@@ -53,13 +53,13 @@ export async function listFirstRecommendations(
   return rows.map(toRecommendation)
 }
 
-/** The recommendation at an address, or undefined where the tenant has none. */
+/** Returns the recommendation with this address, or undefined. */
 export async function findRecommendation(tx: Tx, address: ResourceAddress): Promise<Recommendation | undefined> {
   const rows = await tx.query<RecommendationRow>(find([...addressValues(address)]))
   return rows[0] === undefined ? undefined : toRecommendation(rows[0])
 }
 
-/** Stores a recommendation under the next number of its finding, which is locked. */
+/** Inserts a recommendation with the next number of its finding. The finding must be locked. */
 export async function insertRecommendation(
   tx: Tx,
   findingId: string,
@@ -81,7 +81,7 @@ export async function insertRecommendation(
   return one(rows)
 }
 
-/** Stores what has become of a recommendation whose finding is locked. */
+/** Updates a recommendation. Its finding must be locked. */
 export async function updateRecommendation(tx: Tx, after: Recommendation): Promise<Recommendation> {
   const rows = await tx.query<RecommendationRow>(
     update([
@@ -98,19 +98,19 @@ export async function updateRecommendation(tx: Tx, after: Recommendation): Promi
   return one(rows)
 }
 
-/** A recommendation and the status that the plans which carry it out give it. */
+/** A recommendation and the status derived from its plans. */
 export interface CarriedOut {
   readonly recommendation: Recommendation
   readonly byPlans: StatusByPlans
 }
 
-/** The recommendations of a finding, and how far plans have brought them. */
+/** Returns the recommendations of a finding with the status derived from their plans. */
 export async function listCarriedOut(tx: Tx, findingId: string): Promise<CarriedOut[]> {
   const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
 }
 
-/** Name of the constraint that a failed write broke. */
+/** Returns the name of the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -138,7 +138,6 @@ function one([row]: readonly RecommendationRow[]): Recommendation {
   return toRecommendation(row)
 }
 
-/** The address as three values, two of them null. */
 function addressValues(address: ResourceAddress): readonly (string | null)[] {
   return [
     address.by === 'id' ? address.id : null,
@@ -151,7 +150,7 @@ function conditionsOf(filter: RecommendationFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
-    ...ofFindings(filter.findings),
+    ...belongsToFindings(filter.findings),
     ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
     ...when(
       patternOf(filter.text),
@@ -173,7 +172,7 @@ const byChange = {
   valuesOf: (r: Recommendation) => [r.updated_at],
 } as const
 
-/** Lists: recommendation_by_created_at, _by_updated_at; of one finding, recommendation_of_finding_unique and a sort. */
+/** Indexes: recommendation_by_created_at, _by_updated_at; for one finding recommendation_of_finding_unique and a sort. */
 export const recommendationList = keysetList<RecommendationSort, Recommendation>({
   name: 'recommendations_list',
   select: `select ${columns} from findings.recommendation t`,
@@ -201,7 +200,7 @@ const firstOfFindings = listStatement(
   order by t.finding_id, t.number`,
 )
 
-// Not by name: planned for the one value that is there, with the unique index of that column.
+// Unnamed, so that PostgreSQL plans for the one value that is given.
 const find = (values: readonly unknown[]) => ({
   text: `select ${columns}
   from findings.recommendation t

@@ -5,22 +5,19 @@ import type { Deps } from '../deps.ts'
 import { invalidContent } from '../request.ts'
 import { type NamingPeople, personMembers } from '../universe/link-people.ts'
 
-/** A body that may name what other services own. */
+/** A body that may reference resources of other services. */
 interface Naming extends NamingPeople {
   readonly entity_ids?: readonly string[] | undefined
   readonly test_procedure_id?: string | null | undefined
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
-/**
- * Throws the 422 of a body that names what is not there. `before` is what it changes: what that names already may stay, also
- * where it was written down before anybody asked.
- */
+/** Throws a 422 problem if the body references missing resources. References that `before` already has may stay. */
 export type ReferenceCheck = (body: Naming, before?: Naming) => void
 
 /**
- * Asks the universe and the evidence service, each once and only where there is something to ask, what of all that the
- * bodies name is there. Throws a 503 where it cannot be known. Comes before the transaction: no lock waits for an answer.
+ * Asks the universe and evidence services which of the named resources exist, and returns the check. Throws a 503 problem if
+ * a service does not answer. Call it before the transaction, so that no lock waits.
  */
 export async function referenceCheck(
   { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,
@@ -77,7 +74,7 @@ export async function referenceCheck(
               {
                 pointer: `/evidence_refs/${index}`,
                 code: 'unknown',
-                detail: 'must be evidence as its receipt says it, that is not in quarantine, rejected or purged',
+                detail: 'must match an evidence receipt, and the evidence must not be quarantined, rejected or purged',
               },
             ]
           : [],
@@ -89,7 +86,6 @@ export async function referenceCheck(
 
 const nothing: UnknownReferences = { entity_ids: [], test_procedure_ids: [] }
 
-/** Two references are the same where all that they say is. */
 function keyOf({ evidence_id: id, sha256, size }: EvidenceRef): string {
   return `${id} ${sha256} ${size}`
 }

@@ -23,25 +23,25 @@ import {
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { findingOf } from '../finding/find.ts'
+import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
 import { referenceCheck } from '../reference/check.ts'
-import { recorderOf } from './record.ts'
+import { createRecorder } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
-import { assertHolds } from './signed-end.ts'
+import { verifySignedEnd } from './signed-end.ts'
 import { countFindingLog, findLastSeq, findLogEnd, findPosition, findSignedEnd, listFindingLog } from './store.ts'
 import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
-/** What the answer to a new entry says before the entry has its position. */
+/** The response to a new entry, before the entry has its position. */
 const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntryStubSchema])
 
-/** Entries that an export, or a check of a chain, holds in memory at a time. */
+/** Entries that an export reads at a time. */
 const batch = 500
 
-/** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
+/** Registers the routes of the tracker log. No route changes or removes an entry. */
 export function trackerLogRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
@@ -52,7 +52,7 @@ export function trackerLogRoutes(
       const { query, context } = input
       const page = openPage(input, listLogOfFinding, numberKey)
       const after = page.after?.after ?? query.after_seq ?? 0
-      const findingId = await findingOf(db, input)
+      const findingId = await getFindingId(db, input)
       await sealer.settle(context)
       const [rows, total] = await db.read(context, async (tx) =>
         Promise.all([
@@ -68,7 +68,7 @@ export function trackerLogRoutes(
     all: async function* (input) {
       const { kind: kinds, after_seq } = input.query
       const page = openPage(input, listLogOfFinding, numberKey)
-      const findingId = await findingOf(db, input)
+      const findingId = await getFindingId(db, input)
       await sealer.settle(input.context)
       yield* wholeList(db, input.context, {
         after: page.after?.after ?? after_seq ?? 0,
@@ -87,15 +87,15 @@ export function trackerLogRoutes(
       await sealer.settle(context)
       if (page.wantsTotal) {
         const total = await countTenantLog(db, context, { wanted, after: query.since_seq ?? 0 })
-        if (total === undefined) throw tooFarToCount()
+        if (total === undefined) throw tooManyToCount()
         page.total(total)
       }
       const after = page.after?.after ?? query.since_seq ?? 0
-      const { entries, onward } = await pageOfTenantLog(db, context, { wanted, after, limit: page.limit + 1 })
+      const { entries, nextAfter } = await pageOfTenantLog(db, context, { wanted, after, limit: page.limit + 1 })
       return page.finish(
         entries,
         ({ position }) => ({ after: position }),
-        onward === undefined ? undefined : { after: onward },
+        nextAfter === undefined ? undefined : { after: nextAfter },
       )
     },
     all: async function* (input) {
@@ -118,7 +118,7 @@ export function trackerLogRoutes(
     const occurredAt = body.occurred_at === undefined ? undefined : new Date(body.occurred_at)
     if (occurredAt !== undefined && (occurredAt > now() || occurredAt.getUTCFullYear() < 1900)) {
       throw invalidContent([
-        { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and in 1900 or later' },
+        { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and not before 1900' },
       ])
     }
     const assertKnown = await referenceCheck(deps, input, [body])
@@ -131,7 +131,7 @@ export function trackerLogRoutes(
           { pointer: '/corrects_seq', code: 'unknown', detail: 'must be the number of an entry of this finding' },
         ])
       }
-      const [entry] = await recorderOf(context, checkpoints)(tx, [
+      const [entry] = await createRecorder(context, checkpoints)(tx, [
         {
           findingId: finding.id,
           kind: body.kind,
@@ -154,7 +154,7 @@ export function trackerLogRoutes(
     const position = await db.read(context, async (tx) => findPosition(tx, entry.finding_id, entry.seq))
     if (position === undefined) {
       const detail =
-        'The entry was written, but the log is not what was signed last. It has no position until the operators have looked.'
+        'The entry was stored without a position, because the log differs from its signed end. Contact the operator.'
       throw problem('log_contradicted', { detail })
     }
     return { position, ...entry }
@@ -162,7 +162,7 @@ export function trackerLogRoutes(
 
   contractRoute(app, verifyLogOfFinding, async (input) => {
     const { context } = input
-    const findingId = await findingOf(db, input)
+    const findingId = await getFindingId(db, input)
     return await verifyLog(db, context, findingId)
   })
 
@@ -181,7 +181,7 @@ export function trackerLogRoutes(
     const [{ position, root, recordedAt }, signed] = await db.read(context, async (tx) =>
       Promise.all([findLogEnd(tx), findSignedEnd(tx)]),
     )
-    await assertHolds(signed, { tenantId: context.tenantId, checkpoints })
+    await verifySignedEnd(signed, { tenantId: context.tenantId, checkpoints })
     const signedAt = now().toISOString()
     const lastDay = (recordedAt?.toISOString() ?? signedAt).slice(0, 10)
     const jws = await checkpoints.sign({ tenant: context.tenantId, position, root, day: lastDay, signed_at: signedAt })
@@ -194,10 +194,10 @@ export function trackerLogRoutes(
   })
 }
 
-function tooFarToCount(): Error {
-  const detail = `counts by \`kind\` or \`actor\` among ${maxLogWalk} entries at most: more are behind \`since_seq\``
+function tooManyToCount(): Error {
+  const detail = `can search at most ${maxLogWalk} entries after \`since_seq\` if \`kind\` or \`actor\` is given`
   return problem('bad_request', {
-    detail: 'Count behind a later entry (`since_seq`), or without `kind` and `actor`.',
+    detail: 'There are too many entries to count. Use a later `since_seq`, or omit `kind` and `actor`.',
     errors: [{ parameter: 'count', code: 'too_big', detail }],
   })
 }

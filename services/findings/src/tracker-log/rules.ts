@@ -3,7 +3,7 @@ import type { EvidenceRef, LogEntry, LogKind } from '@postern/contracts'
 
 export type FieldChange = LogEntry['changes'][number]
 
-/** An entry about to be written; what is left out has nothing to say. */
+/** An entry to append. */
 export interface LogDraft {
   readonly findingId: string
   readonly actionPlanId?: string
@@ -13,7 +13,7 @@ export interface LogDraft {
   readonly changes?: readonly FieldChange[]
   readonly evidenceRefs?: readonly EvidenceRef[] | undefined
   readonly correctsSeq?: number | undefined
-  /** When it happened; default, and at the latest: when it is recorded. */
+  /** When it happened. Default and maximum: the time of recording. */
   readonly occurredAt?: Date | undefined
   readonly onBehalfOf?: string | undefined
 }
@@ -27,8 +27,8 @@ const kindOfField: ReadonlyMap<string, LogKind> = new Map([
 ])
 
 /**
- * Which of the named fields differ, with both values. Of `custom` each of its own fields by itself, as `custom.name`: it may hold
- * much, and the log, which never shrinks, says what has changed and not what has stayed.
+ * Returns the named fields that differ, with both values. Fields within `custom` are compared one by one, as `custom.name`, to
+ * keep the log short.
  */
 export function changesBetween<T extends object>(
   before: T,
@@ -39,12 +39,16 @@ export function changesBetween<T extends object>(
     .filter((field) => !isDeepStrictEqual(before[field], after[field]))
     .flatMap((field) =>
       field === 'custom'
-        ? ownChanges(field, new Map(Object.entries(before[field] ?? {})), new Map(Object.entries(after[field] ?? {})))
+        ? changesOfCustom(
+            field,
+            new Map(Object.entries(before[field] ?? {})),
+            new Map(Object.entries(after[field] ?? {})),
+          )
         : [{ field, from: before[field], to: after[field] }],
     )
 }
 
-function ownChanges(
+function changesOfCustom(
   field: string,
   before: ReadonlyMap<string, unknown>,
   after: ReadonlyMap<string, unknown>,
@@ -55,15 +59,15 @@ function ownChanges(
     .map((name) => ({ field: `${field}.${name}`, from: before.get(name) ?? null, to: after.get(name) ?? null }))
 }
 
-/** What the named fields hold from the beginning: later changes say what they were before, and this is what they were at first. */
-export function firstValues<T extends object>(made: T, fields: readonly (keyof T & string)[]): FieldChange[] {
+/** Returns the initial values of the named fields as changes from null. */
+export function initialChanges<T extends object>(made: T, fields: readonly (keyof T & string)[]): FieldChange[] {
   return fields
     .filter((field) => made[field] !== null && made[field] !== undefined)
     .map((field) => ({ field, from: null, to: made[field] }))
 }
 
-/** What a move of a status says: the reason, the note, or both; undefined where nothing is said. */
-export function saidWith({
+/** Returns the reason and the note of a status change as one text, or undefined if both are blank. */
+export function textOfMove({
   reason,
   note,
 }: {
@@ -74,7 +78,7 @@ export function saidWith({
   return said.length === 0 ? undefined : said.join('\n\n')
 }
 
-/** One draft for each kind of change, in the order in which the kinds first occur. */
+/** Returns one draft for each kind of change, in order of first occurrence. */
 export function draftsOf(changes: readonly FieldChange[], about: Omit<LogDraft, 'kind' | 'changes'>): LogDraft[] {
   const byKind = Map.groupBy(changes, ({ field }) => kindOfField.get(field) ?? 'field_change')
   return [...byKind].map(([kind, list]) => ({ ...about, kind, changes: list }))

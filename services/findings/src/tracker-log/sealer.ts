@@ -4,36 +4,36 @@ import { tenantOf } from '../sql/store.ts'
 import { Counter } from '@prometheus-io/client'
 import { sealLog } from './seal.ts'
 import type { CheckpointSigner } from './sign.ts'
-import { LogContradicted } from './signed-end.ts'
+import { LogContradictedError } from './signed-end.ts'
 import { hasUnplacedEntries } from './store.ts'
 
-/** How long committed entries wait for others that are sealed with them. */
+/** Wait before sealing, to seal several entries together. */
 const delayMs = 50
-/** Pauses between attempts to seal what a write has left, in milliseconds. They end before the write's assertion does. */
-const retryMs = [1_000, 2_000, 4_000, 8_000, 16_000]
-/** Attempts of whoever waits for its entries to be sealed. */
+/** Delays between attempts. They end before the assertion of the write expires. */
+const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 16_000]
+/** Attempts of `settle`. */
 const attempts = 3
 
-/** Gives committed entries of the tracker logs their positions, and signs the ends that they leave. */
+/** Gives committed entries of tracker logs their positions and signs the new ends. */
 export interface LogSealer {
   /**
-   * Resolves when every entry of the tenant that was committed before the call has its position. A contradicted log stays
-   * as it is. Rejects as the database does.
+   * Resolves when every entry that was committed before the call has its position. Leaves a contradicted log unchanged.
+   * Rejects with errors of the database.
    */
   settle(tenant: TenantAssertion): Promise<void>
-  /** Seals the entries of the tenant soon. A failure is logged and tried again. */
+  /** Seals the entries of the tenant soon. Failures are logged and retried. */
   schedule(tenant: TenantAssertion): void
-  /** Seals what is scheduled. */
+  /** Runs everything that is scheduled. */
   close(): Promise<void>
 }
 
 interface Runs {
   current: Promise<void> | undefined
-  /** Begins when the current one has ended, and so sees what was committed meanwhile. */
+  /** Begins after the current run, so it sees what was committed meanwhile. */
   next: Promise<void> | undefined
 }
 
-/** Opens the sealer of a process. At most one seals a tenant's log at a time, also among processes. */
+/** Opens the sealer of this process. Only one process seals a tenant's log at a time. */
 export function openLogSealer({
   db,
   checkpoints,
@@ -58,7 +58,7 @@ export function openLogSealer({
     while (await db.write(tenant, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
-  /** Seals what is committed by now. Several callers share a run that has not begun. */
+  /** Seals what is committed now. Callers share a run that has not begun. */
   const seal = async (tenant: TenantAssertion): Promise<void> => {
     const tenantId = tenantOf(tenant.assertion)
     const of = runs.get(tenantId) ?? { current: undefined, next: undefined }
@@ -90,11 +90,11 @@ export function openLogSealer({
         seal(tenant).catch((error: unknown) => {
           failures.inc()
           logger.warn({ event: 'log_not_sealed', tenant_id: tenantId, err: error })
-          // The next request of the tenant that reads or writes the log seals it.
-          if (!(error instanceof LogContradicted) && tries < retryMs.length) schedule(tenant, tries + 1)
+          // After the last attempt, the tenant's next request that reads or writes the log seals it.
+          if (!(error instanceof LogContradictedError) && tries < retryDelaysMs.length) schedule(tenant, tries + 1)
         })
       },
-      retryMs[tries - 1] ?? delayMs,
+      retryDelaysMs[tries - 1] ?? delayMs,
     )
     scheduled.set(tenantId, { timer, tenant })
   }
@@ -107,7 +107,7 @@ export function openLogSealer({
           await seal(tenant)
           return
         } catch (error) {
-          if (error instanceof LogContradicted) return
+          if (error instanceof LogContradictedError) return
           if (left === 1) throw error
         }
       }
@@ -122,8 +122,8 @@ export function openLogSealer({
   }
 }
 
-/** The same database, whose writes have the sealer look at the tenant's log behind their commit. */
-export function sealingAfterWrites(db: TenantDb, sealer: Pick<LogSealer, 'schedule'>): TenantDb {
+/** Wraps a database so that each write schedules sealing after its commit. */
+export function sealAfterWrites(db: TenantDb, sealer: Pick<LogSealer, 'schedule'>): TenantDb {
   return {
     ...db,
     write: async (tenant, fn) => {

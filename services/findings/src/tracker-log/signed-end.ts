@@ -4,17 +4,17 @@ import type { CheckpointSigner } from './sign.ts'
 import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
 /**
- * The log is not what was signed: somebody has changed it past the service. Nothing is added to it, or signed of it. A 503,
- * since nothing is wrong with the request and another would fare no better; without Retry-After, since a person has to look.
+ * The log differs from its signed end, so somebody changed it outside of the service. Nothing is appended or signed. A 503
+ * without Retry-After, because a person must look at it.
  */
-export class LogContradicted extends ProblemError {
+export class LogContradictedError extends ProblemError {
   constructor() {
     super('log_contradicted', {
       detail:
-        'The remediation log of the tenant is not what its last writer has signed. Nothing is added to it, and no checkpoint ' +
-        'is made of it, until the operators have looked. Nothing was written; what is there can be read.',
+        'The remediation log differs from its signed end, so nothing was written. The log stays readable. Contact the ' +
+        'operator.',
     })
-    this.name = 'LogContradicted'
+    this.name = 'LogContradictedError'
   }
 }
 
@@ -24,15 +24,16 @@ interface Signing {
 }
 
 /**
- * Throws where the log, up to the end that its last writer has signed, is another than it was then: else the next signature
- * would make good what was changed. True where that signature can stand as a checkpoint. False where none of the published
- * keys has made it, though it says what the log is, as where a key was taken out too soon: nothing rests on it, what is
- * written goes on, and somebody is told, since it may as well have been put there.
+ * Compares the log with its signed end. Throws LogContradictedError if they differ, so that no new signature hides the change.
+ * Returns whether a published key signed it; if not, writes continue and the end is reported.
  */
-export async function assertHolds(signed: SignedEnd | undefined, { tenantId, checkpoints }: Signing): Promise<boolean> {
+export async function verifySignedEnd(
+  signed: SignedEnd | undefined,
+  { tenantId, checkpoints }: Signing,
+): Promise<boolean> {
   if (signed === undefined) return false
-  const genuine = await checkpoints.check(signed.jws)
-  const said = genuine ?? checkpoints.readUnknown(signed.jws)
+  const genuine = await checkpoints.verify(signed.jws)
+  const said = genuine ?? checkpoints.parseUnverified(signed.jws)
   const isOfTheEnd =
     said?.tenant === tenantId &&
     said.position === signed.position &&
@@ -40,15 +41,15 @@ export async function assertHolds(signed: SignedEnd | undefined, { tenantId, che
     said.day === signed.day &&
     signed.found === signed.root
   if (!isOfTheEnd) {
-    checkpoints.watch('contradicted', tenantId, signed)
-    throw new LogContradicted()
+    checkpoints.reportBadEnd('contradicted', tenantId, signed)
+    throw new LogContradictedError()
   }
   if (genuine !== undefined) return true
-  checkpoints.watch('unknown_key', tenantId, signed)
+  checkpoints.reportBadEnd('unknown_key', tenantId, signed)
   return false
 }
 
-/** Signs the end of the log in the transaction that has placed its last entry. The end is held until the commit. */
+/** Signs and stores the end of the log. Call it in the transaction that placed the last entry, with the end locked. */
 export async function signEnd(
   tx: Tx,
   { position, root, day }: Pick<LogEnd, 'position' | 'root'> & { readonly day: string },

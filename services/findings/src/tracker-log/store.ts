@@ -7,26 +7,23 @@ import type { LogDraft } from './rules.ts'
 
 /** The end of a tenant's log. */
 export interface LogEnd {
-  /** 0: nothing has been logged. */
+  /** 0 if the log is empty. */
   readonly position: number
   readonly root: string
-  /** Of the last entry. */
+  /** Time of the last entry. */
   readonly recordedAt: Date | undefined
 }
 
-/** An entry as its transaction writes it. The sealer gives it its position right behind the commit. */
+/** A new entry. The sealer gives it its position after the commit. */
 export type WrittenEntry = Omit<LogEntry, 'position'>
 
-/** What was appended, and the end of the log that was signed before. */
+/** The appended entries, and the last signed end of the log. */
 export interface Appended {
   readonly entries: readonly WrittenEntry[]
   readonly signed: SignedEnd | undefined
 }
 
-/**
- * Appends entries to the chains of their findings, in the transaction of the change that they tell of. The caller has
- * locked the findings.
- */
+/** Appends entries to the chains of their findings, which must be locked, in the transaction of the change. */
 export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
   const [heads, signed, [clock]] = await Promise.all([
@@ -34,7 +31,7 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     findSignedEnd(tx),
     tx.query<{ now: Date }>(readClock([])),
   ])
-  if (clock === undefined) throw new Error('the database told no time')
+  if (clock === undefined) throw new Error('the clock of the database returned no row')
   const last = new Map(heads.map((head) => [head.finding_id, { seq: head.seq ?? 0, hash: head.hash }]))
   const entries = drafts.map((draft) => {
     const head = last.get(draft.findingId) ?? { seq: 0, hash: null }
@@ -62,39 +59,39 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     last.set(draft.findingId, { seq: content.seq, hash })
     return { text, entry: { ...content, hash } }
   })
-  for (let from = 0; from < entries.length; from += entriesAtOnce) {
-    const some = entries.slice(from, from + entriesAtOnce)
+  for (let from = 0; from < entries.length; from += insertBatch) {
+    const some = entries.slice(from, from + insertBatch)
     await tx.execute(insertEntries([some.map(({ entry }) => entry.finding_id), some.map(({ text }) => text)]))
   }
   return { entries: entries.map(({ entry }) => entry), signed }
 }
 
-/** Entries that one statement writes: each is hashed and chained, and a statement has a limit of its own. */
-const entriesAtOnce = 100
+/** Entries in one insert, to keep it within the statement timeout. */
+const insertBatch = 100
 
-/** Whether committed entries of the tenant wait for their position. */
+/** Whether committed entries wait for their position. */
 export async function hasUnplacedEntries(tx: Tx): Promise<boolean> {
   const rows = await tx.query(firstUnplaced([]))
   return rows.length > 0
 }
 
-/** What was placed, behind what, and when. */
+/** The result of `placeEntries`. */
 export interface Placed {
   readonly before: LogEnd
   readonly end: LogEnd
-  /** Entries that were placed: none where no entry waited. */
+  /** Number of placed entries. */
   readonly count: number
   readonly now: Date
 }
 
-/** Entries that are placed in one transaction: each is a statement of its own in the database. */
-export const placedAtOnce = 500
+/** Entries that one transaction places. */
+export const placeBatch = 500
 
-/** Gives committed entries their positions and roots. The end of the log is held. */
+/** Gives committed entries their positions and roots. The end of the log must be locked. */
 export async function placeEntries(tx: Tx): Promise<Placed> {
   const [[before], [placed], [end], [clock]] = await Promise.all([
     tx.query<EndRow>(readEnd([])),
-    tx.query<{ count: number }>(placeWaiting([placedAtOnce])),
+    tx.query<{ count: number }>(placeWaiting([placeBatch])),
     tx.query<EndRow>(readEnd([])),
     tx.query<{ now: Date }>(readClock([])),
   ])
@@ -102,19 +99,19 @@ export async function placeEntries(tx: Tx): Promise<Placed> {
   return { before: endOf(before), end: endOf(end), count: placed.count, now: clock.now }
 }
 
-/** The position of an entry of a finding; undefined while it waits for one. */
+/** Returns the position of an entry, or undefined while it has none. */
 export async function findPosition(tx: Tx, findingId: string, seq: number): Promise<number | undefined> {
   const [row] = await tx.query<{ position: string }>(positionOf([findingId, seq]))
   return row === undefined ? undefined : Number(row.position)
 }
 
-/** The end of the tenant's log as it is now. */
+/** Returns the current end of the tenant's log. */
 export async function findLogEnd(tx: Tx): Promise<LogEnd> {
   const [end] = await tx.query<EndRow>(readEnd([]))
   return endOf(end)
 }
 
-/** The number of the last entry of a finding; 0 where there is none. */
+/** Returns the number of the last entry of a finding, or 0. */
 export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
   const [head] = await tx.query<HeadRow>(readHeads([[findingId]]))
   return head?.seq ?? 0
@@ -122,24 +119,24 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
 
 export interface LogPage {
   readonly kinds: readonly LogKind[] | undefined
-  /** Entries behind this number: of the finding, or of the tenant. */
+  /** The number of the last entry of the previous page. */
   readonly after: number
   readonly limit: number
 }
 
-/** Entries of a finding in the order of `seq`. */
+/** Returns entries of a finding in order of `seq`. */
 export async function listFindingLog(tx: Tx, findingId: string, { kinds, after, limit }: LogPage): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(listOfFinding([findingId, kinds ?? logKinds, after, limit]))
   return rows.map(toEntry)
 }
 
-/** The last entries of each of some findings, in the order of `seq`. */
+/** Returns the last entries of each finding, in order of `seq`. */
 export async function listLastEntries(tx: Tx, findingIds: readonly string[], limit: number): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(lastOfFindings([findingIds, limit]))
   return rows.map(toEntry)
 }
 
-/** An entry as it is stored: whether it is one is for the reader to say. */
+/** An entry as stored. Its content is not verified. */
 export interface StoredEntry {
   /** A bigint, as text. Negative while the entry waits for its position. */
   readonly position: string
@@ -148,7 +145,7 @@ export interface StoredEntry {
   readonly hash: string
 }
 
-/** What is stored as the log of a finding, in the order of `seq`, also while it waits for its position. */
+/** Returns the stored entries of a finding in order of `seq`, including entries without a position. */
 export async function listFindingEntries(
   tx: Tx,
   findingId: string,
@@ -157,7 +154,7 @@ export async function listFindingEntries(
   return await tx.query<StoredEntry & Record<string, unknown>>(entriesOfFinding([findingId, after, limit]))
 }
 
-/** How many entries of a finding a filter leaves. */
+/** Counts the entries of a finding. */
 export async function countFindingLog(
   tx: Tx,
   findingId: string,
@@ -179,13 +176,13 @@ export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: Sto
   await tx.execute(saveCheckpoint([day, position, root, jws]))
 }
 
-/** The end of the log as its last writer has signed it. */
+/** The last signed end of the log. */
 export interface SignedEnd extends StoredCheckpoint {
-  /** The root that the log has there now; null where it ends before. */
+  /** The current root at this position; null if the log is shorter. */
   readonly found: string | null
 }
 
-/** The end that was signed last. Undefined where nobody has written since ends are signed. */
+/** Returns the last signed end, or undefined if none was signed yet. */
 export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
   const [row] = await tx.query<{ position: string; root: string; day: string; jws: string; found: string | null }>(
     readSignedEnd([]),
@@ -193,21 +190,21 @@ export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
   return row === undefined ? undefined : { ...row, position: Number(row.position) }
 }
 
-/** Puts a newly signed end in the place of the one before. The end of the log is held. */
+/** Replaces the signed end. The end of the log must be locked. */
 export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
   await tx.execute(keepSignedEnd([day, position, root, jws]))
 }
 
-/** The last stored checkpoint of a day or before it. */
+/** The last checkpoint up to a day. */
 export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
-  /** Entries behind it belong to a day, up to the given one, that is over and has no checkpoint yet. */
+  /** Whether a finished day up to the given one has entries but no checkpoint. */
   readonly isBehind: boolean
-  /** The day (UTC) by the clock of the database, which says what is over. */
+  /** The current day (UTC) of the database. */
   readonly today: string
 }
 
-/** Looks for what is signed of the days up to the given one, and whether all of them are. */
+/** Returns the last checkpoint up to a day, and whether one is missing. */
 export async function findSealed(tx: Tx, day: string): Promise<Sealed> {
   const [row] = await tx.query<SealedRow>(lastCheckpoint([day]))
   if (row === undefined) throw new Error('the checkpoint of a day returned no row')
@@ -225,15 +222,12 @@ interface SealedRow {
   readonly today: string
 }
 
-/** Holds the end of the tenant's log until the transaction ends: nobody appends meanwhile. */
-export async function holdLog(tx: Tx): Promise<void> {
+/** Locks the end of the tenant's log until the transaction ends. */
+export async function lockLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }
 
-/**
- * The end of the last day, up to the given one, that is over, behind what has a checkpoint; and the time. Undefined where
- * nothing is behind.
- */
+/** Returns the end of the last finished day up to `day` that has no checkpoint, and the time. Undefined if there is none. */
 export async function findDayEnd(
   tx: Tx,
   day: string,
@@ -254,7 +248,7 @@ interface HeadRow {
   readonly hash: string | null
 }
 
-/** An entry as it is read. */
+/** An entry as PostgreSQL returns it. */
 export interface LogRow {
   /** A bigint, as text. */
   readonly position: string
@@ -267,20 +261,20 @@ function endOf(row: EndRow | undefined): LogEnd {
   return { position: Number(row.position), root: row.root, recordedAt: row.recorded_at }
 }
 
-/** The entry that a row holds. */
+/** Parses the entry of a row. */
 export function toEntry({ position, entry, hash }: LogRow): LogEntry {
   // Only appendEntries writes entries.
   const content: Omit<WrittenEntry, 'hash'> = JSON.parse(entry)
   return { position: Number(position), ...content, hash }
 }
 
-// The lock that the database takes to place an entry; taken first, so that what is read next is the end until the commit.
+// The same lock as `findings.place_log_entries`. Acquired first, so that the end cannot move until commit.
 const holdEnd = statement(
   'log_hold_end',
   `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
 )
 
-// tracker_log_pk, backwards.
+// tracker_log_pk, backward
 const readEnd = statement(
   'log_read_end',
   `select l.position, l.root, l.recorded_at
@@ -319,7 +313,7 @@ const keepSignedEnd = statement(
 
 const readClock = statement('log_read_clock', 'select now()::timestamptz(3) as now')
 
-// tracker_log_seq_unique, backwards, once a finding.
+// tracker_log_seq_unique, backward, once per finding
 const readHeads = statement(
   'log_read_heads',
   `select finding.id as finding_id, head.seq, head.hash
@@ -333,7 +327,7 @@ const readHeads = statement(
   ) as head on true`,
 )
 
-// In the order of the chain: the trigger gives each row its number behind the one before.
+// In order of the chain, because a trigger numbers each row.
 const insertEntries = statement(
   'log_insert',
   `insert into findings.tracker_log (tenant_id, finding_id, entry)
@@ -362,7 +356,7 @@ const entriesOfFinding = listStatement(
   limit $3`,
 )
 
-// tracker_log_seq_unique, backwards.
+// tracker_log_seq_unique, backward
 const lastOfFindings = listStatement(
   'log_last_of_findings',
   `select near.position, near.entry, near.hash
@@ -391,13 +385,13 @@ const saveCheckpoint = statement(
   on conflict (tenant_id, day) do nothing`,
 )
 
-// The last day of those asked for that is over, by the clock that entries have their time from.
+// The last finished day up to the given one, by the clock of the database.
 const dayOver = `least($1::date, (now() at time zone 'UTC')::date - 1)`
 
-// The first moment behind it.
+// The first moment after that day.
 const afterDays = `(${dayOver} + 1)::timestamp at time zone 'UTC'`
 
-// log_checkpoint_pk, backwards.
+// log_checkpoint_pk, backward
 const checkpointOf = `
   (values (1)) as one (row)
   left join lateral (
@@ -408,11 +402,11 @@ const checkpointOf = `
     limit 1
   ) as c on true`
 
-// What the next checkpoint ends with.
+// The position of the next checkpoint.
 const nextPosition = `coalesce(
   (select min(later.position) from findings.log_checkpoint later where later.day > $1::date), 9223372036854775807)`
 
-// The entry behind the checkpoint, by tracker_log_pk.
+// tracker_log_pk, for the entry after the checkpoint
 const lastCheckpoint = statement(
   'log_last_checkpoint',
   `select c.day, c.position, c.root, c.jws, coalesce(
@@ -422,9 +416,8 @@ const lastCheckpoint = statement(
   left join findings.tracker_log next on next.position = coalesce(c.position, 0) + 1`,
 )
 
-// tracker_log_pk, from the checkpoint before to the first entry of a later day: what the day is the end of. An entry that was
-// begun before midnight may be committed behind entries of the next day, or behind the checkpoint of its own: it then
-// belongs to the day of those, or to the next. So days follow each other as positions do.
+// tracker_log_pk, from the previous checkpoint to the first entry of a later day. An entry from before midnight can commit
+// after entries of the next day. It then belongs to a later day, so that days follow the order of positions.
 const dayEnd = statement(
   'log_day_end',
   `select greatest(covered.day, c.day + 1) as day, l.position, l.root, now()::timestamptz(3) as now

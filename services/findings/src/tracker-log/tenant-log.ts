@@ -1,34 +1,33 @@
 import { type LogEntry, type LogKind, logKinds, maxLogWalk } from '@postern/contracts'
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
 import { statement } from '../sql/store.ts'
-import { listStatement, mostBytes } from '../keyset.ts'
+import { listStatement, maxPageBytes } from '../keyset.ts'
 import { type LogRow, findLogEnd, toEntry } from './store.ts'
 
-/** The entries of a tenant that are asked for: all of them where nothing is said. No index serves either. */
+/** A filter of a tenant's entries. No index serves it. */
 export interface WantedEntries {
   readonly kinds: readonly LogKind[] | undefined
-  /** Ids of who wrote them. */
+  /** Ids of their authors. */
   readonly actor: readonly string[] | undefined
 }
 
-/** How far a statement looks for what is wanted: less than it may take long for. */
-const stretch = 20_000
+/** Entries that one statement reads. Limits its time. */
+const stretchLength = 20_000
 
 /**
- * Entries of the tenant behind a position, in their order, up to `limit`. Looks through `maxLogWalk` entries at most, a
- * stretch in each transaction; `onward` is the position to go on behind where that was not enough for `limit` entries and
- * more lies behind.
+ * Returns up to `limit` entries after a position, in order. Reads at most `maxLogWalk` entries, in several transactions.
+ * `nextAfter` is where the next page continues if that was not enough.
  */
 export async function pageOfTenantLog(
   db: TenantDb,
   tenant: TenantAssertion,
   { wanted, after, limit }: { readonly wanted: WantedEntries; readonly after: number; readonly limit: number },
-): Promise<{ readonly entries: readonly LogEntry[]; readonly onward: number | undefined }> {
+): Promise<{ readonly entries: readonly LogEntry[]; readonly nextAfter: number | undefined }> {
   const entries: LogEntry[] = []
   let from = after
   let length = 0
   while (from < after + maxLogWalk) {
-    const [start, to] = [from, from + stretch]
+    const [start, to] = [from, from + stretchLength]
     const [end, rows] = await db.read(tenant, async (tx) =>
       Promise.all([
         findLogEnd(tx),
@@ -39,17 +38,17 @@ export async function pageOfTenantLog(
     )
     entries.push(...rows.map(toEntry))
     for (const { entry } of rows) length += entry.length
-    if (entries.length >= limit || end.position <= to) return { entries, onward: undefined }
+    if (entries.length >= limit || end.position <= to) return { entries, nextAfter: undefined }
     from = to
-    // What several stretches bring together has a bound too.
-    if (length > mostBytes / 2) break
+    // Limits the memory of all stretches together.
+    if (length > maxPageBytes / 2) break
   }
-  return { entries, onward: from }
+  return { entries, nextAfter: from }
 }
 
 /**
- * How many entries of the tenant are wanted, behind a position. Undefined where that would be to look through more than
- * `maxLogWalk` of them. All of them are counted without looking: positions have no gaps.
+ * Counts wanted entries after a position. Undefined if that needs more than `maxLogWalk` entries. Without a filter it counts
+ * positions, which have no gaps.
  */
 export async function countTenantLog(
   db: TenantDb,
@@ -60,23 +59,23 @@ export async function countTenantLog(
   if (wanted.kinds === undefined && wanted.actor === undefined) return Math.max(0, last - after)
   if (last - after > maxLogWalk) return undefined
   let total = 0
-  for (let from = after; from < last; from += stretch) {
-    const part = countStretch([wanted.kinds ?? logKinds, wanted.actor ?? null, from, from + stretch])
+  for (let from = after; from < last; from += stretchLength) {
+    const part = countStretch([wanted.kinds ?? logKinds, wanted.actor ?? null, from, from + stretchLength])
     const [row] = await db.read(tenant, async (tx) => tx.query<{ total: number }>(part))
     total += row?.total ?? 0
   }
   return total
 }
 
-/** A position of the log, and its entry where that is wanted. */
+/** A position of the log, and its entry if it is wanted. */
 export interface LogStep {
   readonly position: number
   readonly entry: LogEntry | undefined
 }
 
 /**
- * The steps behind a position, in their order: entries that are wanted, and every hundredth position between them. So a
- * reader that takes some steps at a time, in whatever way, never waits for more than a hundred times as many entries.
+ * Returns steps after a position: wanted entries, and every hundredth position between them. So a batch never reads more than a
+ * hundred times as many entries.
  */
 export async function listTenantLog(
   tx: Tx,
@@ -93,7 +92,7 @@ export async function listTenantLog(
 
 const isWanted = '(l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)))'
 
-// tracker_log_pk, from one position to another.
+// tracker_log_pk
 const listStretch = listStatement(
   'log_list_stretch',
   `select l.position, l.entry, l.hash
@@ -103,7 +102,7 @@ const listStretch = listStatement(
   limit $5`,
 )
 
-// tracker_log_pk, from one position to another.
+// tracker_log_pk
 const countStretch = statement(
   'log_count_stretch',
   `select count(*)::integer as total

@@ -4,10 +4,10 @@ import { type RequestContext, isTooLarge } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { type StoredEntry, listFindingEntries } from './store.ts'
 
-/** Entries that a check of a chain holds in memory at a time, where they are not long. */
+/** Entries that are read at a time. Fewer if they are long. */
 const batch = 500
 
-/** Checks the chain of a finding from its first entry. What is stored is not trusted: it may be no entry at all. */
+/** Verifies the chain of a finding from its first entry. Does not trust the stored entries. */
 export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
   tenant.share?.enterLargeAnswer()
   let last: Anchor = { seq: 0, hash: null }
@@ -43,7 +43,7 @@ export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId:
   }
 }
 
-/** The entry as it was stored; undefined where it is none. One that waits has some position: the chain of its finding has none. */
+/** Parses a stored entry; undefined if it is invalid. Entries without a position get 1, which the chain ignores. */
 function readEntry({ position, entry, hash }: StoredEntry) {
   try {
     const content: unknown = JSON.parse(entry)

@@ -2,7 +2,7 @@ import { maxSubtreeEntities, subtreeBodySchema } from '@postern/contracts/intern
 import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Universe } from './universe.ts'
 
-/** The entities that `subtree_of` and `hierarchy` narrow a list of findings to; undefined where neither is given. */
+/** Returns the entity ids that `subtree_of` and `hierarchy` select, or undefined if neither is given. */
 export async function entitiesOfFilter(
   { subtree_of, hierarchy }: { readonly subtree_of?: string | undefined; readonly hierarchy?: string | undefined },
   request: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -14,10 +14,10 @@ export async function entitiesOfFilter(
     ...(hierarchy === undefined ? {} : { hierarchy }),
   })
   if (!body.success) {
-    throw refusal('invalid', 'is the address of an entity, or with `hierarchy` the address of a node')
+    throw refusal('invalid', 'must be the address of an entity, or with `hierarchy` the address of a node')
   }
   const ids = await universe.subtree(request, body.data)
-  if (ids === undefined) throw refusal('too_large', `must hold at most ${maxSubtreeEntities} entities`)
+  if (ids === undefined) throw refusal('too_large', `must have at most ${maxSubtreeEntities} entities`)
   return ids
 }
 

@@ -5,7 +5,7 @@ import type { Universe } from './universe.ts'
 
 const never = async (): Promise<never> => await Promise.reject(new Error('not asked here'))
 
-test('everybody in a request for many is looked for, also where they are more than one question may name', async () => {
+test('all people of a bulk request are looked up, in several requests if necessary', async () => {
   const asked: number[] = []
   const universe: Universe = {
     subtree: never,

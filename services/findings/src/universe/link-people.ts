@@ -4,7 +4,7 @@ import type { RequestInfo } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Universe } from './universe.ts'
 
-/** Where the body of a write names people. */
+/** Members of a body that name people. */
 export const personMembers = [
   'owner',
   'approver',
@@ -14,15 +14,14 @@ export const personMembers = [
   'extension_approved_by',
 ] as const
 
-/** A body that may name people, or patch who is named. */
+/** A body that may name people. */
 export type NamingPeople = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
 
 const named = z.object({ email: emailSchema, person_id: z.undefined().optional() })
 
 /**
- * Gives what adds its `person_id` to everyone in a body who is named by an e-mail address that the universe knows. Nobody
- * is asked where no address is named, and where the universe does not answer, people stay as they were named: what is
- * documented must not wait for it.
+ * Returns a function that adds `person_id` to people whose e-mail address the universe knows. If the universe does not
+ * answer, people stay unchanged, so that writes do not depend on it.
  */
 export async function peopleLinker(
   universe: Universe,
@@ -46,7 +45,6 @@ export async function peopleLinker(
   return (body) => ({ ...body, ...linkedMembers(body, ids) })
 }
 
-/** The addresses that a body, which may be anything, names people by. */
 function emailsIn(body: unknown): string[] {
   if (typeof body !== 'object' || body === null) return []
   return personMembers.flatMap((member) => {

@@ -16,20 +16,19 @@ import type { KeyRing } from '@postern/signed-context'
 
 type Request = Pick<RequestInfo, 'context' | 'requestId'>
 
-/** What the universe service knows of auditable entities. Each call rejects with a ServiceUnavailableError if it gets no usable answer. */
+/** A client of the universe service. Calls reject with a ServiceUnavailableError if they get no usable answer. */
 export interface Universe {
-  /** Ids of the entities in a subtree; undefined where there are too many to be told. */
+  /** Returns the ids of the entities in a subtree, or undefined if there are too many. */
   subtree(request: Request, body: SubtreeBody): Promise<readonly string[] | undefined>
-  /** What the entities with these ids are called, of those that there are; 1000 at most. */
+  /** Returns the names of those of at most 1,000 entities that exist. */
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
-  /** Whom e-mail addresses belong to, of those that it knows. Waits for a second at most. */
+  /** Returns the people with these e-mail addresses, if known. Waits at most a second. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
-  /** Those of the ids that name no entity, no test procedure, or no person of the tenant's. */
+  /** Returns the ids that match no entity, test procedure or person of the tenant. */
   unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
 }
 
-/** A write waits so long to learn who is named in it. */
-const peopleWithinMs = 1_000
+const peopleTimeoutMs = 1_000
 
 /** Opens a client of the universe service. */
 export function openUniverse({
@@ -67,7 +66,7 @@ export function openUniverse({
         ...serviceCaller('findings', request),
         target: internalPaths.lookupPeople,
         body: { emails },
-        timeoutMs: peopleWithinMs,
+        timeoutMs: peopleTimeoutMs,
       }
       return (await ask(lookupPeopleAnswerSchema, question)).people
     },

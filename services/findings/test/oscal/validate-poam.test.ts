@@ -37,7 +37,7 @@ describe.skipIf(missing.length > 0)(`a plan of action and milestones${skipped}`,
     await rm(folder, { recursive: true })
   })
 
-  /** The faults of a document, one line each. Advice (`WARNING`) is no fault. */
+  /** Returns the errors of a document, one line each, without warnings. */
   async function faultsOf(document: string): Promise<string[]> {
     const file = join(folder, `${crypto.randomUUID()}.json`)
     await writeFile(file, document)

@@ -1,6 +1,6 @@
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** Ids of findings whose risk was accepted until a day before the given one, in their order, `limit` at most. */
+/** Returns at most `limit` ids of findings whose acceptance ended before the day, in order of id. */
 export async function listExpired(tx: Tx, day: string, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(expired([day, limit]))
   return rows.map(({ id }) => id)

@@ -5,48 +5,48 @@ import {
   type PageBounds,
   dateOf,
   keysetList,
-  ownedBy,
+  ownerMatches,
   patternOf,
   timeOf,
   when,
-  written,
+  joinConditions,
 } from '../../keyset.ts'
 import { jsonText } from '../row.ts'
 import type { StoredFinding } from '../rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
 
-/** Which findings a list holds; what is undefined does not narrow. */
+/** A filter of findings. Undefined members do not filter. */
 export interface FindingFilter {
   readonly status?: readonly Finding['status'][] | undefined
   readonly severity?: readonly Finding['severity'][] | undefined
   readonly reference?: readonly string[] | undefined
-  /** Concerning one of these entities. */
+  /** Concerns one of these entities. */
   readonly entityIds?: readonly string[] | undefined
-  /** Changed at this time or later. */
+  /** Changed at or after this time. */
   readonly updatedSince?: Date | undefined
   readonly type?: readonly Finding['type'][] | undefined
   readonly source?: readonly string[] | undefined
-  /** Concerning one of these entities, and of those above. */
+  /** Also concerns one of these entities. */
   readonly namedEntityIds?: readonly string[] | undefined
-  /** Ids, e-mail addresses or names, one of which is the owner's. */
+  /** Ids, e-mail addresses or names of owners. */
   readonly owner?: readonly string[] | undefined
-  /** Missed the target date on the day (UTC), or did not. */
+  /** Whether the finding is overdue on a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly repeat?: boolean | undefined
   readonly identifiedFrom?: string | undefined
   readonly identifiedTo?: string | undefined
   readonly targetAfter?: string | undefined
   readonly targetBefore?: string | undefined
-  /** Stands somewhere in the title, one of the five Cs, the reference or the external id, in any case. */
+  /** Appears in the title, one of the five Cs, the reference or the external id, in any case. */
   readonly text?: string | undefined
   readonly externalId?: readonly string[] | undefined
 }
 
-/** What a list of findings is chosen by before its texts are read. */
+/** The id and times of a finding. */
 export type FindingStamp = Pick<StoredFinding, 'id' | 'created_at' | 'updated_at'>
 
-/** Lists which findings there are, in the order of creation, ties by id. */
+/** Returns ids and times of findings, in order of creation and id. */
 export async function listFindingStamps(
   tx: Tx,
   filter: FindingFilter,
@@ -61,10 +61,7 @@ export async function listFindingStamps(
   }))
 }
 
-/**
- * Lists findings in the order of the sort, ties by id, as they are read on a day, each as a text of JSON. PostgreSQL writes it in less time than it takes to
- * read the columns here, make a finding of them and write that.
- */
+/** Returns findings on a day (UTC) as JSON texts, in order of the sort and id. PostgreSQL builds the JSON, which is faster. */
 export async function listFindingTexts(
   tx: Tx,
   filter: FindingFilter,
@@ -75,9 +72,9 @@ export async function listFindingTexts(
   return rows.map(({ json }) => json)
 }
 
-/** How many findings the filter leaves. Reads the tenant's findings once; asked for explicitly (`count=true`). */
+/** Counts the findings of a filter. Reads all findings of the tenant. */
 export async function countFindings(tx: Tx, filter: FindingFilter): Promise<number> {
-  const { text, values } = written(conditionsOf(filter))
+  const { text, values } = joinConditions(conditionsOf(filter))
   const rows = await tx.query<{ total: number }>({
     text: `select count(*)::integer as total from findings.finding t where ${text}`,
     values,
@@ -85,7 +82,7 @@ export async function countFindings(tx: Tx, filter: FindingFilter): Promise<numb
   return rows[0]?.total ?? 0
 }
 
-/** Counts what the filter leaves, by groups, the largest first. `today` decides what is overdue, and how old. */
+/** Counts the findings of a filter by group, largest group first. `today` decides age and overdue. */
 export async function summarizeFindings(
   tx: Tx,
   filter: FindingFilter,
@@ -94,12 +91,12 @@ export async function summarizeFindings(
 ): Promise<FindingsSummary> {
   const rows = await tx.query<
     { key: string | null; total: number; overdue: number } & Record<Finding['severity'], number>
-  >(summaryBy(groups[groupBy], written(conditionsOf(filter), 2), today))
+  >(summaryBy(groups[groupBy], joinConditions(conditionsOf(filter), 2), today))
   return rows.map(({ key, total, overdue, ...by_severity }) => ({ key, total, overdue, by_severity }))
 }
 
-// An entity's findings are looked up first (finding_entity_by_entity), not one by one. Texts are read row by row in the
-// order of the list: under row security no index on trigrams can be used, because LIKE is not leakproof.
+// Finds findings of entities by finding_entity_by_entity. Text conditions scan rows, because LIKE is not leakproof and so
+// cannot use an index under row-level security.
 function conditionsOf(filter: FindingFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
@@ -107,10 +104,10 @@ function conditionsOf(filter: FindingFilter): Condition[] {
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
     ...when(filter.type, (p) => `t.type = any(${p}::text[])`),
     ...when(filter.source, (p) => `t.source = any(${p}::text[])`),
-    ...when(filter.namedEntityIds, concerning),
-    ...when(filter.entityIds, concerning),
-    ...when(filter.owner, ownedBy),
-    ...(filter.overdue === undefined ? [] : [missed(filter.overdue)]),
+    ...when(filter.namedEntityIds, concernsEntity),
+    ...when(filter.entityIds, concernsEntity),
+    ...when(filter.owner, ownerMatches),
+    ...(filter.overdue === undefined ? [] : [overdueCondition(filter.overdue)]),
     ...when(filter.repeat, (p) => `${p}::boolean = (t.repeat_of_id is not null)`),
     ...when(dateOf(filter.identifiedFrom), (p) => `t.identified_on >= ${p}::date`),
     ...when(dateOf(filter.identifiedTo), (p) => `t.identified_on <= ${p}::date`),
@@ -128,16 +125,16 @@ function conditionsOf(filter: FindingFilter): Condition[] {
   ]
 }
 
-function concerning(ids: string): string {
+function concernsEntity(ids: string): string {
   return `t.id = any(array(select link.finding_id from findings.finding_entity link where link.entity_id = any(${ids}::uuid[])))`
 }
 
-function missedOn(day: string): string {
+function isOverdueOn(day: string): string {
   return `(t.target_on < ${day}::date and t.status not in ('closed', 'risk_accepted', 'cancelled'))`
 }
 
-function missed({ is, on }: NonNullable<FindingFilter['overdue']>): Condition {
-  return { values: [is, on], sql: (isOverdue, day = '') => `${isOverdue}::boolean = ${missedOn(day)}` }
+function overdueCondition({ is, on }: NonNullable<FindingFilter['overdue']>): Condition {
+  return { values: [is, on], sql: (isOverdue, day = '') => `${isOverdue}::boolean = ${isOverdueOn(day)}` }
 }
 
 const severityRanks: Readonly<Record<Finding['severity'], number>> = { critical: 4, high: 3, medium: 2, low: 1 }
@@ -182,8 +179,8 @@ const orders = {
 } as const
 
 /**
- * Lists of findings as texts of JSON; `$1` is the day of the reading. They hold what `asRead` makes of a finding. Indexes:
- * finding_by_created_at, _by_updated_at, _by_target_on, _by_severity, _by_severity_and_target.
+ * Findings as JSON texts on the day `$1`, with the same content as `asRead`. Indexes: finding_by_created_at, _by_updated_at,
+ * _by_target_on, _by_severity, _by_severity_and_target.
  */
 export const findingList = keysetList<FindingSort, Sorted>({
   name: 'findings_list',
@@ -191,7 +188,7 @@ export const findingList = keysetList<FindingSort, Sorted>({
   orders,
 })
 
-/** Which findings there are, in the order of creation. */
+/** Ids and times of findings, in order of creation. */
 export const findingStamps = keysetList<'created_at', FindingStamp>({
   name: 'findings_stamps',
   select: `select t.id, t.created_at, t.updated_at from findings.finding t`,
@@ -205,10 +202,10 @@ interface Grouping {
   readonly join?: string
 }
 
-/** Reads what the filter leaves of the tenant's findings once. Not by name: planned for the filter that is used. */
-function summaryBy({ key, join = '' }: Grouping, where: ReturnType<typeof written>, today: string): Statement {
+/** Unnamed, so that PostgreSQL plans it for the filter. */
+function summaryBy({ key, join = '' }: Grouping, where: ReturnType<typeof joinConditions>, today: string): Statement {
   const text = `select ${key} as key, count(*)::integer as total,
-      count(*) filter (where ${missedOn('$1')})::integer as overdue,
+      count(*) filter (where ${isOverdueOn('$1')})::integer as overdue,
       count(*) filter (where t.severity = 'critical')::integer as critical,
       count(*) filter (where t.severity = 'high')::integer as high,
       count(*) filter (where t.severity = 'medium')::integer as medium,

@@ -13,7 +13,7 @@ const likenesses = (criteria: string, ...others: string[]) =>
   possibleRepeats(criteria, others.map(candidate)).map(({ id, similarity }) => [id, similarity])
 
 describe('possible repeats', () => {
-  test('are findings with the same criteria, in any case and punctuation, the likest first', () => {
+  test('are findings with similar criteria, most similar first, ignoring case and punctuation', () => {
     expect(
       likenesses(
         'Policy 4.2: rights are recertified every quarter.',
@@ -27,18 +27,18 @@ describe('possible repeats', () => {
     ])
   })
 
-  test('are none where nothing is said that could be compared', () => {
+  test('are empty without comparable or similar criteria', () => {
     expect(likenesses(' -- ', ' -- ', '')).toEqual([])
     expect(likenesses('Policy 4.2', 'Every door is locked at night')).toEqual([])
   })
 
-  test('are five at most', () => {
+  test('are limited to five', () => {
     expect(likenesses('The same', ...Array.from({ length: 9 }, () => 'The same'))).toHaveLength(5)
   })
 })
 
 describe('the severity of a repeat', () => {
-  test('is suggested one step above what it repeats, unless it is that high', () => {
+  test('is suggested one step above that of the repeated finding, unless it is already as high', () => {
     expect(suggestedSeverity('medium', 'medium')).toBe('high')
     expect(suggestedSeverity('low', 'critical')).toBe('critical')
     expect(suggestedSeverity('critical', 'critical')).toBeNull()

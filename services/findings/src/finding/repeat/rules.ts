@@ -1,35 +1,34 @@
 import type { Finding, PossibleRepeat } from '@postern/contracts'
 
-/** A closed finding about the same entity, and the beginning of its criteria. */
+/** A closed finding about the same entity, with the first `comparedLength` characters of its criteria. */
 export interface RepeatCandidate extends Omit<PossibleRepeat, 'similarity'> {
   readonly criteria: string
 }
 
-/** Criteria that share this much are taken for the same rule. */
-const likeEnough = 0.4
-const mostSuggestions = 5
+const minSimilarity = 0.4
+const maxSuggestions = 5
 
 /** Characters of the criteria that are compared. */
 export const comparedLength = 2000
 
-/** Those of the candidates whose criteria are like the given ones, the likest first. */
+/** Returns the candidates with similar criteria, most similar first. */
 export function possibleRepeats(criteria: string, candidates: readonly RepeatCandidate[]): PossibleRepeat[] {
   const wanted = trigramsOf(criteria.slice(0, comparedLength))
   return candidates
-    .map(({ criteria: theirs, ...finding }) => ({ ...finding, similarity: likeness(wanted, trigramsOf(theirs)) }))
-    .filter(({ similarity }) => similarity >= likeEnough)
+    .map(({ criteria: theirs, ...finding }) => ({ ...finding, similarity: similarityOf(wanted, trigramsOf(theirs)) }))
+    .filter(({ similarity }) => similarity >= minSimilarity)
     .toSorted((a, b) => b.similarity - a.similarity)
-    .slice(0, mostSuggestions)
+    .slice(0, maxSuggestions)
 }
 
-/** Shared trigrams by all trigrams, rounded to two places: 1 for the same words, in any order and case. */
-function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+/** Returns shared trigrams divided by all trigrams, rounded to two decimals. */
+function similarityOf(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   const shared = [...a].filter((trigram) => b.has(trigram)).length
   const all = a.size + b.size - shared
   return all === 0 ? 0 : Math.round((100 * shared) / all) / 100
 }
 
-/** The trigrams of the words, each with its beginning and its end marked. */
+/** Returns the trigrams of the words, with blanks around each word. */
 function trigramsOf(text: string): Set<string> {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
   return new Set(
@@ -48,10 +47,7 @@ const higher: Readonly<Record<Finding['severity'], Finding['severity']>> = {
 }
 const ranks: Readonly<Record<Finding['severity'], number>> = { low: 1, medium: 2, high: 3, critical: 4 }
 
-/**
- * The severity that a repeat of a finding should have: one step above that finding's. Null where the given one is as
- * high, or nothing is repeated. It is suggested, never set.
- */
+/** Suggests one severity above that of the repeated finding. Null if the given severity is as high, or nothing is repeated. */
 export function suggestedSeverity(
   given: Finding['severity'],
   repeated: Finding['severity'] | undefined,

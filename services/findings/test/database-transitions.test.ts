@@ -13,7 +13,7 @@ afterAll(async () => await service.close())
 
 const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
 
-/** What belongs to a status beside its name, so that only the move itself can be at fault. */
+/** Other fields of each status, so that only the move itself can fail. */
 const besides = {
   finding: `closed_on = case when $2 = 'closed' then current_date end,
     validated_by = case when $2 = 'closed' then '{"name":"Bo"}'::jsonb end,
@@ -29,7 +29,7 @@ const besides = {
 } as const
 type Table = keyof typeof besides
 
-/** A finding with a plan that carries out a recommendation, as a service would have left them, and ways past it. */
+/** Creates a finding with a recommendation and a plan, and functions that bypass the service. */
 async function world(severity = 'low') {
   const tenant = newTenant()
   const finding = await openFinding(service, tenant, { severity })
@@ -90,7 +90,7 @@ describe('past the service, a status does not move', () => {
       expect(await move(table, [from, to], other)).toBe(`${table}_move_logged`)
     }
     expect(await move(table, [from, to], {})).toBeUndefined()
-    // What was logged then does not serve again.
+    // Evidence from before does not count again.
     await place(table, from)
     expect(await move(table, [from, to]), JSON.stringify(ids)).toBe(`${table}_move_logged`)
   })
@@ -120,7 +120,7 @@ describe('past the service, a status does not move', () => {
     expect(await move(table, [from, to], { body: 'Why.' })).toBeUndefined()
   })
 
-  test('to closed without evidence where it is serious: with the move, or in the log before', async () => {
+  test('to closed without evidence if the finding is critical or high', async () => {
     for (const severity of ['critical', 'high']) {
       const { place, move } = await world(severity)
       await place('action_plan', 'implemented')
@@ -130,7 +130,7 @@ describe('past the service, a status does not move', () => {
       expect(await move('finding', closing, { body: 'Seen.', evidence_refs: [evidence] })).toBeUndefined()
       await place('finding', 'pending_validation')
       expect(await move('finding', closing, { body: 'Seen.' })).toBeUndefined()
-      // What proved one remedy proves no other.
+      // Evidence of one remedy does not count for another.
       for (const way of [['closed', 'open'] as const, ['pending_validation', 'in_remediation'] as const]) {
         await place('finding', way[0])
         expect(await move('finding', way, { body: 'Not so.', evidence_refs: [evidence] })).toBeUndefined()
@@ -140,7 +140,7 @@ describe('past the service, a status does not move', () => {
     }
   })
 
-  test('nor becomes what is closed serious, without evidence', async () => {
+  test('and a closed finding does not become critical or high without evidence', async () => {
     const { tenant, ids, place } = await world('medium')
     await place('finding', 'closed')
     const raise = async (severity: string, proof?: object) =>
@@ -157,7 +157,7 @@ describe('past the service, a status does not move', () => {
     expect(await raise('high', { kind: 'evidence_linked', body: 'Seen.', evidence_refs: [evidence] })).toBeUndefined()
   })
 
-  test('and whether there is evidence costs nothing of what else was said about the finding', async () => {
+  test('and the search for evidence does not read other log entries of the finding', async () => {
     const { tenant, ids } = await world('high')
     const { tenantId } = tenant
     const say = async (tx: Tx, given: object) => await appendToLog(tx, tenantId, ids.finding, given)
@@ -175,7 +175,7 @@ describe('past the service, a status does not move', () => {
       say(tx, { kind: 'evidence_linked', evidence_refs: [evidence] }),
     )
     const before = await pages()
-    // Such texts lie beside the table, in several pages each: who looks into them reads those too.
+    // PostgreSQL stores such texts outside of the table, so reading them costs pages.
     await service.asService.write(service.assertionOf(tenantId), async (tx) => {
       for (let note = 0; note < 50; note += 1)
         await say(tx, { kind: 'note', body: randomBytes(10_000).toString('hex') })
@@ -185,7 +185,7 @@ describe('past the service, a status does not move', () => {
     expect(after - before).toBeLessThan(150)
   })
 
-  test('to open, nor that of a plan to approved, where the finding then stays open with work under way', async () => {
+  test('to open, nor a plan to approved, if the finding would stay open with an approved plan', async () => {
     const { place, move } = await world()
     expect(await move('action_plan', ['proposed', 'approved'], {})).toBe('finding_in_remediation_with_plan')
     for (const under of ['approved', 'in_progress', 'blocked']) {
@@ -197,7 +197,7 @@ describe('past the service, a status does not move', () => {
     expect(await move('finding', ['draft', 'open'], {})).toBeUndefined()
   })
 
-  test('of a plan to verified without evidence of its own where the finding is serious', async () => {
+  test('of a plan to verified without its own evidence if the finding is critical or high', async () => {
     const { place, move } = await world('critical')
     await place('action_plan', 'implemented')
     const verifying = ['implemented', 'verified'] as const
@@ -221,14 +221,14 @@ describe('past the service, a status does not move', () => {
       await place(table, way[0], `, owner = '${owner}'`)
       expect(await move(table, way, entry)).toBe(constraint)
     }
-    // "Bo" is who validates.
+    // "Bo" validates.
     await place(table, way[0], `, owner = '{"email":"ada@x.example","name":" bo "}'`)
     expect(await move(table, way, entry)).toBe(constraint)
     await place(table, way[0], `, owner = '{"email":"ada@x.example","name":"Ada"}'`)
     expect(await move(table, way, entry)).toBeUndefined()
   })
 
-  test('to closed while a plan is not done', async () => {
+  test('to closed while a plan is unfinished', async () => {
     const { place, move } = await world()
     await place('finding', 'pending_validation')
     for (const status of ['proposed', 'approved', 'in_progress', 'blocked']) {
@@ -240,7 +240,7 @@ describe('past the service, a status does not move', () => {
     expect(await move('finding', ['pending_validation', 'closed'], { body: 'Seen.' })).toBeUndefined()
   })
 
-  test('of a recommendation ahead of the plan that carries it out, or behind it', async () => {
+  test('of a recommendation away from the status of its plans', async () => {
     const { place, move } = await world()
     await place('recommendation', 'accepted')
     await place('action_plan', 'in_progress')
@@ -253,7 +253,7 @@ describe('past the service, a status does not move', () => {
     expect(await move('recommendation', ['implemented', 'verified'], {})).toBeUndefined()
   })
 
-  test('where the finding is cancelled', async () => {
+  test('if the finding is cancelled', async () => {
     const { place, move } = await world()
     await place('finding', 'cancelled')
     expect(await move('action_plan', ['proposed', 'approved'], {})).toBe('finding_cancelled_is_final')
@@ -264,7 +264,7 @@ describe('past the service, a status does not move', () => {
   })
 })
 
-test('past the service, a condition or a reason that is white space is not written; a finding that has one already still changes', async () => {
+test('the database rejects a blank condition or reason, but a finding that already has one can still change', async () => {
   const { tenant, ids, place, move } = await world()
   const write = async (text: string, values: readonly unknown[]) =>
     await service.asService

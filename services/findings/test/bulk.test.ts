@@ -35,7 +35,7 @@ async function findingsOf(tenant: Principal) {
 const codesOf = (results: readonly z.infer<typeof bulkResultSchema>[]) =>
   results.map(({ status, problem }) => problem?.code ?? status)
 
-/** An answer without what differs from request to request. */
+/** Removes members that differ between requests. */
 function comparable(text: string, id: string): string {
   return text.replaceAll(id, 'ID').replaceAll(/"instance":"[^"]+"/g, '')
 }
@@ -46,7 +46,7 @@ const warned = (index: number) => [[`/items/${index}/owner/email`, 'unusable_add
 const cost = (amount: object) => [{ finding: 'ext:f', external_id: 'p', estimated_cost: amount }]
 
 describe('changing many findings', () => {
-  test('refuses more than 500 items, none at all, an unknown mode, and a key without write:findings', async () => {
+  test('rejects more than 500 items, an empty list, an unknown mode, and a key without write:findings', async () => {
     const tenant = newTenant()
     const send = async (body: object, by = tenant) => {
       const { status, json } = await service.call(by, 'POST', `${path}/bulk`, { body })
@@ -59,7 +59,7 @@ describe('changing many findings', () => {
     expect(await findingsOf(tenant)).toEqual([])
   })
 
-  test('an unusable address of an owner costs only itself, of a new finding and of a changed one', async () => {
+  test('an invalid e-mail address of an owner is dropped with a warning, for new and changed findings', async () => {
     const tenant = newTenant()
     const send = async (items: readonly object[]) => {
       const results = await bulk(tenant, path, items, 'atomic')
@@ -84,7 +84,7 @@ describe('changing many findings', () => {
     expect(await owners()).toContainEqual({ name: 'Di' })
   })
 
-  test('an unusable address of who verifies or approves refuses the item', async () => {
+  test('an invalid e-mail address of a verifier or approver rejects the item', async () => {
     const tenant = newTenant()
     await openFinding(service, tenant, { external_id: 'f' })
     const plan = {
@@ -103,7 +103,7 @@ describe('changing many findings', () => {
     expect(refused?.problem?.errors).toMatchObject([{ pointer: '/items/1/verified_by/email' }])
   })
 
-  test('an upsert of what is not there makes it once, also where another makes it after both have looked', async () => {
+  test('concurrent upserts of a missing finding create it once', async () => {
     const tenant = newTenant()
     expect(codesOf(await bulk(tenant, path, [findingBody()]))).toEqual([201])
     const send = async (title: string) =>
@@ -125,7 +125,7 @@ describe('changing many findings', () => {
     expect(await findingsOf(tenant)).toHaveLength(2)
   })
 
-  test('an upsert of all that there is goes through what was cancelled, as long as that stays as it is', async () => {
+  test('a full upsert accepts cancelled findings that it does not change', async () => {
     const tenant = newTenant()
     const item = { ...findingBody({ title: 'As it is' }), external_id: 'C-1' }
     expect(codesOf(await bulk(tenant, path, [item]))).toEqual([201])
@@ -138,7 +138,7 @@ describe('changing many findings', () => {
     expect(codesOf(await bulk(tenant, path, [changed, other]))).toEqual(['conflict', 200])
   })
 
-  test('an item is a merge patch, of objects within it too, and leaves what it does not name', async () => {
+  test('an item is a merge patch, also of nested objects, and keeps absent members', async () => {
     const tenant = newTenant()
     const response = { agreement: 'partially', text: 'In part.', responded_at: null }
     const item = { ...findingBody({ external_id: 'f' }), ...completeFields, management_response: response }
@@ -151,7 +151,7 @@ describe('changing many findings', () => {
     expect(codesOf(await bulk(tenant, path, [changed]))).toEqual([200])
     expect(await findingsOf(tenant)).toMatchObject([
       {
-        // An address that was not there before is somebody else's, so the name of the former owner goes.
+        // A new address means another person, so the old name is removed.
         owner: { email: 'ada@example.org' },
         management_response: { agreement: 'agree', text: 'In part.' },
       },
@@ -174,7 +174,7 @@ describe('changing many findings', () => {
     })
   })
 
-  test('best_effort stores the good items and says of each other one what to mend, in the body that was sent', async () => {
+  test('best_effort stores the valid items and returns errors of the others with pointers into the request', async () => {
     const tenant = newTenant()
     const results = await bulk(tenant, path, [
       findingBody({ external_id: 'one' }),
@@ -210,7 +210,7 @@ describe('changing many findings', () => {
     ])
   })
 
-  test('atomic stores all or nothing, and gives no number away', async () => {
+  test('atomic stores all or nothing, and leaves no gap in the references', async () => {
     const tenant = newTenant()
     const items = [findingBody({ external_id: 'one' }), { title: 'Nothing else is said' }]
     expect(codesOf(await bulk(tenant, path, items, 'atomic'))).toEqual(['not_applied', 'invalid_content'])
@@ -220,7 +220,7 @@ describe('changing many findings', () => {
     expect(made[0]?.reference).toMatch(/^F-\d{4}-0001$/)
   })
 
-  test('an external id that is there is changed, twice in one request too, and nothing is logged of what stays', async () => {
+  test('an existing external id is updated, even twice in one request, and only changes are logged', async () => {
     const tenant = newTenant()
     const first = await bulk(tenant, path, [findingBody({ external_id: 'one', title: 'Before' })])
     const results = await bulk(tenant, path, [
@@ -242,7 +242,7 @@ describe('changing many findings', () => {
     expect((await service.call(tenant, 'GET', '/api/v1/remediation-log')).json).toHaveLength(3)
   })
 
-  test('open opens a draft, and leaves alone what is past it', async () => {
+  test('status open opens a draft and does not change later statuses', async () => {
     const tenant = newTenant()
     const item = { ...findingBody({ external_id: 'one' }), ...completeFields }
     await bulk(tenant, path, [item])
@@ -255,7 +255,7 @@ describe('changing many findings', () => {
     expect((await findingsOf(tenant))[0]?.status).toBe('cancelled')
   })
 
-  test('an id needs its version, and the id of another tenant is answered as one that does not exist', async () => {
+  test('an id requires its version, and an id of another tenant is treated as missing', async () => {
     const [ours, theirs] = [newTenant(), newTenant()]
     const foreign = await openFinding(service, theirs, { external_id: 'theirs' })
     const own = await openFinding(service, ours)
@@ -279,7 +279,7 @@ describe('changing many findings', () => {
     expect(codesOf(await bulk(ours, path, [{ id: own.id, version: 1, title: 'Changed' }]))).toEqual([200])
   })
 
-  test('is carried out once for one Idempotency-Key', async () => {
+  test('is applied once for one Idempotency-Key', async () => {
     const tenant = newTenant()
     const headers = { 'idempotency-key': crypto.randomUUID() }
     const first = await bulk(tenant, path, [findingBody(), findingBody()], 'best_effort', headers)
@@ -287,7 +287,7 @@ describe('changing many findings', () => {
     expect(await findingsOf(tenant)).toHaveLength(2)
   })
 
-  test('takes 500 items, and as many entries of the log as they make', async () => {
+  test('accepts 500 items with all their log entries', async () => {
     const tenant = newTenant()
     const items = Array.from({ length: 500 }, (_, index) => (index < 120 ? findingBody() : {}))
     const results = await bulk(tenant, path, items)
@@ -297,7 +297,7 @@ describe('changing many findings', () => {
     expect(answer.headers['x-total-count']).toBe('120')
   })
 
-  test('two callers at once that name the same findings in another order do not stop each other', async () => {
+  test('two concurrent requests with the same findings in different order do not deadlock', async () => {
     const tenant = newTenant()
     const items = Array.from({ length: 10 }, (_, index) => findingBody({ external_id: `f-${index}` }))
     const made = await bulk(tenant, path, items, 'atomic')
@@ -317,7 +317,7 @@ describe('changing many findings', () => {
 describe('changing many action plans', () => {
   const plan = { title: 'Recertify', owner, due_date: '2031-01-31' }
 
-  test('makes, changes and moves them, and refuses each one that lacks something', async () => {
+  test('creates, changes and moves plans, and rejects incomplete items', async () => {
     const tenant = newTenant()
     const finding = await openFinding(service, tenant, { external_id: 'F1', severity: 'low' })
     const made = await bulk(tenant, plans, [
@@ -359,7 +359,7 @@ describe('changing many action plans', () => {
     })
   })
 
-  test('a plan that has ended is left as it is by an item that says the same, and refuses any other', async () => {
+  test('a plan with a final status accepts an item that changes nothing and rejects others', async () => {
     const tenant = newTenant()
     await openFinding(service, tenant, { external_id: 'F1' })
     const item = { ...plan, finding: 'ext:F1', external_id: 'J-1' }
@@ -368,7 +368,7 @@ describe('changing many action plans', () => {
     expect(codesOf(results)).toEqual([200, 'conflict'])
   })
 
-  test('the ids of another tenant are answered as ids that do not exist', async () => {
+  test('ids of another tenant are treated as missing', async () => {
     const [ours, theirs] = [newTenant(), newTenant()]
     const foreign = await openFinding(service, theirs)
     const [theirPlan] = await bulk(theirs, plans, [{ ...plan, finding: foreign.id }])

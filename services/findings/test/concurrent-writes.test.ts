@@ -47,11 +47,11 @@ const asTenant = async <T>(tenant: Principal, work: (tx: Tx) => Promise<T>): Pro
 const actor = { type: 'api_key', id: 'k', label: 'A key' } as const
 const append = async (tx: Tx, findingId: string) => await appendEntries(tx, actor, [{ findingId, kind: 'note' }])
 
-/** An entry of a process that died behind its commit: nobody was told to seal it. */
+/** Writes an entry that no process seals, as after a crash. */
 const leaveUnsealed = async (tenant: Principal, id: string) =>
   await asTenant(tenant, async (tx) => await append(tx, id))
 
-/** What verifies of the tenant's whole log, held against its checkpoint of now. */
+/** Verifies the tenant's whole log with its current checkpoint. */
 async function verified(tenant: Principal) {
   const { jws } = logCheckpointSchema.parse((await get(tenant, `${all}/checkpoint`)).json)
   const lines = (await logBehind(tenant, 0)).map((entry) => JSON.stringify(entry))
@@ -59,7 +59,7 @@ async function verified(tenant: Principal) {
 }
 
 describe('clients of one tenant that write at once', () => {
-  test('are all answered, 48 of them, and a reader who follows misses nothing and finds nothing late', async () => {
+  test('all succeed, and a follower gets every change in order', async () => {
     const tenant = newTenant()
     const writing = { is: true }
     const statuses: number[] = []
@@ -112,11 +112,11 @@ describe('clients of one tenant that write at once', () => {
     expect(await verified(tenant)).toMatchObject({ isIntact: true, entries, checkpoints: [{ outcome: 'agrees' }] })
   })
 
-  test('do not wait for one whose commit takes long', async () => {
+  test('do not wait for a slow commit', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     const [held, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    // All that a commit does has been done; only its end is missing.
+    // The transaction has done everything except to commit.
     const slow = asTenant(tenant, async (tx) => {
       await append(tx, id)
       await tx.execute({
@@ -139,7 +139,7 @@ describe('clients of one tenant that write at once', () => {
     const seen = await changesBehind(tenant, feed)
     mayEnd.resolve()
     await slow.catch(() => undefined)
-    // What is committed late comes behind what was seen.
+    // A late commit gets a later position.
     const after = await logBehind(tenant, 0)
     expect(after.slice(0, before.length)).toEqual(before)
     expect(after).toHaveLength(before.length + 1)
@@ -150,7 +150,7 @@ describe('clients of one tenant that write at once', () => {
     expect(await verified(tenant)).toMatchObject({ isIntact: true, checkpoints: [{ outcome: 'agrees' }] })
   })
 
-  test('get numbers that no failed creation keeps', async () => {
+  test('reuse the references of failed creations', async () => {
     const tenant = newTenant()
     const body = findingBody({ external_id: 'X' })
     const answers = await Promise.all(
@@ -163,7 +163,7 @@ describe('clients of one tenant that write at once', () => {
     expect(numbers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 13 }, (_none, at) => at + 1))
   })
 
-  test('see what they have written, in the log, its checkpoint and the feed, as soon as they are answered', async () => {
+  test('see their writes in the log, its checkpoint and the feed as soon as they get a response', async () => {
     const tenant = newTenant()
     for (let turn = 1; turn <= 5; turn += 1) {
       const { id } = await openFinding(service, tenant)
@@ -176,7 +176,7 @@ describe('clients of one tenant that write at once', () => {
     }
   })
 
-  test('get the answer to an entry again as it was, with its position', async () => {
+  test('get the same response with its position when they repeat an entry', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     const headers = { 'idempotency-key': crypto.randomUUID() }
@@ -189,11 +189,11 @@ describe('clients of one tenant that write at once', () => {
 })
 
 describe('entries that a process left unsealed', () => {
-  test('are sealed by the next request that reads the log, and show no difference', async () => {
+  test('are sealed by the next request that reads the log', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await leaveUnsealed(tenant, id)
-    // The chain of the finding holds without a position.
+    // The chain of the finding does not need positions.
     expect((await get(tenant, `${path}/${id}/log/verify`)).json).toMatchObject({ is_intact: true, entries: 2 })
     expect((await logBehind(tenant, 0)).map(({ position, seq }) => [position, seq])).toEqual([
       [1, 1],
@@ -208,7 +208,7 @@ describe('entries that a process left unsealed', () => {
     expect(await verified(tenant)).toMatchObject({ isIntact: true, entries: 5, checkpoints: [{ outcome: 'agrees' }] })
   })
 
-  test('are sealed by the next write too, behind it', async () => {
+  test('are sealed after the next write', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await leaveUnsealed(tenant, id)
@@ -224,7 +224,7 @@ describe('entries that a process left unsealed', () => {
       .toEqual([])
   })
 
-  test('are sealed by another attempt when the sealer is killed in the middle, none twice and none lost', async () => {
+  test('are sealed exactly once even if the sealer is killed halfway', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await note(tenant, id)
@@ -251,7 +251,7 @@ describe('entries that a process left unsealed', () => {
     expect(await verified(tenant)).toMatchObject({ isIntact: true, checkpoints: [{ outcome: 'agrees' }] })
   })
 
-  test('have no place in the chain of the tenant before the one before them in their finding', async () => {
+  test('keep the order of their finding in the chain of the tenant', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await get(tenant, all)
@@ -269,7 +269,7 @@ describe('entries that a process left unsealed', () => {
         })
       })
     await expect(place('last')).rejects.toMatchObject({ constraint: 'tracker_log_chain' })
-    // The control. Whatever position is asked for, the next one is given.
+    // The control: any requested position becomes the next one.
     expect(await place('first')).toBe(1)
     expect((await logBehind(tenant, 0)).map(({ position, seq }) => [position, seq])).toEqual([
       [1, 1],
@@ -278,7 +278,7 @@ describe('entries that a process left unsealed', () => {
     ])
   })
 
-  test('are found to be changed, once they are sealed, by whoever verifies the export', async () => {
+  test('that were changed before sealing are detected when the export is verified', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     await note(tenant, id)

@@ -55,7 +55,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
-/** Evidence that an administrator has purged, its retention being over. */
+/** Evidence that an administrator purged. */
 const purged = new Set<string>()
 const isUnknown = ({ evidence_id: id, size }: EvidenceRef) => size !== known.size || purged.has(id)
 
@@ -85,7 +85,7 @@ const who = (id: string) => ({ person_id: id })
 const planOf = (owner: string) => ({ title: 'Do it', owner: who(owner), due_date: '2030-01-01' })
 const refusal = z.object({ status: z.int(), errors: z.array(z.object({ pointer: z.string(), code: z.string() })) })
 
-/** Status, and the pointers to what is unknown. */
+/** Returns the status and the pointers to unknown references. */
 function refused({ json }: { readonly json: unknown }) {
   const { status, errors } = refusal.parse(json)
   return [status, errors.map(({ pointer, code }) => `${code} ${pointer}`)]
@@ -100,7 +100,7 @@ const open = () => ({ ...findingBody(), ...completeFields, entity_ids: [entity],
 const documented = async (body: object) => findingSchema.parse((await post(path, body)).json)
 
 describe('what a finding names', () => {
-  test('must be there: unknown ids are told by their places, and nothing is stored', async () => {
+  test('must exist: unknown ids are reported with pointers, and nothing is stored', async () => {
     const before = await total()
     const body = findingBody({
       entity_ids: [crypto.randomUUID(), entity, crypto.randomUUID()],
@@ -113,14 +113,14 @@ describe('what a finding names', () => {
     expect(await total()).toBe(before)
   })
 
-  test("is the tenant's own: what another tenant has is as unknown, to the byte", async () => {
+  test('must belong to the tenant: ids of another tenant return the same bytes as unknown ids', async () => {
     const said = async (id: string) =>
       (await post(path, findingBody({ entity_ids: [id] }))).text.replace(/"instance":"[^"]*"/, '')
     expect(await said(theirs)).toBe(await said(crypto.randomUUID()))
     expect((await post(path, findingBody({ entity_ids: [theirs] }), other)).status).toBe(201)
   })
 
-  test('is asked for once a request, and not at all where nothing is named', async () => {
+  test('is looked up once per request, and not at all if nothing is named', async () => {
     const first = service.asked.length
     await documented({ ...open(), test_procedure_id: procedure })
     expect(service.asked.slice(first)).toEqual([{ entity_ids: [entity], test_procedure_ids: [procedure] }])
@@ -128,7 +128,7 @@ describe('what a finding names', () => {
     expect(service.asked.length).toBe(first + 1)
   })
 
-  test('may stay in a change where it is unknown since before; what the change adds may not', async () => {
+  test('may stay if it was stored before and is unknown now, but cannot be added', async () => {
     const { id } = await documented(open())
     const old = crypto.randomUUID()
     await service.asSuperuser.system(async (tx) =>
@@ -143,7 +143,7 @@ describe('what a finding names', () => {
     expect((await change([old])).status).toBe(200)
   })
 
-  test('is asked for once for many, and refuses the items that name what is not there', async () => {
+  test('is looked up once per bulk request, which rejects items with unknown ids', async () => {
     const first = service.asked.length
     const items = [
       { ...open(), external_id: 'good' },
@@ -158,7 +158,7 @@ describe('what a finding names', () => {
   })
 })
 
-/** A finding of one of the tenant's people, and a plan of one who is not active any more. */
+/** Creates a finding owned by one person, and a plan owned by an inactive one. */
 const ofPeople = async () => {
   const { id } = await documented({ ...open(), owner: who(ada) })
   const { id: planId } = actionPlanSchema.parse((await post(`${path}/${id}/action-plans`, planOf(gone))).json)
@@ -166,7 +166,7 @@ const ofPeople = async () => {
 }
 
 describe('people who are named by an id', () => {
-  test('must be there in every body that names them; another tenant’s person is nobody, to the byte', async () => {
+  test('must exist in every body that names them; another tenant’s people return the same bytes as unknown people', async () => {
     const { at, planId, planAt } = await ofPeople()
     const said = async (nobody: string) => {
       const extension = { due_date: '2031-01-01', extension_reason: 'r', extension_approved_by: who(nobody) }
@@ -205,7 +205,7 @@ describe('people who are named by an id', () => {
     expect([await total(), await read(at), await read(planAt)]).toEqual(before)
   })
 
-  test('are there also when they are not active any more, and are asked for with all else', async () => {
+  test('may be inactive, and are looked up together with everything else', async () => {
     const first = service.asked.length
     const { at, planAt } = await ofPeople()
     expect(service.asked.slice(first)).toEqual([
@@ -216,7 +216,7 @@ describe('people who are named by an id', () => {
     expect((await patch(planAt, { owner: who(ada) })).status).toBe(200)
   })
 
-  test('may stay where they are unknown since before', async () => {
+  test('may stay if they were stored before and are unknown now', async () => {
     const { id, at, planId, planAt } = await ofPeople()
     const old = crypto.randomUUID()
     for (const [table, row] of [
@@ -241,7 +241,7 @@ describe('people who are named by an id', () => {
 })
 
 describe('evidence that is named', () => {
-  test('must be what its receipt says, in an entry, a move, a plan and many of them', async () => {
+  test('must match its receipt, in log entries, status changes, plans and bulk requests', async () => {
     const { id } = await documented(open())
     const plan = { title: 'Do it', owner: { name: 'Ada' }, due_date: '2030-01-01' }
     const { id: planId } = actionPlanSchema.parse((await post(`${path}/${id}/action-plans`, plan)).json)
@@ -258,7 +258,7 @@ describe('evidence that is named', () => {
   })
 })
 
-test('evidence that was seen proves its remedy also once it is purged; it is named anew by nobody', async () => {
+test('purged evidence still counts for its finding, but cannot be referenced again', async () => {
   const proof = { ...known, evidence_id: crypto.randomUUID() }
   const { id } = await documented({ ...open(), severity: 'critical' })
   const plan = { title: 'Do it', owner: { name: 'Ada' }, due_date: '2030-01-01' }
@@ -280,8 +280,8 @@ test('evidence that was seen proves its remedy also once it is purged; it is nam
   await move(`${path}/${id}/status`, closing)
 })
 
-describe('while the universe is away', () => {
-  test('what names nothing of it is documented; what does is 503, and nothing is stored', async () => {
+describe('while the universe does not answer', () => {
+  test('a finding without references is stored, and one with references returns 503 and stores nothing', async () => {
     await service.universe?.stop()
     const before = await total()
     expect((await post(path, open())).status).toBe(503)

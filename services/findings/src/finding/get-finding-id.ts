@@ -3,8 +3,8 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { findFindingId } from './store.ts'
 
-/** The id of the finding that a path names. Throws the 404 where the tenant has none. */
-export async function findingOf(
+/** Returns the id of the finding in a path. Throws a 404 problem if the tenant has no such finding. */
+export async function getFindingId(
   db: Deps['db'],
   { params, context }: { readonly params: { readonly id: string }; readonly context: RequestInfo['context'] },
 ): Promise<string> {

@@ -35,7 +35,7 @@ async function list(query: string): Promise<Finding[]> {
 const titles = async (query: string) => (await list(query)).map(({ title }) => title)
 
 describe('a finding in a list', () => {
-  test('is what it is by itself, whatever stands in it and on whatever day it is read', async () => {
+  test('equals the finding read by id, for any text and on any day', async () => {
     await make({ entity_ids: [] })
     await make({
       entity_ids: [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()],
@@ -59,7 +59,7 @@ describe('a finding in a list', () => {
     service.setToday(undefined)
   })
 
-  test('stands in every order where its page leads on to the next, also by two members', async () => {
+  test('is listed exactly once over all pages in every order, also when sorted by two members', async () => {
     for (const [severity, target_date] of [
       ['critical', '2030-01-02'],
       ['low', '2030-01-01'],
@@ -106,7 +106,7 @@ describe('a finding in a list', () => {
     },
   )
 
-  test('concerns one of several entities, and a cursor of one order is none of another', async () => {
+  test('is found by each of its entities, and a cursor of one order is rejected by another', async () => {
     const [a, b, c] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()]
     for (const entity of [a, b, c]) await make({ title: entity, entity_ids: [entity] })
     expect(await titles(`entity_id=${a},${b}&sort=created_at`)).toEqual([a, b])

@@ -68,7 +68,7 @@ async function statusOf(tenant: Principal, id: string) {
 }
 
 describe('a recommendation', () => {
-  test('is refused without write:findings, and about what is not there', async () => {
+  test('is rejected without write:findings, and for a missing finding', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     expect((await submit({ ...tenant, scopes: ['read:findings'] }, id)).status).toBe(403)
@@ -78,7 +78,7 @@ describe('a recommendation', () => {
     expect((await submit(tenant, id, { text: '' })).status).toBe(422)
   })
 
-  test('is numbered under its finding and as urgent as that is, unless told otherwise', async () => {
+  test('gets a number within its finding and a default priority by severity', async () => {
     const tenant = newTenant()
     const { finding, recommendation, etag } = await submitted(tenant, { external_id: 'X' })
     expect(recommendation).toMatchObject({
@@ -99,14 +99,14 @@ describe('a recommendation', () => {
     expect((await submit(tenant, finding.id, { text: 'x', external_id: 'X' })).status).toBe(409)
   })
 
-  test('shows a caller that cannot read id, reference, version and status alone', async () => {
+  test('returns only id, reference, version and status to a caller that cannot read', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     const answer = await submit({ ...tenant, scopes: ['write:findings'] }, id)
     expect(recommendationStubSchema.strict().parse(answer.json).version).toBe(1)
   })
 
-  test('is changed with If-Match alone', async () => {
+  test('can change only with If-Match', async () => {
     const tenant = newTenant()
     const { recommendation, etag } = await submitted(tenant)
     const target = `${recommendations}/${recommendation.id}`
@@ -121,7 +121,7 @@ describe('a recommendation', () => {
     })
   })
 
-  test('is rejected with reasons alone, and then stays so', async () => {
+  test('can be rejected only with a rationale, and then is final', async () => {
     const tenant = newTenant()
     const { recommendation } = await submitted(tenant)
     const silent = await patch(tenant, recommendation.id, { response: 'rejected' })
@@ -135,7 +135,7 @@ describe('a recommendation', () => {
     expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])
   })
 
-  test('that was rejected leaves the finding no way to be remedied, until another is submitted; its risk can be accepted', async () => {
+  test('blocks the remediation of its finding if all were rejected, until another is submitted or the risk is accepted', async () => {
     const tenant = newTenant()
     const { finding, recommendation } = await submitted(tenant)
     await patch(tenant, recommendation.id, { response: 'rejected', response_rationale: 'Too dear.' })
@@ -168,7 +168,7 @@ describe('a recommendation', () => {
     expect((await move()).status).toBe(200)
   })
 
-  test('of a cancelled finding stays as it is', async () => {
+  test('of a cancelled finding cannot change', async () => {
     const tenant = newTenant()
     const { recommendation, finding } = await submitted(tenant)
     const cancelled = { to: 'cancelled', reason: 'Raised in error.' }
@@ -178,7 +178,7 @@ describe('a recommendation', () => {
     expect((await submit(tenant, finding.id, { text: 'Another.' })).status).toBe(409)
   })
 
-  test('is accepted, implemented and verified in this order where no plan carries it out', async () => {
+  test('is accepted, implemented and verified in this order if it has no plan', async () => {
     const tenant = newTenant()
     const {
       recommendation: { id },
@@ -209,7 +209,7 @@ describe('a recommendation', () => {
 })
 
 describe('a recommendation that plans carry out', () => {
-  test('is as far as they are once it is accepted, also where they came first', async () => {
+  test('takes the status of its plans once it is accepted, even if they came first', async () => {
     const tenant = newTenant()
     const { id: finding } = await openFinding(service, tenant)
     const late = await submittedTo(tenant, finding)
@@ -225,7 +225,7 @@ describe('a recommendation that plans carry out', () => {
     expect(moves.map(({ changes }) => changes[0]?.to)).toEqual(['accepted', 'implemented', 'verified'])
   })
 
-  test('goes back where another plan is to carry it out, new or changed, and on where that one no longer is', async () => {
+  test('goes back if an unfinished plan is added, and forward if it is removed', async () => {
     const tenant = newTenant()
     const { id: finding } = await openFinding(service, tenant)
     const id = await acceptedOf(tenant, finding)
@@ -244,7 +244,7 @@ describe('a recommendation that plans carry out', () => {
     expect(await statusOf(tenant, other)).toBe('implemented')
   })
 
-  test('is moved by hand where no plan is live, and by nobody else where one is', async () => {
+  test('can be moved by people only if it has no live plan', async () => {
     const tenant = newTenant()
     const { id: finding } = await openFinding(service, tenant)
     const id = await acceptedOf(tenant, finding)
@@ -258,7 +258,7 @@ describe('a recommendation that plans carry out', () => {
     expect(await statusOf(tenant, id)).toBe('verified')
   })
 
-  test('is one of a thousand at most', async () => {
+  test('is limited to a thousand per finding', async () => {
     const tenant = newTenant()
     const { id: finding } = await openFinding(service, tenant)
     const last = await submittedTo(tenant, finding)
@@ -275,7 +275,7 @@ describe('a recommendation that plans carry out', () => {
     ])
   })
 
-  test('that has ended is 409 as what has ended is, by whether its status would move', async () => {
+  test('with a final status returns 409, with a code for status changes and one for other changes', async () => {
     const tenant = newTenant()
     const { id: finding } = await openFinding(service, tenant)
     const id = await acceptedOf(tenant, finding)
@@ -292,7 +292,7 @@ describe('a recommendation that plans carry out', () => {
 })
 
 describe('listing recommendations', () => {
-  test('holds those of the tenant, or of one finding, filtered, in pages', async () => {
+  test('returns those of the tenant or of one finding, filtered, in pages', async () => {
     const tenant = newTenant()
     const { finding, recommendation } = await submitted(tenant, { external_id: 'A' })
     const other = await submitted(tenant, { text: 'Encrypt backups.' })

@@ -12,7 +12,7 @@ afterAll(async () => await service.close())
 
 const all = '/api/v1/remediation-log'
 
-/** A tenant with a log of years, of which these entries alone are kept: between them positions are looked through all the same. */
+/** Creates a tenant with a long log in which only these entries are wanted. */
 async function tenantWith(entries: Readonly<Record<number, LogKind>>): Promise<Principal> {
   const tenant = newTenant()
   findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
@@ -52,7 +52,7 @@ const positionsOf = (entries: unknown) =>
     .map(({ position }) => position)
 
 describe('entries of a kind in a long log', () => {
-  test('are found far behind others', async () => {
+  test('are found after many other entries', async () => {
     const tenant = await tenantWith({ 70_000: 'escalation', 70_001: 'note', 120_000: 'escalation' })
     expect(await page(tenant, `${all}?kind=escalation`)).toMatchObject({
       positions: [70_000, 120_000],
@@ -63,7 +63,7 @@ describe('entries of a kind in a long log', () => {
     expect(await page(tenant, first.next ?? '')).toMatchObject({ positions: [120_000], next: undefined })
   })
 
-  test('come in short pages, and after empty ones, where more is to be looked through than one request may', async () => {
+  test('are returned in short or empty pages if one request cannot search far enough', async () => {
     const tenant = await tenantWith({ 200_000: 'escalation', 1_800_000: 'escalation', 1_800_001: 'note' })
     const walk = async (target: string) => {
       const pages: (readonly number[] | undefined)[] = []
@@ -82,7 +82,7 @@ describe('entries of a kind in a long log', () => {
     expect((await page(newTenant(), (await page(tenant, `${all}?kind=escalation`)).next ?? '')).status).toBe(400)
   })
 
-  test('are counted among as many, and refused to be among more; all entries are counted without looking', async () => {
+  test('are counted only up to the search limit; without a filter, any number is counted', async () => {
     const tenant = await tenantWith({ 200_000: 'escalation', 700_000: 'escalation', 700_001: 'note' })
     const counted = async (query: string) => await page(tenant, `${all}?count=true&${query}`)
     for (const filter of ['kind=escalation', 'actor=k']) {
@@ -95,7 +95,7 @@ describe('entries of a kind in a long log', () => {
     expect(await counted('since_seq=900000')).toMatchObject({ positions: [], total: '0' })
   })
 
-  test('are all in an export, which never looks far for its next rows, however long it takes', async () => {
+  test('are all in an export, whose statements stay short', async () => {
     const tenant = await tenantWith({ 500_000: 'note', 500_001: 'note', 700_000: 'escalation', 800_000: 'note' })
     const target = `${all}?kind=escalation`
     // Half of an assertion's life is for what is followed: this leaves nearly all of that.

@@ -1,6 +1,6 @@
 /**
  * @promise Data: Changes to the remediation log are always detected.
- * @alsoShownBy services/findings/test/tracker-log.test.ts, services/findings/test/write-in-parallel.test.ts,
+ * @alsoShownBy services/findings/test/tracker-log.test.ts, services/findings/test/concurrent-writes.test.ts,
  * packages/log-chain/src/verify-export.test.ts
  */
 
@@ -51,7 +51,7 @@ async function keys() {
   return readKeys.parse(await get(newTenant([]), `${all}/keys`))
 }
 
-/** Moves what was logged to another day, signatures and all, as if it had been written then. */
+/** Moves the log to another day, including its signatures. */
 async function pastMidnight(tenant: Principal, day: string) {
   const recorded_at = `${day}T10:00:00.000Z`
   await service.asSuperuser.system(async (tx) => {
@@ -69,7 +69,7 @@ async function pastMidnight(tenant: Principal, day: string) {
   })
 }
 
-test('the checkpoint of the last day of a tenant that is never heard of again was signed right behind its last write', async () => {
+test('the last write of a tenant also signs the checkpoint of its day', async () => {
   const tenant = newTenant()
   const { id } = await aFinding(tenant)
   await note(tenant, id)
@@ -88,7 +88,7 @@ test('the checkpoint of the last day of a tenant that is never heard of again wa
   const checkpoint = report.checkpoints[0]?.checkpoint
   expect(checkpoint?.position).toBe(2)
   expect(Date.parse(checkpoint?.signed_at ?? '')).toBeGreaterThanOrEqual(Date.parse(log[1]?.recorded_at ?? ''))
-  // It is what the day has as its checkpoint, once it is over.
+  // It becomes the checkpoint of the day.
   await pastMidnight(tenant, '2026-05-04')
   const sealed = logCheckpointSchema.parse(await get(tenant, `${all}/checkpoint?day=2026-05-04`))
   const signedThen = await verifyExport([], [sealed.jws], await keys())
@@ -118,57 +118,54 @@ test.each([
         update findings.log_end set root = repeat('a', 64), jws = 'eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.e30.AA' where tenant_id = $1`,
   ],
   ['the signature', 'made up', `update findings.log_end set jws = 'x.y.z' where tenant_id = $1`],
-])(
-  'no checkpoint is given for a log of which %s was %s past the service, and nothing is added to it',
-  async (_of, _how, text) => {
-    const tenant = newTenant()
-    const { id } = await aFinding(tenant)
-    await note(tenant, id)
-    await pastMidnight(tenant, '2026-05-04')
-    await service.asSuperuser.system(async (tx) => {
-      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
-      await tx.execute({ text, values: [tenant.tenantId] })
-    })
-    const before = readLog.parse(await get(tenant, all))
-    for (const [method, target] of [
-      ['GET', `${all}/checkpoint`],
-      ['GET', `${all}/checkpoint?day=2026-05-04`],
-      ['POST', `${path}/${id}/log`],
-    ] as const) {
-      const options = method === 'POST' ? { body: { body: 'Called the owner.' } } : {}
-      const told = await doubted('contradicted')
-      const answer = await service.call(tenant, method, target, options)
-      expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([503, 'log_contradicted'])
-      expect(await doubted('contradicted')).toBeGreaterThan(told)
-    }
-    const line = service.logs.find((log) => log.includes('"log_contradicted"') && log.includes(tenant.tenantId))
-    expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, day: '2026-05-04', level: 'error' })
-    // What is there can still be read, and held against checkpoints that somebody has kept.
-    expect(readLog.parse(await get(tenant, all))).toEqual(before)
-    const signed = await service.asSuperuser.system(async (tx) => {
-      const count = 'select from findings.log_checkpoint where tenant_id = $1'
-      return await tx.query({ text: count, values: [tenant.tenantId] })
-    })
-    expect(signed).toEqual([])
-    // The control: nobody else is held up.
-    const other = newTenant()
-    expect((await note(other, (await aFinding(other)).id)).status).toBe(201)
+])('a log with %s %s outside of the service gets no checkpoint and no new entries', async (_of, _how, text) => {
+  const tenant = newTenant()
+  const { id } = await aFinding(tenant)
+  await note(tenant, id)
+  await pastMidnight(tenant, '2026-05-04')
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    await tx.execute({ text, values: [tenant.tenantId] })
+  })
+  const before = readLog.parse(await get(tenant, all))
+  for (const [method, target] of [
+    ['GET', `${all}/checkpoint`],
+    ['GET', `${all}/checkpoint?day=2026-05-04`],
+    ['POST', `${path}/${id}/log`],
+  ] as const) {
+    const options = method === 'POST' ? { body: { body: 'Called the owner.' } } : {}
+    const told = await doubted('contradicted')
+    const answer = await service.call(tenant, method, target, options)
+    expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([503, 'log_contradicted'])
+    expect(await doubted('contradicted')).toBeGreaterThan(told)
+  }
+  const line = service.logs.find((log) => log.includes('"log_contradicted"') && log.includes(tenant.tenantId))
+  expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, day: '2026-05-04', level: 'error' })
+  // The log can still be read and compared with stored checkpoints.
+  expect(readLog.parse(await get(tenant, all))).toEqual(before)
+  const signed = await service.asSuperuser.system(async (tx) => {
+    const count = 'select from findings.log_checkpoint where tenant_id = $1'
+    return await tx.query({ text: count, values: [tenant.tenantId] })
+  })
+  expect(signed).toEqual([])
+  // The control: other tenants can write.
+  const other = newTenant()
+  expect((await note(other, (await aFinding(other)).id)).status).toBe(201)
 
-    // The way out that the runbook says: what was signed is printed, and what is there is gone on from.
-    const printed = await service.asSuperuser.system(async (tx) => {
-      const rows: object[] = []
-      for (const statement of wayOut(tenant.tenantId)) rows.push(...(await tx.query({ text: statement, values: [] })))
-      return rows
-    })
-    expect(printed).toHaveLength(1)
-    expect(printed[0]).toHaveProperty('found_root')
-    expect((await note(tenant, id)).status).toBe(201)
-    expect((await service.call(tenant, 'GET', `${all}/checkpoint`)).status).toBe(200)
-    expect(readLog.parse(await get(tenant, all))).toHaveLength(before.length + 1)
-  },
-)
+  // The procedure of the runbook: print the signed end, then continue from the current log.
+  const printed = await service.asSuperuser.system(async (tx) => {
+    const rows: object[] = []
+    for (const statement of wayOut(tenant.tenantId)) rows.push(...(await tx.query({ text: statement, values: [] })))
+    return rows
+  })
+  expect(printed).toHaveLength(1)
+  expect(printed[0]).toHaveProperty('found_root')
+  expect((await note(tenant, id)).status).toBe(201)
+  expect((await service.call(tenant, 'GET', `${all}/checkpoint`)).status).toBe(200)
+  expect(readLog.parse(await get(tenant, all))).toHaveLength(before.length + 1)
+})
 
-test('what was signed before and after a change past the service still contradict each other when it is gone on from', async () => {
+test('checkpoints from before and after a manipulation contradict each other even after the log continues', async () => {
   const tenant = newTenant()
   const { id } = await aFinding(tenant)
   await note(tenant, id)
@@ -182,7 +179,7 @@ test('what was signed before and after a change past the service still contradic
   expect((await note(tenant, id)).status).toBe(201)
   const now = logCheckpointSchema.parse(await get(tenant, `${all}/checkpoint`))
   const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
-  // Roots are computed from the entries: it is the newer one that they do not lead to here.
+  // Roots are computed from the entries, so here the newer checkpoint does not match.
   const { checkpoints: checked } = await verifyExport(log, [jws, now.jws], await keys())
   expect(checked.map(({ outcome }) => outcome)).toEqual(['agrees', 'contradicts'])
 })
@@ -190,29 +187,34 @@ test('what was signed before and after a change past the service still contradic
 test.each([
   ['what the log is, and a day is over', '2026-05-04'],
   ['what the log is, on the same day', undefined],
-])('an end by a key that was taken out, which says %s, stops nobody and is no checkpoint', async (_what, day) => {
-  const tenant = newTenant()
-  const { id } = await aFinding(tenant)
-  await note(tenant, id)
-  if (day !== undefined) await pastMidnight(tenant, day)
-  const old = await openCheckpointSigner([generateKeyPairSync('ed25519').privateKey])
-  await signEndAs(tenant, old)
-  const told = await doubted('unknown_key')
-  expect((await note(tenant, id)).status).toBe(201)
-  expect(await doubted('unknown_key')).toBeGreaterThan(told)
-  const line = service.logs.find((text) => text.includes('"log_end_of_unknown_key"') && text.includes(tenant.tenantId))
-  expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, level: 'warn' })
-  // Signed anew by the key that is published: the day's checkpoint, and the end.
-  const after = await doubted('unknown_key')
-  const jws = await get(tenant, `${all}/checkpoint${day === undefined ? '' : `?day=${day}`}`)
-  const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
-  const { checkpoints: checked } = await verifyExport(log, [logCheckpointSchema.parse(jws).jws], await keys())
-  expect(checked.map(({ outcome }) => outcome)).toEqual(['agrees'])
-  expect((await note(tenant, id)).status).toBe(201)
-  expect(await doubted('unknown_key')).toBe(after)
-})
+])(
+  'an end signed with a removed key that says %s does not block writes and is not used as a checkpoint',
+  async (_what, day) => {
+    const tenant = newTenant()
+    const { id } = await aFinding(tenant)
+    await note(tenant, id)
+    if (day !== undefined) await pastMidnight(tenant, day)
+    const old = await openCheckpointSigner([generateKeyPairSync('ed25519').privateKey])
+    await signEndAs(tenant, old)
+    const told = await doubted('unknown_key')
+    expect((await note(tenant, id)).status).toBe(201)
+    expect(await doubted('unknown_key')).toBeGreaterThan(told)
+    const line = service.logs.find(
+      (text) => text.includes('"log_end_of_unknown_key"') && text.includes(tenant.tenantId),
+    )
+    expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, level: 'warn' })
+    // The published key signs the day's checkpoint and the end again.
+    const after = await doubted('unknown_key')
+    const jws = await get(tenant, `${all}/checkpoint${day === undefined ? '' : `?day=${day}`}`)
+    const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
+    const { checkpoints: checked } = await verifyExport(log, [logCheckpointSchema.parse(jws).jws], await keys())
+    expect(checked.map(({ outcome }) => outcome)).toEqual(['agrees'])
+    expect((await note(tenant, id)).status).toBe(201)
+    expect(await doubted('unknown_key')).toBe(after)
+  },
+)
 
-test('an end by a key that nobody has is believed by nobody where it says something else than the log', async () => {
+test('a signed end with an unknown key is rejected if it differs from the log', async () => {
   const tenant = newTenant()
   const { id } = await aFinding(tenant)
   await note(tenant, id)
@@ -225,7 +227,7 @@ test('an end by a key that nobody has is believed by nobody where it says someth
   expect((await note(tenant, id)).status).toBe(201)
 })
 
-/** Puts another signature in the place of that of the end: of what it says, but for what is given. */
+/** Replaces the signature of the end with one over the same checkpoint, except for the given members. */
 async function signEndAs(tenant: Principal, signer: CheckpointSigner, given: object = {}) {
   await service.asSuperuser.system(async (tx) => {
     await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
@@ -240,14 +242,14 @@ async function signEndAs(tenant: Principal, signer: CheckpointSigner, given: obj
   })
 }
 
-/** How often the service has counted an end that does not hold. */
+/** Returns how often the service counted an untrusted end. */
 async function doubted(doubt: string): Promise<number> {
   const metrics = await (await fetch(`${service.url}/internal/metrics`)).text()
   const lines = metrics.split('\n').filter((line) => line.startsWith('postern_findings_log_ends_doubted_total{'))
   return Number(lines.find((line) => line.includes(`doubt="${doubt}"`))?.split(' ')[1])
 }
 
-/** What the runbook has a person run, within a transaction that is there already. */
+/** The SQL of the runbook, without its transaction. */
 function wayOut(tenantId: string): string[] {
   const runbook = readFileSync(join(import.meta.dirname, '../../../deploy/runbook.md'), 'utf8')
   const [, section = ''] = runbook.split('\n## A remediation log that was changed\n')

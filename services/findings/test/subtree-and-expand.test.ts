@@ -26,7 +26,7 @@ const row = (external_id: string, parent_external_id?: string) => ({
   parent_external_id,
 })
 
-/** A bank with two departments, one of which has a team; the team alone belongs to a node of the hierarchy `legal`. */
+/** A bank with two departments. One has a team, which is also in the hierarchy `legal`. */
 async function aUniverse(tenant: Principal): Promise<Record<string, string>> {
   const entities = [row('bank'), row('retail', 'bank'), row('cards', 'retail'), row('leasing', 'bank')]
   await service.universe?.push(tenant.tenantId, 'entities', { entities })
@@ -53,7 +53,7 @@ const get = async (tenant: Principal, target: string, headers: Record<string, st
   await service.call(tenant, 'GET', target, { headers })
 
 describe('findings of a subtree', () => {
-  test('are those of the entity and what is below it, or of a node of a hierarchy, with the other filters', async () => {
+  test('are those of an entity and its descendants, or of a hierarchy node, combined with other filters', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const ids = await aUniverse(tenant)
     await aUniverse(other)
@@ -84,7 +84,7 @@ describe('findings of a subtree', () => {
     expect(csv.text.trim().split('\r\n')).toEqual(['title,severity', 'retail,low', 'cards,low'])
   })
 
-  test('are refused for a node without its hierarchy, and asked for again later when the universe is away', async () => {
+  test('are rejected for a node without its hierarchy, and return 503 while the universe does not answer', async () => {
     const tenant = newTenant()
     const refused = await get(tenant, `${path}?subtree_of=key:top`)
     expect([refused.status, problemSchema.parse(refused.json).errors?.[0]?.parameter]).toEqual([400, 'subtree_of'])
@@ -100,7 +100,7 @@ describe('findings of a subtree', () => {
 })
 
 describe('expand', () => {
-  test('puts what belongs to a finding beside it, and changes the entity tag with it', async () => {
+  test('adds the parts of a finding and includes them in the entity tag', async () => {
     const tenant = newTenant()
     const ids = await aUniverse(tenant)
     const { id } = await openFinding(service, tenant, { entity_ids: [ids['cards'], crypto.randomUUID()] })
@@ -133,7 +133,7 @@ describe('expand', () => {
     expect((await get(tenant, `${path}/${id}?expand=comments`)).status).toBe(400)
   })
 
-  test('puts beside each finding of a page what belongs to it and to no other, the last entries of a long log', async () => {
+  test('adds to each finding of a page only its own parts, with the last entries of a long log', async () => {
     const tenant = newTenant()
     const ids = await aUniverse(tenant)
     const [first, second] = [
@@ -176,7 +176,7 @@ describe('expand', () => {
     expect((await get(newTenant(), `${path}?${query}`)).json).toEqual([])
   })
 
-  test('is refused for a whole list at once, and for long pages', async () => {
+  test('is rejected for exports and for long pages', async () => {
     const tenant = newTenant()
     for (const [query, accept, parameter] of [
       ['expand=log', 'application/x-ndjson', 'expand'],
@@ -192,7 +192,7 @@ describe('expand', () => {
 })
 
 describe('the universe service', () => {
-  test('is told how many findings of the tenant are open about entities, and nobody else is', async () => {
+  test('can count open findings of entities, and nobody else can', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const [one, two, three] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()]
     await openFinding(service, tenant, { severity: 'critical', entity_ids: [one, two] })
@@ -216,7 +216,7 @@ describe('the universe service', () => {
 })
 
 describe('fields', () => {
-  test('leave the members that were asked for, in lists, single answers and exports, and no word that is none', async () => {
+  test('select members in lists, single responses and exports, and reject unknown names', async () => {
     const tenant = newTenant()
     const { id, title, reference } = await openFinding(service, tenant)
     expect((await get(tenant, `${path}?fields=id,title`)).json).toEqual([{ id, title }])
@@ -235,7 +235,7 @@ describe('fields', () => {
     }
   })
 
-  test('a reference finds its finding in the list', async () => {
+  test('a list can be filtered by reference', async () => {
     const tenant = newTenant()
     const { reference } = await openFinding(service, tenant)
     await openFinding(service, tenant)

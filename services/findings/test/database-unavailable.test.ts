@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { findingsService } from '../src/service.ts'
 import { checkpointKey, findingBody, newTenant, path } from './service.ts'
 
-test('without its database the service lives, is not ready, and asks callers to come back', async () => {
+test('without its database the service runs, is not ready, and returns 503 with Retry-After', async () => {
   const ring = randomRing()
   const service = await startService(
     findingsService,

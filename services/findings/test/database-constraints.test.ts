@@ -83,7 +83,7 @@ async function filled() {
   return tenant
 }
 
-describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
+describe('PostgreSQL isolates tenants from each other', () => {
   const tables = [
     'finding',
     'finding_entity',
@@ -99,7 +99,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     'log_end',
   ]
 
-  test('every table of the schema is looked at here', async () => {
+  test('this file covers every table of the schema', async () => {
     const there = await service.asSuperuser.system(async (tx) =>
       tx.query<{ name: string }>({
         text: "select relname as name from pg_class where relnamespace = 'findings'::regnamespace and relkind in ('r', 'p')",
@@ -145,7 +145,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     'update findings.reference_counter set last_number = 7',
     'update findings.action_plan_counter set last_number = 7',
     'delete from findings.action_plan_recommendation',
-  ])("changes nothing of another tenant, and the tenant's own: %s", async (text) => {
+  ])('changes rows of the tenant but not of another one: %s', async (text) => {
     const tenant = await filled()
     expect(await asTenant(newTenant().tenantId, { text, values: [] })).toBe(0)
     expect(await asTenant(tenant.tenantId, { text, values: [] })).toBe(1)
@@ -157,7 +157,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     expect(await asTenant(mine, insert(mine, 1))).toBe(1)
   })
 
-  test("another tenant's finding cannot be repeated: it fails just as one that does not exist", async () => {
+  test("another tenant's finding cannot be repeated, with the same error as for a missing one", async () => {
     const tenant = newTenant()
     const finding = await closedFinding(service, tenant)
     const mine = newTenant().tenantId
@@ -190,7 +190,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
   })
 })
 
-describe('PostgreSQL has the last word on what a finding is', () => {
+describe('PostgreSQL enforces the rules of findings', () => {
   test('an open finding without an entity cannot be committed', async () => {
     const { tenantId } = newTenant()
     expect(await failureOf(asTenant(tenantId, insert(tenantId, 1, null, 'open')))).toMatchObject({
@@ -210,7 +210,7 @@ describe('PostgreSQL has the last word on what a finding is', () => {
     },
   )
 
-  test('the status moves along the state machine alone', async () => {
+  test('the status changes only along the state machine', async () => {
     const { finding, tenant } = await aFinding()
     await service.asSuperuser.system(async (tx) => {
       await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
@@ -288,7 +288,7 @@ describe('PostgreSQL has the last word on what a finding is', () => {
   })
 })
 
-describe('PostgreSQL keeps the tracker log', () => {
+describe('PostgreSQL protects the tracker log', () => {
   test.each([
     "update findings.tracker_log set entry = '{}' where finding_id = $1",
     'delete from findings.tracker_log where finding_id = $1',
@@ -309,7 +309,7 @@ describe('PostgreSQL keeps the tracker log', () => {
     ['a time to come', { occurred_at: '2999-01-01T00:00:00.000Z' }],
     ['a correction of what is not there', { corrects_seq: 2 }],
     ['a hash of its own', { hash: 'f'.repeat(64) }],
-  ])('an entry with %s is refused', async (_what, wrong) => {
+  ])('an entry with %s is rejected', async (_what, wrong) => {
     const { tenant, finding } = await aFinding()
     // Read once, so that the first entry has its position.
     await service.call(tenant, 'GET', '/api/v1/remediation-log')
@@ -340,7 +340,7 @@ describe('PostgreSQL keeps the tracker log', () => {
     expect(await append({})).toBe(1)
   })
 
-  test("an entry cannot be about another tenant's finding: it fails just as for one that does not exist", async () => {
+  test("an entry cannot be about another tenant's finding, with the same error as for a missing one", async () => {
     const { finding } = await aFinding()
     const mine = newTenant().tenantId
     const append = async (findingId: string) =>

@@ -22,7 +22,7 @@ afterAll(async () => await service.close())
 const { propose, proposed, patch, move, read } = planCalls(() => service)
 
 describe('proposing an action plan', () => {
-  test('is refused without write:findings, and for what is not there', async () => {
+  test('is rejected without write:findings, and for a missing finding', async () => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     expect((await propose({ ...tenant, scopes: ['read:findings'] }, id)).status).toBe(403)
@@ -40,7 +40,7 @@ describe('proposing an action plan', () => {
     ['money in words', { estimated_cost: { amount: 'much', currency: 'EUR' } }, '/estimated_cost/amount'],
     ['a status', { status: 'verified' }, '/status'],
     ['a recommendation of nothing', { recommendation_ids: [crypto.randomUUID()] }, '/recommendation_ids'],
-  ])('is refused with the place to mend: %s', async (_what, given, pointer) => {
+  ])('is rejected with a pointer to the error: %s', async (_what, given, pointer) => {
     const tenant = newTenant()
     const { id } = await openFinding(service, tenant)
     const answer = await propose(tenant, id, given)
@@ -49,7 +49,7 @@ describe('proposing an action plan', () => {
     expect(await read(tenant, plans)).toEqual([])
   })
 
-  test('answers with the plan, where it is and its entity tag', async () => {
+  test('returns the plan, its location and its entity tag', async () => {
     const tenant = newTenant()
     const finding = await openFinding(service, tenant)
     const recommended = recommendationSchema.parse(
@@ -89,7 +89,7 @@ describe('proposing an action plan', () => {
 })
 
 describe('the status of an action plan', () => {
-  test('goes the whole way, and takes the finding and the recommendation along', async () => {
+  test('can go from proposed to verified, and the finding and the recommendation follow', async () => {
     const tenant = newTenant()
     const finding = await openFinding(service, tenant)
     const submit = await service.call(tenant, 'POST', `${path}/${finding.id}/recommendations`, { body: { text: 'x' } })
@@ -149,7 +149,7 @@ describe('the status of an action plan', () => {
     ],
     ['blocking without a reason', ['approved', 'in_progress'], 'blocked', {}, ['/reason']],
     ['cancelling without a reason', ['approved'], 'cancelled', {}, ['/reason']],
-  ] as const)('is refused with the place to mend: %s', async (_what, way, to, body, expected) => {
+  ] as const)('is rejected with a pointer to the error: %s', async (_what, way, to, body, expected) => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     for (const step of way) expect((await move(tenant, plan.id, step)).status).toBe(200)
@@ -163,20 +163,20 @@ describe('the status of an action plan', () => {
     ).toBe(200)
   })
 
-  test('is not verified by its owner, nor without evidence where the finding is serious', async () => {
+  test('cannot become verified by its owner, or without evidence if the finding is critical or high', async () => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     for (const step of ['approved', 'in_progress']) await move(tenant, plan.id, step)
     await move(tenant, plan.id, 'implemented', { percent_complete: 100, note: 'n' })
     const own = await move(tenant, plan.id, 'verified', { verified_by: { email: 'ADA@example.org' } })
     expect(pointers(own.json)).toEqual(['/verified_by', '/evidence_refs'])
-    // Known by an address, he is no other person for giving a name.
+    // The owner has only an address, so a name cannot be compared.
     const named = await move(tenant, plan.id, 'verified', { verified_by: { name: 'Ada' }, evidence_refs: [evidence] })
     expect([named.status, problemSchema.parse(named.json).errors]).toMatchObject([
       409,
       [{ pointer: '/verified_by', code: 'not_comparable' }],
     ])
-    // Nor is she for whom she has taken the plan from.
+    // The same applies to a new owner with only an address.
     await patch(tenant, plan.id, { owner: { email: 'bo@example.org', name: 'Bo Ray' } })
     await patch(tenant, plan.id, { owner: { email: 'ada@example.org' } })
     const taken = await move(tenant, plan.id, 'verified', { verified_by: { name: 'Ada' }, evidence_refs: [evidence] })
@@ -185,7 +185,7 @@ describe('the status of an action plan', () => {
     expect(actionPlanSchema.parse(back.json)).toMatchObject({ percent_complete: 99, completed_date: null })
   })
 
-  test('that cannot be reached is 409 and names those that can', async () => {
+  test('that cannot be reached returns 409 with the allowed ones', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)
     const answer = await move(tenant, plan.id, 'verified')
@@ -211,7 +211,7 @@ describe('the status of an action plan', () => {
     expect((await patch(tenant, ended, { status: 'approved' })).json).toMatchObject(over)
   })
 
-  test('moves by PATCH in the same way', async () => {
+  test('can change by PATCH in the same way', async () => {
     const tenant = newTenant()
     const { plan } = await proposed(tenant)
     expect((await patch(tenant, plan.id, { status: 'verified' })).status).toBe(409)
@@ -224,7 +224,7 @@ describe('the status of an action plan', () => {
     })
   })
 
-  test('moves along the state machine alone, past the service too', async () => {
+  test('changes only along the state machine, also without the service', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)
     const set = async (from: string, to: string) =>
@@ -274,7 +274,7 @@ describe('the status of an action plan', () => {
 })
 
 describe('listing action plans', () => {
-  test('holds those of the tenant, or of one finding, filtered, in pages', async () => {
+  test('returns those of the tenant or of one finding, filtered, in pages', async () => {
     const tenant = newTenant()
     const { finding, plan } = await proposed(tenant, { due_date: day(5), external_id: 'A' })
     const other = await proposed(tenant, { title: 'Encrypt', owner: { name: 'Bo' } })

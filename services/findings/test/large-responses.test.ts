@@ -41,17 +41,17 @@ async function walk<T>(first: string, schema: z.ZodType<T>): Promise<{ items: T[
   return { items, sizes }
 }
 
-describe('of what is longer than an answer may be', () => {
+describe('lists larger than the limit of a response', () => {
   test.each([
     ['the log of a finding', () => `${path}/${id}/log?limit=100`],
     ['the log of the tenant', () => '/api/v1/remediation-log?limit=1000'],
-  ])('%s comes in shorter pages, and is whole', async (_what, target) => {
+  ])('%s is returned in shorter pages and complete', async (_what, target) => {
     const { items, sizes } = await walk(target(), logEntrySchema)
     expect(items.map(({ seq }) => seq)).toEqual(all)
     expect(Math.max(...sizes)).toBeLessThan(all.length)
   })
 
-  test('findings come in shorter pages, and are whole', async () => {
+  test('findings are returned in shorter pages and complete', async () => {
     const text = 'y'.repeat(99_000)
     const long = findingBody({ condition: text, criteria: text, cause: text, consequence: text })
     const others = newTenant()
@@ -68,7 +68,7 @@ describe('of what is longer than an answer may be', () => {
     expect(Math.max(...sizes)).toBeLessThan(made.length)
   })
 
-  test('findings with their long plans come in shorter pages, and are whole', async () => {
+  test('findings with long plans are returned in shorter pages and complete', async () => {
     const others = newTenant()
     // Three bytes each, and 60 kB a plan: of fifteen findings with twenty each 18 MB.
     const description = '漢'.repeat(20_000)
@@ -92,7 +92,7 @@ describe('of what is longer than an answer may be', () => {
     expect(Math.max(...sizes)).toBeLessThan(keys.length)
   })
 
-  test('an export is whole', async () => {
+  test('an export is complete', async () => {
     const answer = await service.call(tenant, 'GET', '/api/v1/remediation-log', {
       headers: { accept: 'application/x-ndjson' },
     })
@@ -100,12 +100,12 @@ describe('of what is longer than an answer may be', () => {
     expect(lines.map((line) => logEntrySchema.parse(JSON.parse(line)).seq)).toEqual(all)
   })
 
-  test('the chain is checked to its end', async () => {
+  test('the chain is verified to its end', async () => {
     const { json } = await service.call(tenant, 'GET', `${path}/${id}/log/verify`)
     expect(json).toMatchObject({ is_intact: true, entries: all.length })
   })
 
-  test('a finding is not expanded by it: it has a list of its own', async () => {
+  test('a finding cannot be expanded by a list that is too large', async () => {
     const answer = await service.call(tenant, 'GET', `${path}/${id}?expand=log`)
     expect([answer.status, problemSchema.parse(answer.json).errors]).toEqual([
       400,
@@ -113,7 +113,7 @@ describe('of what is longer than an answer may be', () => {
     ])
   })
 
-  test('a plan of action and milestones is whole', async () => {
+  test('a plan of action and milestones is complete', async () => {
     const answer = await service.call(tenant, 'GET', '/api/v1/exports/poam.json?status=draft,open')
     const shape = z.object({
       'plan-of-action-and-milestones': z.object({

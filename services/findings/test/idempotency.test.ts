@@ -13,7 +13,7 @@ async function titlesOf(principal: Principal): Promise<unknown> {
   return Array.isArray(json) ? json.map(({ title }: { title: string }) => title) : json
 }
 
-/** Lets requests of a tenant wait in the middle of their change until `work` is done. */
+/** Blocks changes of a tenant until `work` is done. */
 async function whileChangesWait(principal: Principal, work: () => Promise<void>): Promise<void> {
   await findings.call(principal, 'POST', path, { body: findingBody({ title: 'first of all' }) })
   await findings.asSuperuser.system(async (tx) => {
@@ -31,7 +31,7 @@ const claims = async (tenantId: string) =>
       }),
   )
 
-/** What the service counts as assertions that PostgreSQL did not believe. */
+/** Returns the metric of assertions that PostgreSQL rejected. */
 async function refusals(): Promise<string[]> {
   const text = await (await fetch(`${findings.url}/internal/metrics`)).text()
   return text
@@ -39,7 +39,7 @@ async function refusals(): Promise<string[]> {
     .filter((line) => line.startsWith('postern_database_failures_total') && line.includes('kind="assertion"'))
 }
 
-test('a request that has taken longer to arrive than its assertion lives is 408, does nothing, and alarms nobody', async () => {
+test('a request that arrives after its assertion expired returns 408, does nothing and raises no alert', async () => {
   const principal = newTenant()
   const before = await refusals()
   expect(before).toHaveLength(1)
@@ -54,13 +54,13 @@ test('a request that has taken longer to arrive than its assertion lives is 408,
   const many = await send(`${path}/bulk`, { mode: 'best_effort', items: [findingBody()] }, 61)
   expect(many.status).toBe(408)
   expect([await titlesOf(principal), await claims(principal.tenantId)]).toEqual([[], []])
-  // The same one is carried out where it comes in time.
+  // The same request in time succeeds.
   expect((await send(path, findingBody(), 30)).status).toBe(201)
   expect(await refusals()).toEqual(before)
 })
 
 describe('an Idempotency-Key', () => {
-  test.each(['', 'a b', 'x'.repeat(256)])('that is %j is refused and makes nothing', async (key) => {
+  test.each(['', 'a b', 'x'.repeat(256)])('%j is rejected and creates nothing', async (key) => {
     const principal = newTenant()
     const answer = await findings.call(principal, 'POST', path, {
       body: findingBody(),
@@ -75,7 +75,7 @@ describe('an Idempotency-Key', () => {
     expect(await findings.call(newTenant(), 'POST', path, request)).toMatchObject({ status: 201 })
   })
 
-  test('under which the body is another one is refused', async () => {
+  test('is rejected with a different body', async () => {
     const principal = newTenant()
     const key = headers()
     expect(await findings.call(principal, 'POST', path, { body: findingBody(), headers: key })).toMatchObject({
@@ -86,7 +86,7 @@ describe('an Idempotency-Key', () => {
     expect(await titlesOf(principal)).toEqual(['Access is not recertified'])
   })
 
-  test('is its principal’s own, and its tenant’s', async () => {
+  test('belongs to its principal and tenant', async () => {
     const principal = newTenant()
     const request = { body: findingBody(), headers: headers() }
     const answers = [
@@ -103,7 +103,7 @@ describe('an Idempotency-Key', () => {
 })
 
 describe('a finding that is documented twice with one Idempotency-Key', () => {
-  test('is made once, and both answers are the same to the byte', async () => {
+  test('is created once, and both responses have the same bytes', async () => {
     const principal = newTenant()
     const request = { body: findingBody(), headers: headers() }
     const first = await findings.call(principal, 'POST', path, request)
@@ -120,7 +120,7 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     expect(await titlesOf(principal)).toEqual(['Access is not recertified'])
   })
 
-  test('is refused to a key that may no longer read what the first answer held', async () => {
+  test('is rejected for a key that can no longer read the first response', async () => {
     const principal = newTenant()
     const request = { body: findingBody(), headers: headers() }
     expect(await findings.call(principal, 'POST', path, request)).toMatchObject({ status: 201 })
@@ -128,7 +128,7 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     expect([narrowed.status, narrowed.json]).toMatchObject([422, { code: 'idempotency_key_reused' }])
   })
 
-  test('is made by the second attempt when the first was refused', async () => {
+  test('is created by the second attempt if the first was rejected', async () => {
     const principal = newTenant()
     const body = findingBody({ external_id: 'taken' })
     await findings.call(principal, 'POST', path, { body })
@@ -140,7 +140,7 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     expect(await claims(principal.tenantId)).toEqual([])
   })
 
-  test('is refused while the first attempt is under way', async () => {
+  test('is rejected while the first attempt is running', async () => {
     const principal = newTenant()
     const request = { body: findingBody(), headers: headers() }
     let first: ReturnType<FindingsUnderTest['call']> | undefined
@@ -158,7 +158,7 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     })
   })
 
-  test('is made once also when the first attempt was taken for dead and was not', async () => {
+  test('is created once even if the first attempt was wrongly considered dead', async () => {
     const principal = newTenant()
     const request = { body: findingBody(), headers: headers() }
     const attempts: ReturnType<FindingsUnderTest['call']>[] = []
@@ -193,7 +193,7 @@ describe('every other POST about a finding, sent twice with one Idempotency-Key,
       { to: 'approved' },
     ],
     ['an extension', (_id: string, planId: string) => `/api/v1/action-plans/${planId}/extensions`, extension],
-  ])('brings %s once, and gets the same answer', async (_what, targetOf, body) => {
+  ])('applies %s once and returns the same response', async (_what, targetOf, body) => {
     const principal = newTenant()
     const finding = await findings.call(principal, 'POST', path, { body: findingBody() })
     const id = idOf(finding.json)
