@@ -37,19 +37,19 @@ async function asPerson(roles: readonly string[], path: string, options: Paramet
 
 const newKey = { label: 'Nightly export', expires_in: '90d', scopes: ['read:findings'] }
 
-describe('keys are managed by administrators alone', () => {
-  test('an API key with every scope is refused', async () => {
+describe('only administrators manage keys', () => {
+  test('an API key with every scope is rejected', async () => {
     const { key } = await stack.createKey(tenant, { scopes: ['*'] })
     const answer = await send(gateway, '/api/v1/api-keys', { key, method: 'POST', body: newKey })
     expect([answer.status, answer.code]).toEqual([403, 'role_required'])
   })
 
-  test.each([[['viewer']], [['auditor']], [[]]])('a person with the roles %j is refused', async (roles) => {
+  test.each([[['viewer']], [['auditor']], [[]]])('a person with the roles %j is rejected', async (roles) => {
     const answer = await asPerson(roles, '/api/v1/api-keys')
     expect([answer.status, answer.code]).toEqual([403, 'role_required'])
   })
 
-  test('a token for another audience, of another issuer, expired, unsigned or altered is refused', async () => {
+  test('a token for another audience, from another issuer, expired, unsigned or altered is rejected', async () => {
     const claims = { tenantId: tenant.id, roles: ['admin'] }
     const good = await issuer.issue(claims)
     const tokens = [
@@ -69,7 +69,7 @@ describe('keys are managed by administrators alone', () => {
 })
 
 describe('an administrator', () => {
-  test('generates a key that is shown once, and later only as its last four characters', async () => {
+  test('creates a key that is shown once, and later only by its last four characters', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
     expect(made.status, made.text).toBe(201)
     expect(made.headers['cache-control']).toBe('no-store')
@@ -83,7 +83,7 @@ describe('an administrator', () => {
     expect(list.text).not.toContain(key)
   })
 
-  test('revokes a key: it is dead at every gateway when the answer is there, and stays dead', async () => {
+  test('revokes a key, and every gateway rejects it from the response on', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
     const { id, key = '' } = keySchema.parse(made.json)
     for (const origin of [gateway, other]) {
@@ -107,7 +107,7 @@ describe('an administrator', () => {
     expect(revokedApiKeySchema.parse(again.json).revoked_at).toBe(revokedApiKeySchema.parse(revoked.json).revoked_at)
   })
 
-  test('sees who made and revoked a key in its audit trail', async () => {
+  test('sees who created and revoked a key in its audit trail', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
     const { id } = keySchema.parse(made.json)
     await asPerson(['admin'], `/api/v1/api-keys/${id}/revoke`, { method: 'POST' })
@@ -118,7 +118,7 @@ describe('an administrator', () => {
     ])
   })
 
-  test('sees when a key was last used, from which address for the first time, and that it was refused', async () => {
+  test('sees the last use of a key, new addresses and refusals', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
     const { id, key = '' } = keySchema.parse(made.json)
     const before = Date.now()
@@ -149,7 +149,7 @@ describe('an administrator', () => {
     expect([used, refused]).toEqual([null, expect.any(String)])
   })
 
-  test('narrows a key: what it lost is refused at once, and nothing makes it wider again', async () => {
+  test('narrows a key at once and irrevocably', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', {
       method: 'POST',
       body: { ...newKey, scopes: ['read:findings', 'read:universe'] },
@@ -175,7 +175,7 @@ describe('an administrator', () => {
     expect([wider.status, wider.code]).toEqual([409, 'conflict'])
   })
 
-  test('rotates a key: both work during the overlap, and with none the old one ends at once', async () => {
+  test('rotates a key: both work during the overlap, and without overlap the old one ends at once', async () => {
     const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
     const old = keySchema.parse(made.json)
     const rotated = await asPerson(['admin'], `/api/v1/api-keys/${old.id}/rotate`, { method: 'POST' })
@@ -195,7 +195,7 @@ describe('an administrator', () => {
 })
 
 describe('a suspended tenant', () => {
-  test('is refused at every gateway when the suspension has returned, and served again after it is resumed', async () => {
+  test('is rejected by every gateway from the response on, and served again after it is resumed', async () => {
     const suspended = await stack.createTenant()
     const { key } = await stack.createKey(suspended, { scopes: ['read:findings'] })
     for (const origin of [gateway, other]) expect((await send(origin, '/api/v1/findings', { key })).status).toBe(200)

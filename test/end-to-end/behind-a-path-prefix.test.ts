@@ -41,7 +41,7 @@ const nextOf = (answer: Response): string | undefined =>
 const idsSchema = z.array(z.object({ id: z.string() }))
 
 describe('behind a proxy that removes a path prefix', () => {
-  test('Location leads to what was created, and Link through every page of a list', async () => {
+  test('Location leads to the created resource, and Link through every page of a list', async () => {
     const made: string[] = []
     for (const title of ['One', 'Two', 'Three']) {
       const finding = { title, condition: 'As seen.', severity: 'high' }
@@ -86,7 +86,7 @@ describe('behind a proxy that removes a path prefix', () => {
     expect(receipt).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
   })
 
-  test('SCIM names a user by the URL at which the user is read', async () => {
+  test('SCIM names users by a URL that works', async () => {
     const user = { schemas: ['urn:ietf:params:scim:schemas:core:2.0:User'], userName: 'ada@harbourline.example' }
     const made = await ask(api('/scim/v2/Users'), {
       method: 'POST',
@@ -100,7 +100,7 @@ describe('behind a proxy that removes a path prefix', () => {
     expect(await read.json()).toMatchObject({ userName: 'ada@harbourline.example' })
   })
 
-  test('the reference links to a description whose server is the published URL', async () => {
+  test('the reference links to an OpenAPI document whose server is the published URL', async () => {
     const reference = await ask(api('/docs'))
     const [, link = ''] = /<a href="([^"]*openapi\.json)"/.exec(await reference.text()) ?? []
     const document = await ask(new URL(link, reference.url))

@@ -55,19 +55,22 @@ const act = async (action: 'suspend' | 'resume') =>
   await stack.operator.call(operator, 'POST', `/internal/v1/tenants/${tenants.korvex.id}/${action}`)
 
 describe('at the console', () => {
-  test.each(['harbourline-viewer', 'harbourline-auditor'])('%s reads findings, and manages no keys', async (person) => {
-    const { call } = await signIn(person)
-    expect((await call('GET', '/api/v1/findings')).status).toBe(200)
-    for (const [method, body] of [['GET'], ['POST', newKey]] as const) {
-      const answer = await call(method, '/api/v1/api-keys', body)
-      expect([answer.status, JSON.parse(answer.text)]).toEqual([
-        403,
-        expect.objectContaining({ code: 'role_required' }),
-      ])
-    }
-  })
+  test.each(['harbourline-viewer', 'harbourline-auditor'])(
+    '%s can read findings but not manage keys',
+    async (person) => {
+      const { call } = await signIn(person)
+      expect((await call('GET', '/api/v1/findings')).status).toBe(200)
+      for (const [method, body] of [['GET'], ['POST', newKey]] as const) {
+        const answer = await call(method, '/api/v1/api-keys', body)
+        expect([answer.status, JSON.parse(answer.text)]).toEqual([
+          403,
+          expect.objectContaining({ code: 'role_required' }),
+        ])
+      }
+    },
+  )
 
-  test('an administrator makes a key, uses it, revokes it, and it is dead', async () => {
+  test('an administrator creates, uses and revokes a key, and the key is then rejected', async () => {
     const { call, page } = await signIn('harbourline-admin')
     expect([page.status, page.text.includes('nonce="')]).toEqual([200, true])
     const made = await call('POST', '/api/v1/api-keys', newKey)
@@ -80,7 +83,7 @@ describe('at the console', () => {
     expect((await send(gateway, '/api/v1/findings', { key })).status).toBe(401)
   })
 
-  test('people of one tenant see nothing of the other', async () => {
+  test('people see nothing of another tenant', async () => {
     const [one, other] = [await signIn('harbourline-admin'), await signIn('korvex-admin')]
     expect([one.session?.tenant.id, other.session?.tenant.id]).toEqual([tenants.harbourline.id, tenants.korvex.id])
     const made = await one.call('POST', '/api/v1/api-keys', newKey)
@@ -90,7 +93,7 @@ describe('at the console', () => {
     expect((await one.call('GET', `/api/v1/api-keys/${id}`)).status).toBe(200)
   })
 
-  test('nobody of a suspended tenant signs in, nor goes on', async () => {
+  test('people of a suspended tenant can neither sign in nor continue', async () => {
     const before = await signIn('korvex-admin')
     await act('suspend')
     expect((await before.call('GET', '/api/v1/api-keys')).status).toBe(403)

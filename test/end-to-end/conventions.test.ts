@@ -29,7 +29,7 @@ afterAll(async () => {
   await issuer.stop()
 })
 
-/** One of each kind that sync writes. */
+/** One resource of each kind that sync writes. */
 async function pushUniverse(key: string): Promise<void> {
   for (const [dataset, body] of [
     [
@@ -80,7 +80,7 @@ async function connectorOf(key: string): Promise<{ connector: string; run: strin
 }
 
 const anything = z.array(z.unknown())
-/** But for when they were last seen, which changes with the asking of who asks. */
+/** Removes `last_seen_at`, which changes with each request. */
 const members = z.array(
   z
     .object({ last_seen_at: z.string() })
@@ -91,7 +91,7 @@ const members = z.array(
 const finding = { title: 'Backups are not tested', condition: 'As seen.', severity: 'high' }
 
 describe('an Idempotency-Key', () => {
-  test('lets a finding be documented once, though it is sent twice through two gateways', async () => {
+  test('creates a finding once, even if it is sent twice through two gateways', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings', 'write:findings'] })
     const options = { key, method: 'POST', body: finding, headers: { 'idempotency-key': randomUUID() } } as const
     const first = await send(gateway, '/api/v1/findings', options)
@@ -105,7 +105,7 @@ describe('an Idempotency-Key', () => {
     expect(z.array(z.unknown()).parse((await send(gateway, '/api/v1/findings', { key })).json)).toHaveLength(1)
   })
 
-  test('that comes with another body is refused', async () => {
+  test('is rejected with a different body', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:findings'] })
     const headers = { 'idempotency-key': randomUUID() }
     await send(gateway, '/api/v1/findings', { key, method: 'POST', body: finding, headers })
@@ -115,14 +115,14 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-/** What a request below /scim/v2 is refused with. */
+/** Returns the error of a request below /scim/v2. */
 const scimRefusal = async (path: string, authorization?: string, method: 'GET' | 'PUT' | 'POST' = 'GET') => {
   const headers = authorization === undefined ? {} : { authorization }
   const answer = await send(gateway, path, { method, headers })
   return [answer.status, answer.headers['www-authenticate'], answer.json]
 }
 
-/** An error of SCIM. */
+/** A SCIM error. */
 const scimError = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
 
 function digest(algorithm: 'sha256' | 'sha512', body: string): string {
@@ -174,7 +174,7 @@ describe('a Content-Digest', () => {
     expect(taken.status, taken.text).toBe(status)
   })
 
-  test('tells where all of a body that may be left out was lost on the way', async () => {
+  test('detects an optional body that was lost on the way', async () => {
     const tenant = await stack.createTenant()
     const { id } = await stack.createKey(tenant, { scopes: ['write:findings'] })
     const token = await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })
@@ -192,7 +192,7 @@ describe('a Content-Digest', () => {
 })
 
 describe('an identity provider', () => {
-  test('sends its key as a bearer token below /scim/v2, and nowhere else', async () => {
+  test('can send its key as a bearer token only below /scim/v2', async () => {
     const tenant = await stack.createTenant()
     const { key } = await stack.createKey(tenant, { scopes: ['admin:sync', 'read:universe'] })
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
@@ -212,7 +212,7 @@ describe('an identity provider', () => {
     expect(theirs.json).toMatchObject({ totalResults: 0 })
   })
 
-  test('is refused by the gateway in the words of SCIM', async () => {
+  test('gets SCIM errors from the gateway', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
     expect(await scimRefusal('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', scimError(401)])
     const mistyped = 'Bearer realm="postern", error="invalid_key"'
@@ -224,7 +224,7 @@ describe('an identity provider', () => {
 })
 
 describe('the change feed', () => {
-  test('is one for what two services have changed, and is read with either scope', async () => {
+  test('contains changes of two services, and can be read with either scope', async () => {
     const tenant = await stack.createTenant()
     const { key: writer } = await stack.createKey(tenant, { scopes: ['write:findings', 'admin:sync'] })
     await pushUniverse(writer)
@@ -299,7 +299,7 @@ const targetOf = (subjects: Readonly<Record<string, string>>, path: string): str
 describe('every list', () => {
   const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
 
-  test('is the same as a page, as lines and as a table, through the gateway, and in nothing else; a plan of action is OSCAL', async () => {
+  test('has the same rows as JSON, NDJSON and CSV and in no other media type; a plan of action is OSCAL', async () => {
     const { key, authorization, subjects } = await populated()
     await vi.waitFor(
       async () => expect((await send(gateway, '/api/v1/members', { headers: { authorization } })).json).toHaveLength(1),
@@ -336,7 +336,7 @@ describe('every list', () => {
   })
 })
 
-/** A change of each resource that can be changed. */
+/** A change of each changeable resource. */
 const changes: Readonly<Record<string, object>> = {
   'PATCH /api/v1/api-keys/:id': { label: 'Another' },
   'PATCH /api/v1/key-policy': { max_key_days: 700 },
@@ -356,7 +356,7 @@ describe('every single resource', () => {
   )
   const changeable = ofApi.filter(({ method }) => method === 'PATCH')
 
-  test('has a tag, and is not sent again to who has it', async () => {
+  test('has an entity tag, and returns 304 if the caller has it', async () => {
     const { authorization, steadySubjects } = await populated()
     for (const { path } of readable) {
       const target = targetOf(steadySubjects, path)
@@ -374,7 +374,7 @@ describe('every single resource', () => {
     expect(readable.length).toBeGreaterThan(13)
   })
 
-  test('is changed by who says which version is meant, and by nobody who does not or is late', async () => {
+  test('can change only with the entity tag of the current version', async () => {
     const { authorization, steadySubjects } = await populated()
     expect(changeable.map(({ path }) => `PATCH ${path}`).toSorted()).toEqual(Object.keys(changes).toSorted())
     for (const { path } of changeable) {
@@ -396,7 +396,7 @@ describe('every single resource', () => {
 })
 
 describe('a test procedure', () => {
-  test('says how much evidence it has, as soon as that is uploaded; another tenant’s does not', async () => {
+  test('counts its evidence as soon as that is uploaded, and only of its tenant', async () => {
     const [one, two] = await Promise.all(
       ['one', 'two'].map(async () => {
         const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
@@ -426,7 +426,7 @@ describe('a test procedure', () => {
 })
 
 describe('the reference', () => {
-  test('is at /docs for anyone, may load nothing, and is not sent twice', async () => {
+  test('is public at /docs, loads nothing from elsewhere, and returns 304 if unchanged', async () => {
     const answer = await send(gateway, '/docs')
     expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8'])
     expect(answer.headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-/)
@@ -437,7 +437,7 @@ describe('the reference', () => {
     expect(await send(gateway, '/docs', { headers: several })).toMatchObject({ status: 304, text: '' })
   })
 
-  test('and what else the gateway answers itself is refused in a media type that it does not have', async () => {
+  test('and other responses of the gateway are rejected in an unknown media type', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
     for (const [target, accept, refused] of [
       ['/api/v1/whoami', 'application/json', 'text/csv'],
@@ -451,7 +451,7 @@ describe('the reference', () => {
     }
   })
 
-  test('and the document are compressed for who takes that, by an entity tag of their own', async () => {
+  test('and the document are compressed if the caller accepts it, with a separate entity tag', async () => {
     for (const target of ['/docs', '/api/v1/openapi.json']) {
       const plain = await send(gateway, target)
       const packed = await fetch(new URL(target, gateway), { headers: { 'accept-encoding': 'gzip' } })
@@ -467,7 +467,7 @@ describe('the reference', () => {
     }
   })
 
-  test('and the document are of the API that answers', async () => {
+  test('and the document describe the API that serves them', async () => {
     const answer = await send(gateway, '/api/v1/openapi.json')
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(openApi('/'))))
   })

@@ -72,7 +72,7 @@ const kibibyte = 1024
 const writes = routeTable.filter(({ maxBodyBytes }) => maxBodyBytes >= 512 * kibibyte)
 const pathOf = ({ path }: Route) => path.replaceAll(/:[a-z_]+/g, '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001')
 
-describe('a large body whose request is refused before its end gets its answer', () => {
+describe('a request that is rejected before the end of its large body gets its response', () => {
   test.each(writes.map((route) => [`${route.method} ${route.path}`, route] as const))('%s', async (_what, route) => {
     const path = pathOf(route)
     const { method } = route

@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 
 describe('an integrator', () => {
-  test('documents findings with one key, and reads them page by page with another', async () => {
+  test('documents findings with one key and reads them in pages with another', async () => {
     const { key: writer } = await stack.createKey(tenant, { scopes: ['write:findings'] })
     const { key: reader } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const titles = ['Access reviews are late', 'Backups are not tested', 'Payments lack a second approval']
@@ -31,7 +31,7 @@ describe('an integrator', () => {
         body: { title, condition: 'Seen in the sample.', severity: 'high' },
       })
       expect(made.status, made.text).toBe(201)
-      // The key writes and does not read: it learns what it needs to refer to the finding, and no more.
+      // The key cannot read, so the response has only what it needs to reference the finding.
       expect(Object.keys(z.record(z.string(), z.unknown()).parse(made.json)).toSorted()).toEqual([
         'id',
         'reference',
@@ -56,7 +56,7 @@ describe('an integrator', () => {
     expect(read).toEqual(titles)
   })
 
-  test('sends many findings at once, and reads those of a part of the organization with what belongs to them', async () => {
+  test('sends findings in bulk, and reads those of a part of the organization with their related resources', async () => {
     const own = await stack.createTenant()
     const { key } = await stack.createKey(own, { scopes: ['write:findings', 'read:*', 'admin:sync'] })
     const { key: narrow } = await stack.createKey(own, { scopes: ['read:findings'] })
@@ -102,7 +102,7 @@ describe('an integrator', () => {
     ])
   })
 
-  test('sees beside each entity how many findings are open about it, if the key reads findings too', async () => {
+  test('sees the number of open findings of each entity if the key can also read findings', async () => {
     const own = await stack.createTenant()
     const { key } = await stack.createKey(own, { scopes: ['write:findings', 'read:*', 'admin:sync'] })
     const { key: narrow } = await stack.createKey(own, { scopes: ['read:universe'] })
@@ -128,7 +128,7 @@ describe('an integrator', () => {
       { external_id: 'cards', open_findings: { ...none, high: 1 }, archived_with_open_findings: false },
     ]
     expect((await send(gateway, target, { key })).json).toEqual([first, second])
-    // To archive an entity is allowed all the same.
+    // Archiving the entity is still allowed.
     const archived = entities.map((entity) => ({ ...entity, status: 'archived' }))
     const pushed = await send(gateway, '/api/v1/sync/entities', { key, method: 'POST', body: archived })
     expect(pushed.status).toBe(200)
@@ -142,7 +142,7 @@ describe('an integrator', () => {
     ])
   })
 
-  test('is told by whoami which tenant, scopes and expiry the key has', async () => {
+  test('reads the tenant, scopes and expiry of a key from whoami', async () => {
     const { key, id, masked, expires_at } = await stack.createKey(tenant, { scopes: ['read:*'], label: 'Nightly load' })
     const answer = await send(gateway, '/api/v1/whoami', { key })
     expect(answer.status).toBe(200)
@@ -159,7 +159,7 @@ describe('an integrator', () => {
     expect(answer.headers['ratelimit']).toMatch(/^"caller";r=\d+;t=\d+$/)
   })
 
-  test('reads a finding again only when it has changed', async () => {
+  test('downloads a finding again only if it has changed', async () => {
     const { key } = await stack.createKey(tenant, { scopes: ['*'] })
     const made = await send(gateway, '/api/v1/findings', {
       key,
@@ -174,7 +174,7 @@ describe('an integrator', () => {
     expect([second.status, second.text]).toEqual([304, ''])
   })
 
-  test('gets the same answer from every gateway', async () => {
+  test('gets the same response from every gateway', async () => {
     const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const answers = await Promise.all(
       stack.gateways.map(async (origin) => await send(origin, '/api/v1/findings', { key })),
@@ -183,14 +183,14 @@ describe('an integrator', () => {
     expect(answers[0]?.text).toBe(answers[1]?.text)
   })
 
-  test('uses HEAD where GET is allowed, and gets no body', async () => {
+  test('can use HEAD instead of GET and gets no body', async () => {
     const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const answer = await send(gateway, '/api/v1/findings', { key, method: 'HEAD' })
     expect([answer.status, answer.text]).toEqual([200, ''])
   })
 })
 
-describe('the five areas, each through the gateway with the scope that opens it', () => {
+describe('each of the five areas, through the gateway with its scope', () => {
   test('sync pushes entities, and the universe shows them', async () => {
     const { key: sync } = await stack.createKey(tenant, { scopes: ['admin:sync'] })
     const { key: reader } = await stack.createKey(tenant, { scopes: ['read:universe'] })
@@ -213,7 +213,7 @@ describe('the five areas, each through the gateway with the scope that opens it'
     expect(connectors.json).toMatchObject([{ type: 'inline_json', dataset: 'auditable_entities' }])
   })
 
-  test('evidence is received and answered with a receipt that names its digest', async () => {
+  test('an evidence upload returns a receipt with its digest', async () => {
     const { key } = await stack.createKey(tenant, { scopes: ['write:evidence'] })
     const answer = await send(gateway, '/api/v1/evidence?file_name=minutes.txt', {
       key,

@@ -74,7 +74,7 @@ describe('a push of a thousand rows with the longest ids', () => {
   })
 })
 
-test('a bulk of findings with the longest ids is taken in, each with its entry in the log', async () => {
+test('a bulk request of findings with the longest ids is stored, each with its log entry', async () => {
   const items = numbers(maxBulkItems).map((n) => ({
     external_id: longId('finding', n),
     title: `Finding ${n}`,
@@ -92,7 +92,7 @@ test('a bulk of findings with the longest ids is taken in, each with its entry i
   expect(await total('/api/v1/remediation-log')).toBe(String(items.length))
 })
 
-test('a connector takes in a table of five thousand rows with the longest ids', async () => {
+test('a connector can import a table of five thousand rows with the longest ids', async () => {
   const own = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
   const body = { key: 'sheet', name: 'Sheet', type: 'csv', dataset: 'auditable_entities' }
   const made = await send(gateway, '/api/v1/connectors', { key: own, method: 'POST', body })

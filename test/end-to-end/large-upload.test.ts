@@ -46,7 +46,7 @@ async function openBlobs(): Promise<number[]> {
   const { pid } = stack.process('evidence')
   const found: number[] = []
   for (const fd of await readdir(`/proc/${pid}/fd`)) {
-    // One may be closed between the list and the look.
+    // A file may be closed after it was listed.
     const path = await readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')
     if (!path.includes('/blobs/')) continue
     const info = await readFile(`/proc/${pid}/fdinfo/${fd}`, 'utf8').catch(() => '')
@@ -55,7 +55,7 @@ async function openBlobs(): Promise<number[]> {
   return found
 }
 
-test('what an integrator uploads is read by an auditor, who stays in its custody, and by no key', async () => {
+test('only an auditor, who is recorded in its custody, can read an upload; keys cannot', async () => {
   const tenant = await stack.createTenant()
   const { key } = await stack.createKey(tenant, { scopes: ['*'] })
   const headers = { 'content-type': 'text/csv' }

@@ -17,12 +17,12 @@ afterAll(async () => {
   await stack.stop()
 })
 
-/** Asks who somebody is. */
+/** Calls whoami. */
 async function whoIs(key: string, origin = stack.gateways[0] ?? ''): Promise<Answer> {
   return await send(origin, '/api/v1/whoami', { key })
 }
 
-/** Sends requests at all gateways in turn, some at a time. */
+/** Sends requests to all gateways in turn, several at a time. */
 async function flood(count: number, key: string): Promise<Answer[]> {
   const answers: Answer[] = []
   let sent = 0
@@ -52,8 +52,8 @@ async function setLimits(limits: { readonly key: number; readonly tenant: number
 
 const accepted = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length
 
-describe('over all gateways together', () => {
-  test('a key gets no more than its limit, is told so, and another key of the tenant goes on', async () => {
+describe('limits over all gateways together', () => {
+  test('a key is limited and gets 429, while another key of the tenant still works', async () => {
     await setLimits({ key: 50, tenant: 100_000 })
     const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const { key: neighbour } = await stack.createKey(tenant, { scopes: ['read:findings'] })
@@ -69,7 +69,7 @@ describe('over all gateways together', () => {
     expect((await whoIs(neighbour)).status).toBe(200)
   })
 
-  test('a tenant gets no more than its limit, whatever number of keys it has', async () => {
+  test('a tenant is limited independently of its number of keys', async () => {
     await setLimits({ key: 100_000, tenant: 60 })
     const keys = await Promise.all(
       [1, 2, 3].map(async () => await stack.createKey(tenant, { scopes: ['read:findings'] })),
@@ -81,7 +81,7 @@ describe('over all gateways together', () => {
 })
 
 describe('an address that fails to authenticate again and again', () => {
-  test('is refused further made-up keys with 429, while good keys behind it go on, also at their first use', async () => {
+  test('gets 429 for invalid keys, while valid keys from it still work, even at their first use', async () => {
     await setLimits({ key: 100_000, tenant: 100_000 })
     const { key: inUse } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const { key: notYet } = await stack.createKey(tenant, { scopes: ['read:findings'] })

@@ -55,7 +55,7 @@ const atOther = (url: string) => `${stack.gateways[1]}${new URL(url).pathname}`
 const megabyte = 1024 * 1024
 const endpoint = () => `${gateway}/api/v1/evidence/uploads`
 
-/** Uploads to the end, as a program with tus-js-client does; gives the answer to the last request. */
+/** Uploads a file with tus-js-client and returns the last response. */
 async function finish(file: Buffer, options: UploadOptions): Promise<HttpResponse> {
   return await new Promise((resolve, reject) => {
     new Upload(file, {
@@ -68,7 +68,7 @@ async function finish(file: Buffer, options: UploadOptions): Promise<HttpRespons
   })
 }
 
-/** Uploads until more than `bytes` have left, and cuts the connection; gives the URL of the upload. */
+/** Uploads until more than `bytes` were sent, cuts the connection, and returns the URL of the upload. */
 async function cutAfter(
   bytes: number,
   file: Buffer,
@@ -106,7 +106,7 @@ async function arrived(url: string, authorization: string): Promise<number> {
 }
 
 describe('tus-js-client through a gateway', () => {
-  test('goes on after the connection was cut and the service was killed, and gets a receipt of exactly its bytes', async () => {
+  test('resumes after a lost connection and a killed service, and gets a receipt for exactly its bytes', async () => {
     const tenant = await stack.createTenant()
     const { key } = await stack.createKey(tenant, { scopes: ['write:evidence'] })
     const file = randomBytes(24 * megabyte)
@@ -144,7 +144,7 @@ describe('tus-js-client through a gateway', () => {
     })
   })
 
-  test('goes on by itself when the service is killed under it', async () => {
+  test('resumes by itself if the service is killed', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
     const file = randomBytes(24 * megabyte)
     let restarted: Promise<void> | undefined
@@ -190,7 +190,7 @@ describe('tus-js-client through a gateway', () => {
         size_bytes: file.length,
         sha256: createHash('sha256').update(file).digest('hex'),
       })
-      // Both processes say the same of it.
+      // Both processes report the same state.
       expect(await arrived(url, options.headers.authorization)).toBe(file.length)
       if (replica === undefined) throw new Error('there is no second process')
       const ended = once(replica, 'exit')
@@ -199,7 +199,7 @@ describe('tus-js-client through a gateway', () => {
     },
   )
 
-  test('is refused without the scope', async () => {
+  test('is rejected without the scope', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
     const headers = { authorization: `ApiKey ${key}` }
     const refused = finish(randomBytes(10), { endpoint: endpoint(), headers, metadata: { filename: 'a' } })
@@ -222,7 +222,7 @@ async function begin(key: string, length: number): Promise<string> {
   return `${gateway}${answer.headers.get('location')}`
 }
 
-describe('a client that asks what is offered', () => {
+describe('a client that asks for the supported features', () => {
   test.each(['', '/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'])(
     'is told so without credentials at uploads%s',
     async (more) => {
@@ -245,8 +245,8 @@ describe('a client that asks what is offered', () => {
   )
 })
 
-describe('a client that can send no PATCH, HEAD or DELETE', () => {
-  test('uploads, asks and gives up with POST and X-HTTP-Method-Override', async () => {
+describe('a client that cannot send PATCH, HEAD or DELETE', () => {
+  test('uploads, queries and cancels with POST and X-HTTP-Method-Override', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
     const authorization = `ApiKey ${key}`
     const url = await begin(key, 10)
@@ -266,7 +266,7 @@ describe('a client that can send no PATCH, HEAD or DELETE', () => {
     expect((await override('OPTIONS', endpoint(), {})).status).toBe(204)
   })
 
-  test('needs the scope of the method that it means', async () => {
+  test('needs the scope of the overriding method', async () => {
     const tenant = await stack.createTenant()
     const { key } = await stack.createKey(tenant, { scopes: ['write:evidence'] })
     const { key: reader } = await stack.createKey(tenant, { scopes: ['read:findings'] })
@@ -289,7 +289,7 @@ describe('a client that can send no PATCH, HEAD or DELETE', () => {
     },
   )
 
-  test('means POST everywhere else', async () => {
+  test('has no effect on other routes', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
     const headers = { authorization: `ApiKey ${key}`, 'content-type': 'application/json' }
     const created = await override('DELETE', `${gateway}/api/v1/findings`, headers, '{}')

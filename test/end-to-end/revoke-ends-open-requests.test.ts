@@ -59,7 +59,7 @@ describe.each([
   ['with Redis', async () => await stack.redis.start()],
   ['without Redis', async () => await stack.redis.stop()],
 ])('a revoke, %s,', (_with, arrange) => {
-  test('refuses uploads that began before it at each gateway, and nothing of them is stored', async () => {
+  test('rejects uploads that began before it at each gateway, and stores nothing of them', async () => {
     await arrange()
     const tenant = await stack.createTenant()
     const doomed = await stack.createKey(tenant, { scopes: ['write:evidence'] })
@@ -81,7 +81,7 @@ describe.each([
   })
 })
 
-test('a revoke ends an upload whose last byte had arrived before it, and nothing of it is stored', async () => {
+test('a revocation rejects an upload whose last byte arrived before it, and stores nothing of it', async () => {
   const tenant = await stack.createTenant()
   const doomed = await stack.createKey(tenant, { scopes: ['write:evidence'] })
   const control = await stack.createKey(tenant, { scopes: ['write:evidence'] })

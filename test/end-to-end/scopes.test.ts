@@ -239,18 +239,18 @@ function expectedFor(held: readonly string[]): Record<string, string> {
 
 describe('every route of the route table', () => {
   // A route that is not in the list above, or a line of it that is no route, shows here as a difference.
-  test.each(grantableScopes)('is open or closed to a key with %s as the list says', async (scope) => {
+  test.each(grantableScopes)('is allowed or denied for a key with %s as listed', async (scope) => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: [scope] })
     expect(await callAll(`ApiKey ${key}`)).toEqual(expectedFor(holds[scope]))
   })
 
-  test.each(roles)('is open or closed to a person with the role %s as the list says', async (role) => {
+  test.each(roles)('is allowed or denied for a person with the role %s as listed', async (role) => {
     const { id } = await stack.createTenant()
     const token = await issuer.issue({ tenantId: id, roles: [role] })
     expect(await callAll(`Bearer ${token}`)).toEqual(expectedFor(rolesHold[role] ?? []))
   })
 
-  test('is closed to who has no credentials, unless it is public', async () => {
+  test('rejects callers without credentials unless it is public', async () => {
     const statuses: Record<string, boolean> = {}
     for (const route of routeTable) {
       for (const method of methodsOf(route)) {

@@ -43,7 +43,7 @@ const named = z.array(z.object({ name: z.string(), external_id: z.string().nulla
 const identified = z.object({ id: z.string() })
 const entity = (key: string, name: string) => ({ external_id: key, name, type: 'process' })
 
-describe.each(forms)('a text that was sent in %s and is asked for in %s', (_sent, _asked, sent, asked) => {
+describe.each(forms)('a text that was sent in %s and is searched in %s', (_sent, _asked, sent, asked) => {
   test('is found by searches and filters', async () => {
     const { call, tenant } = await newCaller()
     const token = await issuer.issue({ tenantId: tenant.id, roles: ['auditor'], expiresInSeconds: 3600 })
@@ -82,7 +82,7 @@ describe.each(forms)('a text that was sent in %s and is asked for in %s', (_sent
     expect(titles.parse(await call('GET', '/api/v1/findings'))).toMatchObject([{ title: 'Second' }])
   })
 
-  test('finds the user of an identity provider', async () => {
+  test('identifies the user of an identity provider', async () => {
     const { call } = await newCaller()
     const headers = { 'content-type': 'application/scim+json' }
     const body = { userName: `${sent}@x.example`, displayName: sent, externalId: sent }
@@ -143,7 +143,7 @@ describe.each(forms)('a text that was sent in %s and is asked for in %s', (_sent
   })
 })
 
-test('a limit of length counts the normalized text', async () => {
+test('length limits apply to the normalized text', async () => {
   const { call } = await newCaller()
   const body = { title: 'u\u0308'.repeat(255), condition: 'As seen.', severity: 'low' }
   expect(await call('POST', '/api/v1/findings', { body })).toMatchObject({ title: '\u00fc'.repeat(255) })
@@ -169,7 +169,7 @@ test('two names of one object that differ only in their form are rejected', asyn
   expect([kept.status, kept.json]).toMatchObject([201, { custom: { [nfc]: 2 } }])
 })
 
-test('the bytes of evidence stay as they are', async () => {
+test('the bytes of evidence do not change', async () => {
   const { call } = await newCaller()
   const body = `${nfd},${nfc}\n`
   const file = await call('POST', '/api/v1/evidence?file_name=a.txt', {

@@ -45,7 +45,7 @@ function withoutIds(text: string): string {
   return text.replaceAll(/x-request-id: .*|date: .*|"instance":"[^"]*"/gi, '')
 }
 
-/** Sends a body to a tenant of its own, and sees that nothing was made of it. */
+/** Sends a body in a new tenant and checks that nothing was stored. */
 async function post(body: unknown, headers: Record<string, string> = {}) {
   const tenant = await stack.createTenant()
   const writer = (await stack.createKey(tenant, { scopes: ['*'] })).key
@@ -55,14 +55,14 @@ async function post(body: unknown, headers: Record<string, string> = {}) {
   return [answer.status, answer.code]
 }
 
-describe('credentials that are no key are refused with 401, before anything is looked up', () => {
-  test('the control: the true key is accepted, its scheme in any case', async () => {
+describe('invalid credentials are rejected with 401 before any lookup', () => {
+  test('the control: a valid key is accepted, with its scheme in any case', async () => {
     for (const scheme of ['ApiKey', 'apikey', 'APIKEY', 'aPiKeY']) {
       expect((await ask(`${scheme} ${key}`)).status, scheme).toBe(200)
     }
   })
 
-  test('none', async () => {
+  test('no credentials', async () => {
     const { status, code, text } = await ask()
     expect([status, code]).toEqual([401, 'missing_credentials'])
     expect(text).toMatch(/www-authenticate: ApiKey realm="postern"\r\n/i)
@@ -89,7 +89,7 @@ describe('credentials that are no key are refused with 401, before anything is l
     expect(text).toMatch(/error="invalid_key"/)
   })
 
-  test('a key under another scheme or without one, and the answer says how to send it', async () => {
+  test('a key with another scheme or without one, and the response says how to send it', async () => {
     for (const value of [
       key,
       `ApiKey\t${key}`,
@@ -108,20 +108,20 @@ describe('credentials that are no key are refused with 401, before anything is l
     expect(await ask('Negotiate')).toMatchObject({ status: 401, code: 'missing_credentials' })
   })
 
-  test('a mistyped key and one that was never made get the same answer to the byte', async () => {
+  test('a mistyped key and an unknown one get the same bytes', async () => {
     const mistyped = await ask(`ApiKey ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`)
     const unknown = await ask(`ApiKey ${generateKey().value}`)
     expect(withoutIds(mistyped.text)).toBe(withoutIds(unknown.text))
   })
 
-  test('a key in the query or the body is not looked at', async () => {
+  test('a key in the query or the body is ignored', async () => {
     const inQuery = await send(gateway, `/api/v1/whoami?api_key=${key}&key=${key}`)
     expect([inQuery.status, inQuery.code]).toEqual([401, 'missing_credentials'])
   })
 })
 
-describe('a request whose bytes are ambiguous is refused with 400', () => {
-  test('two Authorization headers, in any order, also when they are the same', async () => {
+describe('an ambiguous request is rejected with 400', () => {
+  test('two Authorization headers, in any order, even if they are equal', async () => {
     const other = generateKey().value
     for (const pair of [
       [key, other],
@@ -157,7 +157,7 @@ describe('a request whose bytes are ambiguous is refused with 400', () => {
     expect(statuses).toEqual([400])
   })
 
-  test('a header section that is too large is 431', async () => {
+  test('a header section that is too large returns 431', async () => {
     const { statuses, text } = await sendRaw(
       gateway,
       `GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\nX-Big: ${'a'.repeat(20_000)}\r\n\r\n`,
@@ -165,16 +165,16 @@ describe('a request whose bytes are ambiguous is refused with 400', () => {
     expect(statuses, text).toEqual([431])
   })
 
-  test('an expectation that cannot be met is 417', async () => {
+  test('an expectation that cannot be met returns 417', async () => {
     const { statuses } = await sendRaw(gateway, 'GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\nExpect: y\r\n\r\n')
     expect(statuses).toEqual([417])
   })
 })
 
-describe('a body that an operation does not take', () => {
+describe('a body that an operation does not accept', () => {
   const json = { 'content-type': 'application/json' }
 
-  test('of another media type is 415', async () => {
+  test('of another media type returns 415', async () => {
     expect(await post('title=x', { 'content-type': 'application/x-www-form-urlencoded' })).toEqual([
       415,
       'unsupported_media_type',
@@ -187,7 +187,7 @@ describe('a body that an operation does not take', () => {
     ])
   })
 
-  test('that is no JSON, not UTF-8, or nested too deeply is 400', async () => {
+  test('that is not JSON, not UTF-8, or nested too deeply returns 400', async () => {
     for (const body of [
       '{',
       '',
@@ -206,7 +206,7 @@ describe('a body that an operation does not take', () => {
     ])
   })
 
-  test('that describes no finding is 422 and says where', async () => {
+  test('that is not a valid finding returns 422 with pointers to the errors', async () => {
     expect(await post({ title: '', condition: 'x', severity: 'high' })).toEqual([422, 'invalid_content'])
     expect(await post({ title: 'x', condition: 'x', severity: 'high', tenant_id: 'y' })).toEqual([
       422,
@@ -214,7 +214,7 @@ describe('a body that an operation does not take', () => {
     ])
   })
 
-  test('that is too large is 413, announced or not', async () => {
+  test('that is too large returns 413, with or without Content-Length', async () => {
     expect(await post('x'.repeat(2 * 1024 * 1024), json)).toEqual([413, 'content_too_large'])
     const chunk = 'x'.repeat(65_536)
     const chunks = `${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(40)
@@ -227,7 +227,7 @@ describe('a body that an operation does not take', () => {
     expect(statuses[0]).toBe(413)
   })
 
-  test('that is compressed is 415 at every operation, however that is said, so that none unfolds', async () => {
+  test('that is compressed returns 415 at every operation and is never decompressed', async () => {
     const all = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
     const taking = routeTable.filter(({ maxBodyBytes, access }) => maxBodyBytes > 0 && access.kind !== 'person')
     const codings = ['gzip', 'GZIP', 'x-gzip', 'br', 'deflate', 'zstd', 'compress', 'gzip, gzip', 'identity, gzip', '']
@@ -251,7 +251,7 @@ describe('a body that an operation does not take', () => {
     expect(plain.filter(([, , , status]) => status === undefined || status === 415)).toEqual([])
   })
 
-  test('to a read is 400', async () => {
+  test('on a read returns 400', async () => {
     const answer = await send(gateway, '/api/v1/findings', { key, method: 'GET', body: { x: 1 } })
     expect([answer.status, answer.code]).toEqual([400, 'bad_request'])
   })
@@ -260,18 +260,18 @@ describe('a body that an operation does not take', () => {
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const random = (): number => Math.floor(Math.random() * alphabet.length)
 
-/** A key that was never made, and that begins as `like` does up to a few characters before its checksum. */
+/** An unknown key that starts like `like`, up to a few characters before the checksum. */
 function nearTo(like: string): string {
   const payload = like.slice(0, 46) + Array.from({ length: 5 }, () => alphabet[random()]).join('')
   return payload + keyChecksum(payload)
 }
 
 const rounds = 120
-/** A kind whose answers come so much later. */
+/** A kind of key whose responses are delayed. */
 const planted = 'planted'
 const plantedMs = 5
 
-/** Milliseconds until the answer, of each kind of key in turn, by the name of the kind. */
+/** Response times in milliseconds by kind of key. The kinds take turns. */
 async function measure(kinds: Readonly<Record<string, () => string>>): Promise<Map<string, number[]>> {
   const times = new Map<string, number[]>(Object.keys(kinds).map((kind) => [kind, []]))
   for (let round = 0; round < rounds; round += 1) {
@@ -300,8 +300,8 @@ function smallestSeen(one: readonly number[], other: readonly number[]): number 
 
 const middle = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
 
-describe('how long an answer takes', () => {
-  test('does not tell whether a key that was never made is nearly a true one', async () => {
+describe('the time of a response', () => {
+  test('does not reveal whether an unknown key is close to a valid one', async () => {
     expect(parseKey(nearTo(key))).toBeDefined()
     expect((await send(gateway, '/api/v1/whoami', { key })).status).toBe(200)
     expect((await send(gateway, '/api/v1/whoami', { key: revokedKey })).code).toBe('key_revoked')

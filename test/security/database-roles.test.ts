@@ -13,8 +13,8 @@ import { forbiddenStatements } from '../support/hostile-sql.ts'
 import { type TenantTable, fillWithMarkedRows } from '../support/marked-rows.ts'
 import { type Outcome, attemptOn, mayTell, stoppedBefore, told, waysToRead } from '../support/role-attempts.ts'
 
-// Somebody runs SQL of his own with the password of a service, and has the assertion of one tenant: A. Every table that
-// has tenants holds one row of A and one of B.
+// An attacker runs SQL with the password of a service and the assertion of tenant A. Every tenant table has one row of A
+// and one of B.
 const roles = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 const tenantA = randomUUID()
 const tenantB = randomUUID()
@@ -60,7 +60,7 @@ function assertionOf(tenant: string, at = Date.now()): string {
   return mintAssertion(parseKeyRing(database.assertionKeys), tenant, at)
 }
 
-/** Tries statements under the assertion of a tenant, if one is given. */
+/** Runs statements with the assertion of a tenant, if given. */
 async function attempt(
   role: string,
   tenant: string | undefined,
@@ -79,7 +79,7 @@ async function attemptWith(
   return await attemptOn(clientOf(role), assertion, texts, { database: database.name, searchPath })
 }
 
-/** Assertions that are none, by what is wrong with them. */
+/** Invalid assertions by their error. */
 const falseAssertions: Readonly<Record<string, () => string>> = {
   'a forged assertion, one bit of whose MAC is another': () => {
     const parts = assertionOf(tenantA).split('.')
@@ -94,8 +94,8 @@ const falseAssertions: Readonly<Record<string, () => string>> = {
   },
 }
 
-describe.each(roles)('whoever has the role of the service %s', (role) => {
-  test('can do nothing that a service never does', async () => {
+describe.each(roles)('an attacker with the database role of the service %s', (role) => {
+  test('cannot do what a service never does', async () => {
     const outcomes = await attempt(
       role,
       tenantA,
@@ -105,7 +105,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(outcomes).toHaveLength(forbiddenStatements.length)
   })
 
-  test('gets no row of another tenant out of any table of any service, in whatever way it asks', async () => {
+  test('cannot read a row of another tenant from any table', async () => {
     const seen = new Set<string>()
     const asked = tables.flatMap(({ full, schema }) => {
       const isOpen = schema === role || schema === 'tenancy'
@@ -124,11 +124,11 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
       expect(asked[at]?.isOpen === true ? ['done', '42501'] : ['42501'], `${text}: ${said}`).toContain(state)
       if (state === 'done' && count > 0) seen.add(asked[at]?.way ?? '')
     }
-    // The control: each way does show one's own rows.
+    // The control: each statement does return own rows.
     expect(seen).toEqual(new Set(waysToRead('', tenantB).flatMap(({ way, shows }) => (shows === 'rows' ? [way] : []))))
   })
 
-  test('gets nothing at all without the assertion of a tenant', async () => {
+  test('cannot read any row without the assertion of a tenant', async () => {
     const outcomes = await attempt(
       role,
       undefined,
@@ -150,7 +150,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
       const outcomes = await attemptWith(role, falseAssertions[kind]?.() ?? '', statements)
       expect(outcomes.filter(({ state }) => state !== '28000' && state !== '42501')).toEqual([])
       for (const { said, text } of outcomes) expect(said, text).not.toMatch(`${markA}|${markB}`)
-      // The control: what only the assertion has stopped, the right one lets through, and it sees its row.
+      // The control: with a valid assertion the same statement returns its row.
       const stopped = outcomes.filter(({ state }) => state === '28000').map(({ text }) => text)
       const right = await attemptWith(role, assertionOf(tenantA), stopped)
       expect(right.filter(({ state }) => state === '28000' || state === '42501')).toEqual([])
@@ -165,7 +165,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     },
   )
 
-  test('changes, removes and locks no row of another tenant', async () => {
+  test('cannot change, delete or lock a row of another tenant', async () => {
     const touching = tables.flatMap(({ full }) => [
       `update ${full} set tenant_id = tenant_id where tenant_id = '${tenantB}'`,
       `delete from ${full} where tenant_id = '${tenantB}'`,
@@ -179,7 +179,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(asB.some(({ count }) => count === 1)).toBe(true)
   })
 
-  test('plants no row for another tenant, and gives it none', async () => {
+  test('cannot insert a row for another tenant or move one to it', async () => {
     const planting = tables.map(({ full }) => `insert into ${full} (tenant_id) values ('${tenantB}')`)
     const asA = await attempt(role, tenantA, planting)
     // A trigger of the log looks before the policy: the entry continues no log of A's.
@@ -191,23 +191,23 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     const asB = await attempt(role, tenantB, planting)
     expect(asB.some(({ state }) => state === '23502')).toBe(true)
     const giving = tables.map(({ full }) => `update ${full} set tenant_id = '${tenantB}'`)
-    // Some are refused by a trigger before the policy looks.
+    // A trigger rejects some of them before the policy applies.
     const given = await attempt(role, tenantA, giving)
     expect(given.filter(({ state }) => !['42501', '23514', '55000'].includes(state))).toEqual([])
   })
 
-  test('copies no row into a table, for whatever tenant', async () => {
+  test('cannot copy rows into a table for any tenant', async () => {
     const copying = tables.flatMap(({ full }) => [
       `copy ${full} from stdin`,
       `copy ${full} (tenant_id) from stdin with (format csv)`,
     ])
     const asA = await attempt(role, tenantA, copying)
-    // PostgreSQL has no COPY into what row security holds, whatever else is granted.
+    // PostgreSQL does not support COPY into tables with row-level security.
     expect(asA.filter(({ state }) => state !== '42501' && state !== '0A000')).toEqual([])
     expect(asA.some(({ state }) => state === '0A000')).toBe(true)
   })
 
-  test('cannot tell by a constraint whether another tenant has a value', async () => {
+  test('cannot learn from a constraint whether another tenant has a value', async () => {
     const asked = probes.filter(({ schema }) => schema === role || schema === 'tenancy')
     const ask = async (versionOf: (probe: Probe) => Version) => {
       const versions = asked.map(versionOf)
@@ -242,7 +242,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(speaking.some(({ isTold }) => isTold)).toBe(true)
   })
 
-  test('learns no value of another tenant from statistics', async () => {
+  test('cannot read values of another tenant in statistics', async () => {
     const outcomes = await attempt(role, tenantA, statistics)
     for (const { state, said, text } of outcomes) {
       expect(['done', '42501'], text).toContain(state)
@@ -250,7 +250,7 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     }
   })
 
-  test('may call no function with rights over all tenants but those that are meant for it', async () => {
+  test('can call only its own functions with rights over all tenants', async () => {
     const { rows } = await clientOf(role).query<{ name: string }>(
       `select n.nspname || '.' || p.proname as name
          from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
@@ -275,7 +275,7 @@ const meantFor = {
 
 const statistics = ['pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs'].map((view) => `select * from ${view}`)
 
-test('the control: each of those ways shows rows of B, or tells of them, where nothing protects them', async () => {
+test('the control: without protection, each attack reveals rows of tenant B', async () => {
   const [{ full } = { full: '' }] = tables
   const ways = waysToRead(full, tenantB)
   const outcomes = await attempt(
@@ -290,7 +290,7 @@ test('the control: each of those ways shows rows of B, or tells of them, where n
   }
 })
 
-test('the control: what is forbidden is right, and done for who may do it', async () => {
+test('the control: the forbidden statements are valid for a role that may run them', async () => {
   const right = forbiddenStatements.filter(({ uncontrolled }) => uncontrolled !== true)
   const outcomes = await attempt(
     'superuser',
@@ -300,7 +300,7 @@ test('the control: what is forbidden is right, and done for who may do it', asyn
   expect(outcomes.filter(({ state }) => state !== 'done')).toEqual([])
 })
 
-test('the control: where nothing protects it, a table takes what is copied', async () => {
+test('the control: without protection, a table accepts copied rows', async () => {
   const client = new Client({ connectionString: database.url('superuser') })
   await client.connect()
   try {
@@ -313,7 +313,7 @@ test('the control: where nothing protects it, a table takes what is copied', asy
   }
 })
 
-test('partial indexes and those of expressions are asked too', () => {
+test('partial and expression indexes are tested too', () => {
   expect(new Set(probes.flatMap(({ constraint, isPartial }) => (isPartial ? constraint : [])))).toEqual(
     new Set([
       'evidence.file_decision_one_verdict',
@@ -329,7 +329,7 @@ test('partial indexes and those of expressions are asked too', () => {
   )
 })
 
-test('constraints that are not asked are those that say nothing of another tenant', () => {
+test('only constraints that reveal nothing about other tenants are left out', () => {
   expect(unasked).toEqual({
     'no tenant': [
       'keys.gateway_lease_pk',
@@ -365,14 +365,14 @@ test('constraints that are not asked are those that say nothing of another tenan
   expect(Object.keys(stoppedBefore).filter((name) => !names.has(name))).toEqual([])
 })
 
-test('all tables are read', () => {
+test('every table is tested', () => {
   expect(new Set(tables.map(({ schema }) => schema))).toEqual(
     new Set(['evidence', 'findings', 'keys', 'sync', 'tenancy', 'universe']),
   )
   expect(tables.length).toBeGreaterThan(40)
 })
 
-test('the control: statistics do hold values of B, for who may read them all', async () => {
+test('the control: statistics contain values of tenant B for a role that can read them', async () => {
   const [{ said } = { said: '' }] = await attempt('superuser', undefined, statistics)
   expect(said).toContain(markB)
 })
@@ -380,7 +380,7 @@ test('the control: statistics do hold values of B, for who may read them all', a
 const isCareless = (text: string): boolean => text.includes('hostile.careless')
 const stateOf = ({ text, state }: Outcome): string => `${state} ${text}`
 
-test('no function with rights over all tenants looks for anything where a search_path of its caller leads', async () => {
+test('no function with rights over all tenants depends on the search_path of its caller', async () => {
   const superuser = clientOf('superuser')
   expect(await plantHostileSchema(superuser)).toBeGreaterThan(20)
   try {

@@ -23,7 +23,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import { sendRaw } from '../support/raw.ts'
 
-// Somebody is on the internal network: he reaches the services past the gateway, sees signed requests, and writes to Redis.
+// An attacker on the internal network reaches the services directly, sees signed requests, and writes to Redis.
 const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 type Service = (typeof services)[number]
 
@@ -102,7 +102,7 @@ function signed(service: Service, options: Signing = {}) {
 
 type Headers = Readonly<Record<string, string>>
 
-/** Sends exactly these headers, and further lines if given, and gives the status. */
+/** Sends exactly these headers and lines, and returns the status. */
 async function statusOf(service: Service, headers: Headers, options: Sending = {}) {
   return (await answerTo(service, headers, options)).statuses[0]
 }
@@ -120,7 +120,7 @@ async function answerTo(service: Service, headers: Headers, options: Sending = {
   return await sendRaw(stack.serviceUrl(service), Buffer.from(head, 'latin1'), { limitMs: 30_000 })
 }
 
-/** With another character in one place of a header. */
+/** Changes one character of a header. */
 function altered(headers: Headers, name: string, at: number): Headers {
   const value = headers[name] ?? ''
   const place = at < 0 ? value.length + at : at
@@ -128,14 +128,14 @@ function altered(headers: Headers, name: string, at: number): Headers {
   return { ...headers, [name]: value.slice(0, place) + other + value.slice(place + 1) }
 }
 
-describe.each(services)('the service %s, reached past the gateway,', (service) => {
-  test('acts on what the gateway has signed for it, once', async () => {
+describe.each(services)('the service %s, reached without the gateway,', (service) => {
+  test('accepts a request that the gateway signed, once', async () => {
     const headers = signed(service)
     expect(await statusOf(service, headers)).toBe(200)
     expect(await statusOf(service, headers)).toBe(401)
   })
 
-  test('refuses what was signed for another service, with another secret or another name', async () => {
+  test('rejects requests signed for another service, with another secret or another key name', async () => {
     for (const other of services) {
       if (other === service) continue
       expect(await statusOf(service, signed(service, { ring: stack.ring(rings[other]) })), other).toBe(401)
@@ -144,13 +144,13 @@ describe.each(services)('the service %s, reached past the gateway,', (service) =
     }
   })
 
-  test('refuses what is half a minute old, or of the future', async () => {
+  test('rejects requests that are half a minute old or from the future', async () => {
     expect(await statusOf(service, signed(service, { ageMs: 31_000 }))).toBe(401)
     expect(await statusOf(service, signed(service, { ageMs: -30_000 }))).toBe(401)
     expect(await statusOf(service, signed(service, { ageMs: 10_000 }))).toBe(200)
   })
 
-  test('refuses what was signed for another target or method', async () => {
+  test('rejects requests signed for another target or method', async () => {
     for (const target of [
       `${targets[service]}?limit=1`,
       '/internal/v1/leases',
@@ -164,7 +164,7 @@ describe.each(services)('the service %s, reached past the gateway,', (service) =
     )
   })
 
-  test('refuses what was cut short, changed in any part, or given more than was signed', async () => {
+  test('rejects requests that were truncated, changed or extended after signing', async () => {
     const whole = signed(service)
     for (const name of Object.keys(whole)) {
       const value: string = Reflect.get(whole, name)
@@ -188,11 +188,11 @@ describe.each(services)('the service %s, reached past the gateway,', (service) =
     ]) {
       expect(await statusOf(service, whole, { more: `${more}\r\n` }), more).toBe(401)
     }
-    // The control: nothing of all that has used it up, and it is good as it is.
+    // The control: the unchanged request is still accepted.
     expect(await statusOf(service, whole)).toBe(200)
   })
 
-  test('says that it cannot answer now when PostgreSQL takes the time of an assertion for wrong', async () => {
+  test('returns 503 if PostgreSQL rejects the time of an assertion', async () => {
     const target = service === 'evidence' ? '/api/v1/evidence-files' : targets[service]
     expect(await statusOf(service, signed(service, { target }), { target })).toBe(200)
     const headers = signed(service, { target, assertionOffMs: 3_600_000 })
@@ -250,7 +250,7 @@ async function whoami(key: string) {
   }
 }
 
-/** Makes a key up, writes its record as the keys service would, and gives what the gateway says to it. */
+/** Invents a key, writes its record like the keys service, and returns the response of the gateway. */
 async function plantAndUse(): Promise<number> {
   const { value } = generateKey()
   const hash = hashKey(value)
@@ -258,13 +258,13 @@ async function plantAndUse(): Promise<number> {
   return (await whoami(value)).status
 }
 
-describe('whoever writes to Redis', () => {
-  test('the control: with the secret of the keys service, a key that was never made is let in', async () => {
-    // Without a lease the gateway does not ask Redis, so a busy machine may need more than one attempt.
+describe('an attacker who writes to Redis', () => {
+  test('the control: with the secret of the keys service, an invented key is accepted', async () => {
+    // Without a lease the gateway does not ask Redis, so this may need several attempts.
     await expect.poll(plantAndUse, { timeout: 20_000 }).toBe(200)
   })
 
-  test('without it makes no key, whatever he writes', async () => {
+  test('cannot create a key without that secret', async () => {
     const stolen = (await stack.createKey({ id: tenantId }, { scopes: ['*'] })).key
     expect((await whoami(stolen)).status).toBe(200)
     const trueRecord = (await redis.get(redisRecordKey(hashKey(stolen)))) ?? ''
@@ -274,7 +274,7 @@ describe('whoever writes to Redis', () => {
       (hash: string) => sealed(recordOf(hash), stack.ring('POSTERN_CACHE_MAC')).replace('"*"', '"*","*"'),
       (hash: string) => `1.1.1|k1.${'A'.repeat(43)}|${JSON.stringify(recordOf(hash))}`,
       (hash: string) => JSON.stringify(recordOf(hash)),
-      // The true record of another key, as it is and under this key's hash.
+      // The valid record of another key, unchanged and under this key's hash.
       () => trueRecord,
       (hash: string) => trueRecord.replace(hashKey(stolen), hash),
       () => '',
@@ -291,7 +291,7 @@ describe('whoever writes to Redis', () => {
     expect((await whoami(value)).status).toBe(401)
   })
 
-  test('gives a true key no further scopes, and takes none from it', async () => {
+  test('cannot add scopes to a key or remove them', async () => {
     const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
     const hash = hashKey(key)
     const record = { ...recordOf(hash), scopes: ['*'] }
@@ -316,7 +316,7 @@ describe('whoever writes to Redis', () => {
     }
   })
 
-  test('revokes nothing by a made-up announcement, nor by a record sent as one', async () => {
+  test('cannot revoke a key with a forged announcement, or with a record sent as one', async () => {
     const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
     expect((await whoami(key)).status).toBe(200)
     const json = JSON.stringify({ kind: 'key', seq: 1, hash: hashKey(key), version: 99, revoked: true })
@@ -333,7 +333,7 @@ describe('whoever writes to Redis', () => {
     expect((await whoami(key)).status).toBe(200)
   })
 
-  test('brings nothing down by putting rubbish in the place of counters', async () => {
+  test('cannot stop the gateway with invalid counters', async () => {
     const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
     expect((await whoami(key)).status).toBe(200)
     for (const name of await redis.keys('postern:*')) {
@@ -345,8 +345,8 @@ describe('whoever writes to Redis', () => {
   })
 })
 
-describe('whoever writes into the log', () => {
-  test('ends no line and makes none, whatever he sends, and his escapes reach no terminal', async () => {
+describe('an attacker whose input is logged', () => {
+  test('cannot end or add a log line or send escape sequences to a terminal', async () => {
     for (const label of ['a\u0000', 'a\n{"event":"forged"}', '\u001b[2J', 'a\u202eb']) {
       await expect(stack.createKey({ id: tenantId }, { scopes: ['*'], label })).rejects.toThrow('422')
     }

@@ -12,7 +12,7 @@ let stack: TestStack
 let gateway: string
 let key: string
 let tenantId: string
-/** Stands in for the findings service and keeps what it was sent, byte for byte. */
+/** Stands in for the findings service and records the bytes that it receives. */
 let recorder: Server
 let received: string[][] = []
 
@@ -60,7 +60,7 @@ async function forwarded(...headers: readonly string[]): Promise<Map<string, str
   return values
 }
 
-describe('a client cannot speak for the platform', () => {
+describe('a client cannot set headers of the platform', () => {
   test.each([
     'Postern-Context: tenant="00000000-0000-4000-8000-000000000000", kind=user, id="x", label="", scopes="", roles="admin"',
     'POSTERN-CONTEXT: forged',
@@ -98,7 +98,7 @@ describe('a client cannot speak for the platform', () => {
     expect(headers.get('signature')).toHaveLength(1)
   })
 
-  test('a header that no service reads ends at the gateway; the control: one that services read arrives as it was sent', async () => {
+  test('the gateway removes headers that no service reads; the control: headers that services read arrive unchanged', async () => {
     const headers = await forwarded('X-Trace-Note: forged-looking', 'Accept-Language: de')
     expect(headers.has('x-trace-note')).toBe(false)
     expect(headers.get('accept-language')).toEqual(['de'])
@@ -111,7 +111,7 @@ describe('a client cannot speak for the platform', () => {
   })
 })
 
-describe('headers that Connection names end at the gateway', () => {
+describe('the gateway removes headers that Connection names', () => {
   const given = ['If-Match: "7"', 'Idempotency-Key: nightly-2026-11-21', 'Accept: application/json', 'Prefer: here']
   const platform = ['postern-context', 'postern-assertion', 'signature', 'signature-input', 'x-request-id']
 
@@ -126,12 +126,15 @@ describe('headers that Connection names end at the gateway', () => {
     },
   )
 
-  // What a client takes away with one header it could have left out: nothing that decides who it is.
-  test.each(['if-match', 'idempotency-key', 'accept', 'prefer'])('the control: %s named is gone', async (name) => {
-    const [usual, named] = [await forwarded(...given), await forwarded(...given, `Connection: ${name}`)]
-    expect([usual.has(name), named.has(name)]).toEqual([true, false])
-    for (const each of platform) expect(named.get(each), each).toHaveLength(1)
-  })
+  // The client could have omitted these headers. None of them identifies it.
+  test.each(['if-match', 'idempotency-key', 'accept', 'prefer'])(
+    'the control: %s is removed if Connection names it',
+    async (name) => {
+      const [usual, named] = [await forwarded(...given), await forwarded(...given, `Connection: ${name}`)]
+      expect([usual.has(name), named.has(name)]).toEqual([true, false])
+      for (const each of platform) expect(named.get(each), each).toHaveLength(1)
+    },
+  )
 
   test('but naming a header of the platform does not remove it', async () => {
     const headers = await forwarded(
@@ -146,7 +149,7 @@ describe('headers that Connection names end at the gateway', () => {
 })
 
 describe('the request id', () => {
-  test('of the client is kept when it is well formed', async () => {
+  test('of the client is kept if it is valid', async () => {
     expect((await forwarded('X-Request-Id: nightly-2026-11-21.1')).get('x-request-id')).toEqual([
       'nightly-2026-11-21.1',
     ])

@@ -70,10 +70,10 @@ function onPath(route: Route, at: string): Request {
   }
 }
 
-/** What differs from request to request, whatever it is about. */
+/** Members that differ between any two responses. */
 const varying = new Set(['date', 'x-request-id', 'ratelimit', 'location', 'upload-expires'])
 
-/** What an answer says, without what differs from request to request, and without the id that was asked for. */
+/** Returns a response without the requested id and without members that always differ. */
 function said({ status, headers, text: body }: Answer, at: string) {
   const plain = body
     .replaceAll(at, '<id>')
@@ -94,7 +94,7 @@ function namedIn(headers: Answer['headers']) {
   return Object.entries(headers).filter(([name]) => !varying.has(name))
 }
 
-/** What a stranger is answered, what is answered about nothing, and what its owner is answered. */
+/** Responses to another tenant, for an unknown id, and to the owner. */
 async function asked(kind: Kind, request: Case[2]) {
   const unknown = randomUUID()
   const theirId = theirs.ids[kind]
@@ -107,7 +107,7 @@ async function asked(kind: Kind, request: Case[2]) {
 /** Lists of which a tenant that was filled has one page alone. */
 const short: ReadonlySet<string> = new Set(['keys.list-members'])
 
-describe('a cursor of another tenant’s list is refused like one of no list', () => {
+describe('a cursor of another tenant’s list is rejected like an invalid one', () => {
   const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined && !short.has(route.id))
   test.each(
     lists.map(({ path, id, query }) => [path, id, query?.shape['since'] === undefined ? 'cursor' : 'since'] as const),
@@ -119,7 +119,7 @@ describe('a cursor of another tenant’s list is refused like one of no list', (
     const page = await theirs.send({ path: `${target(theirs)}?limit=1${extra}` })
     const next = /<([^>]+)>/.exec(String(page.headers['link'] ?? ''))?.[1]
     if (next === undefined) throw new Error(`${path} has no page behind the first: ${page.text}`)
-    // The control: who it was given to gets the next page.
+    // The control: its own tenant gets the next page.
     expect((await theirs.send({ path: next })).status).toBe(200)
     const cursor = new URLSearchParams(next.split('?')[1]).get(name) ?? ''
     const ask = async (value: string) => await ours.send({ path: `${target(ours)}?limit=1${extra}&${name}=${value}` })
@@ -129,7 +129,7 @@ describe('a cursor of another tenant’s list is refused like one of no list', (
   })
 })
 
-describe("an id of another tenant's gets the answer of an unknown one, to the byte", () => {
+describe('an id of another tenant returns the same bytes as an unknown id', () => {
   const tried = all.map(([kind, place, request, control = 'another']) => ({ kind, place, request, control }))
   test.each(tried)('of $kind, in the $place', async ({ kind, request, control }) => {
     const { foreign, missing, known } = await asked(kind, request)
@@ -150,7 +150,7 @@ describe("an id of another tenant's gets the answer of an unknown one, to the by
     },
   )
 
-  test('and so it was tried in every place of the API that takes an id', async () => {
+  test('every place of the API that accepts an id is tested', async () => {
     const requests = await Promise.all(all.map(async ([, , request]) => await request(sentinel, ours)))
     const covered = new Set(
       [...requests, ...ofPaths.map(({ route }) => onPath(route, sentinel))].flatMap((request) => {
@@ -163,7 +163,7 @@ describe("an id of another tenant's gets the answer of an unknown one, to the by
     expect(places.filter((place) => !covered.has(place))).toEqual([])
   })
 
-  test('an Idempotency-Key that another tenant has used is a new one', async () => {
+  test('an Idempotency-Key that another tenant used is treated as new', async () => {
     for (const [path, body] of [
       [`${base}/findings`, { ...finding, external_id: 'idempotent' }],
       [`${base}/sync/people`, [{ external_id: 'idempotent', name: 'Bo' }]],
@@ -178,7 +178,7 @@ describe("an id of another tenant's gets the answer of an unknown one, to the by
     }
   })
 
-  test('an entity tag of another tenant’s says no more than any other that is not right', async () => {
+  test('an entity tag of another tenant is treated like any other wrong one', async () => {
     const path = `${base}/findings/${ours.ids.findings}`
     const change = async (etag: string) =>
       await ours.send({ path, method: 'PATCH', body: { title: 'Mine' }, headers: { 'if-match': etag } })

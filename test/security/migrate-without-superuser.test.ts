@@ -107,7 +107,7 @@ async function runAsSomebodyElse(sql: string, url: string): Promise<void> {
 describe('a role with CREATEROLE and CREATEDB', () => {
   beforeEach(emptyCluster)
 
-  test('makes roles, database and schemas in an empty cluster, and the next run writes no role', async () => {
+  test('creates roles, database and schemas in an empty cluster, and the next run changes no role', async () => {
     const { applied, largeObjectsOpen } = await prepare()
     expect(applied.some((name) => name.startsWith('sync/'))).toBe(true)
     expect(largeObjectsOpen).toBe(true)
@@ -123,7 +123,7 @@ describe('a role with CREATEROLE and CREATEDB', () => {
     await expect(query(admin('site'), 'select 1')).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('replaces a password by way of the second login, and closes the first', async () => {
+  test('rotates a password with the second login, and disables the first', async () => {
     const { passwords } = running.cluster
     await prepare()
     await prepare({ ...passwords, findings: `a:${passwords.findings},b:${next}` })
@@ -137,7 +137,7 @@ describe('a role with CREATEROLE and CREATEDB', () => {
     await expect(logIn('postern_findings_b', next)).rejects.toMatchObject({ code: '28P01' })
   })
 
-  test('repairs attributes, settings and passwords that were changed', async () => {
+  test('restores changed attributes, settings and passwords', async () => {
     await prepare()
     await query(
       admin(),
@@ -177,7 +177,7 @@ describe('the printed statements', () => {
     expect(await writtenState()).toEqual(before)
   })
 
-  test('without passwords let nobody log in until somebody sets them', async () => {
+  test('without passwords allow no login until passwords are set', async () => {
     await runAsSomebodyElse(describeRoles('site', {}), admin())
     const { migrator } = running.cluster.passwords
     await expect(prepareAsPlainRoles()).rejects.toMatchObject({ code: '28P01' })

@@ -26,10 +26,7 @@ afterAll(async () => {
   await stack.stop()
 })
 
-/**
- * The path as it is on the wire: no client library may tidy it up. Again, when a gateway without a lease on a busy machine has
- * said 503.
- */
+/** Sends the path unchanged, without a client library. Retries a 503 of a gateway without a lease. */
 async function ask(target: string, method = 'GET', requestId = 'path-confusion', more = '') {
   const head = `${method} ${target} HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${key}\r\nX-Request-Id: ${requestId}\r\n`
   for (;;) {
@@ -38,7 +35,7 @@ async function ask(target: string, method = 'GET', requestId = 'path-confusion',
   }
 }
 
-describe('a path with a second reading is refused with 400, and nothing is forwarded', () => {
+describe('an ambiguous path is rejected with 400 and not forwarded', () => {
   test.each([
     '/api/v1/findings/..',
     '/api/v1/findings/.',
@@ -77,7 +74,7 @@ describe('a path with a second reading is refused with 400, and nothing is forwa
   })
 })
 
-describe('a path that is not in the route table is 404, also when it looks like one that is', () => {
+describe('a path that is not in the route table returns 404, even if it resembles a route', () => {
   test.each([
     '/api/v1/Findings',
     '/API/v1/findings',
@@ -94,11 +91,11 @@ describe('a path that is not in the route table is 404, also when it looks like 
     expect(statuses, text).toEqual([404])
   })
 
-  test('the control: the same key reads the true path', async () => {
+  test('the control: the same key can read the real path', async () => {
     expect((await ask('/api/v1/findings')).statuses).toEqual([200])
   })
 
-  test('no service ever sees a request for one of them, while it sees the true one', async () => {
+  test('services receive no request for these paths, but do receive the real one', async () => {
     const refused = ['/api/v1/findings/..', '/api/v1/findings/', '/internal/v1/leases', '/api/v1/findings;x=/..']
     for (const [index, target] of refused.entries()) await ask(target, 'GET', `refused-${index}`)
     await ask('/api/v1/findings', 'GET', 'forwarded-0')
@@ -109,7 +106,7 @@ describe('a path that is not in the route table is 404, also when it looks like 
   })
 })
 
-describe('a method that a path does not have', () => {
+describe('a method that a path does not support', () => {
   test.each(['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'])(
     '%s is 405 and names those that it has',
     async (method) => {
@@ -119,18 +116,18 @@ describe('a method that a path does not have', () => {
     },
   )
 
-  test('a method override changes nothing', async () => {
+  test('ignores a method override', async () => {
     const { statuses } = await ask('/api/v1/findings', 'GET', 'path-confusion', 'X-HTTP-Method-Override: DELETE\r\n')
     expect(statuses).toEqual([200])
   })
 })
 
-test('a URL that is too long is 414', async () => {
+test('a URL that is too long returns 414', async () => {
   const { statuses } = await ask(`/api/v1/findings?q=${'a'.repeat(9000)}`)
   expect(statuses).toEqual([414])
 })
 
-/** One request with exactly these lines of head beside its own; its answer, head and body. */
+/** Sends one request with these additional header lines and returns the raw response. */
 async function get(
   origin: string,
   target: string,
@@ -180,7 +177,7 @@ describe('a cache in front of the gateway', () => {
     `Origin: http://${elsewhere}`,
   ]
 
-  test('is given no link and no place that a client has made up', async () => {
+  test('never gets a Link or Location that a client forged', async () => {
     const finding = '{"title":"x","condition":"x","severity":"low"}'
     for (let count = 0; count < 2; count += 1) await get(gateway, '/api/v1/findings', [as(key)], 'POST', finding)
     const answers = await Promise.all(
@@ -199,14 +196,14 @@ describe('a cache in front of the gateway', () => {
       expect(list, lies[at]).toMatch(/^HTTP\/1\.1 200 [^]*\r\nlink: <\/api\/v1\/findings\?[^>]*>; rel="next"\r\n/i)
       for (const answer of [made, list, ...others]) expect(answer, lies[at]).not.toContain(elsewhere)
     }
-    // The control: where a server believes them, it shows, and a cache hands it on to others.
+    // The control: a server that trusts them is detected, and a cache serves its response to others.
     await using careless = await startCarelessServer()
     await using cache = await startCachingProxy(careless.url)
     expect(await get(cache.url, '/x', [`X-Forwarded-Host: ${elsewhere}`])).toContain(elsewhere)
     expect(await get(cache.url, '/x', [])).toContain(elsewhere)
   })
 
-  test('may keep no answer of an operation that asks who is there, whatever becomes of the request', async () => {
+  test('may not store responses of authenticated operations, whatever their status', async () => {
     const closed = routeTable.filter(({ access }) => access.kind !== 'public')
     const answers = await Promise.all(
       closed.map(async ({ method, path }) => {
@@ -229,7 +226,7 @@ describe('a cache in front of the gateway', () => {
     }
   })
 
-  test('may keep only what is the same for everybody, and says nothing of who has asked', async () => {
+  test('may store only responses that are the same for everybody', async () => {
     const open = routeTable.filter(({ access, method }) => access.kind === 'public' && method === 'GET')
     expect(open.length).toBeGreaterThan(3)
     for (const { path } of open) {
@@ -258,7 +255,7 @@ describe('a cache in front of the gateway', () => {
     '?x.css',
   ]
 
-  test("hands nobody another one's answer, though it minds no credentials and keeps what looks like a file", async () => {
+  test("never serves one caller's response to another, even if it ignores credentials and stores file-like paths", async () => {
     await using cache = await startCachingProxy(gateway, { staticAnyway: true })
     const { tenant }: { tenant: { id: string } } = JSON.parse(
       (await get(gateway, '/api/v1/whoami', [as(key)])).split('\r\n\r\n')[1] ?? '',
@@ -278,7 +275,7 @@ describe('a cache in front of the gateway', () => {
         }
       }
     }
-    // The control: that cache does keep, and a server that answers such paths as if they were true is caught by it.
+    // The control: the cache does store, and a server that accepts such paths is detected.
     expect(cache.kept.size).toBeGreaterThan(0)
     await using careless = await startCarelessServer()
     await using before = await startCachingProxy(careless.url, { staticAnyway: true })

@@ -17,8 +17,7 @@ import {
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 
-// A component was taken over: somebody has its login at Redis, with the rights that `postern secrets init` gives.
-// That each does all of its work with these rights is shown by every other test: all run with them.
+// An attacker has the Redis login of a component. All other tests run with the same logins, so their rights suffice.
 
 const record = redisRecordKey('0'.repeat(64))
 const heartbeat = redisHeartbeatChannel('one')
@@ -40,7 +39,7 @@ async function answerOf(client: Redis, [command = '', ...rest]: readonly string[
   return answer.message.split(' ')[0] ?? ''
 }
 
-/** What nobody but the operator may do. */
+/** Commands that only the operator may run. */
 const administration = [
   ['ACL', 'SETUSER', 'default', 'on', 'nopass', '+@all', '~*', '&*'],
   ['ACL', 'SETUSER', 'postern-console', '+@all'],
@@ -182,7 +181,7 @@ describe.each(redisServerNames)('with the files of secrets init, %s', (product) 
     for (const command of controls[name]) expect(await answerOf(client, command), command.join(' ')).toBe('done')
   })
 
-  test('gives no component a command of @admin or @dangerous', async (context) => {
+  test('no component has a command of @admin or @dangerous', async (context) => {
     const admin = connect(await urlOf('admin', portOf(context)))
     const categories = await Promise.all(
       ['admin', 'dangerous'].map(async (name) => await admin.call('ACL', 'CAT', name)),
@@ -197,14 +196,14 @@ describe.each(redisServerNames)('with the files of secrets init, %s', (product) 
     }
   })
 
-  test('refuses who has no login, and the user default', async (context) => {
+  test('connections without a login, or as the user default, are rejected', async (context) => {
     const port = portOf(context)
     expect(await answerOf(connect(`redis://127.0.0.1:${port}`), ['PING'])).toBe('NOAUTH')
     const { password } = new URL(await urlOf('admin', port))
     expect(await answerOf(connect(`redis://default:${password}@127.0.0.1:${port}`), ['PING'])).toBe('WRONGPASS')
   })
 
-  test('takes the lines of users.acl while it runs, and a rotation ends no connection', async (context) => {
+  test('users.acl can be reloaded while Redis runs, and a rotation closes no connection', async (context) => {
     const port = portOf(context)
     const before = connect(await urlOf('console', port))
     expect(await answerOf(before, ['PING'])).toBe('done')

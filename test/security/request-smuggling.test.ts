@@ -12,7 +12,7 @@ import { type Tap, startTap } from '../support/tap.ts'
 
 let stack: TestStack
 let gateway: string
-/** What the gateway sends to the findings service is heard here. */
+/** Records what the gateway sends to the findings service. */
 let tap: Tap
 let key: string
 let otherKey: string
@@ -49,10 +49,10 @@ const lastId = (): string => `last-request-${attempt}`
 
 const credentials = (): string => `Host: postern\r\nAuthorization: ApiKey ${key}\r\n`
 const auth = (): string => `${credentials()}X-Request-Id: ${ownId()}\r\n`
-/** What must not be carried out: right by itself, and meant for a reader who ends the request before it elsewhere. */
+/** The hidden request. It is valid, and must never be executed. */
 const hidden = (): string =>
   `GET /api/v1/findings?q=smuggled HTTP/1.1\r\n${credentials()}X-Request-Id: ${hiddenId()}\r\n\r\n`
-/** So that every connection ends: the gateway closes it after this, or before. */
+/** Makes the gateway close the connection. */
 const last = (): string =>
   `GET /api/v1/whoami HTTP/1.1\r\n${credentials()}X-Request-Id: ${lastId()}\r\nConnection: close\r\n\r\n`
 
@@ -83,7 +83,7 @@ function notice(): void {
   }
 }
 
-/** Sends bytes until the connection ends. Again, when a gateway without a lease on a busy machine has said 503. */
+/** Sends bytes until the connection ends. Retries a 503 of a gateway without a lease. */
 async function run(bytes: () => string): Promise<Result> {
   const options = { answers: Infinity, limitMs: 60_000 }
   for (;;) {
@@ -97,7 +97,7 @@ async function run(bytes: () => string): Promise<Result> {
   }
 }
 
-/** As `run`, for what the service shall be sent behind the request itself. */
+/** Like `run`, for bytes after the request itself. */
 async function runPlainly(bytes: () => string): Promise<Result> {
   const result = await run(bytes)
   attacks.pop()
@@ -105,14 +105,14 @@ async function runPlainly(bytes: () => string): Promise<Result> {
 }
 
 describe('the control', () => {
-  test('what is to be smuggled is answered, and seen on its way, where it is a request of its own', async () => {
+  test('the smuggled request is forwarded and answered if it is sent as a normal request', async () => {
     const { statuses, arrived, text } = await runPlainly(() => hidden() + last())
     expect(statuses).toEqual([200, 200])
     expect(arrived).toEqual(['GET /api/v1/findings?q=smuggled'])
     expect(text).toContain(hiddenId())
   })
 
-  test('a plain request before it takes nothing of it', async () => {
+  test('a plain request before it does not consume it', async () => {
     for (const whole of [
       () => post(`Content-Length: ${finding.length}\r\n`) + finding,
       () => post(chunked) + chunk(finding) + none,
@@ -163,7 +163,7 @@ const ambiguous: readonly (readonly [what: string, attack: () => string])[] = [
     'Transfer\xadEncoding: chunked',
     'Transfer Encoding: chunked',
   ].map((line) => [JSON.stringify(line), () => post(`${line}\r\n`) + none] as const),
-  // A length that is not one plain number.
+  // A Content-Length that is not one plain number.
   ...[
     'Content-Length: 0\r\nContent-Length: 44',
     'Content-Length: 44\r\nContent-Length: 44',
@@ -190,7 +190,7 @@ const ambiguous: readonly (readonly [what: string, attack: () => string])[] = [
     'Content-Length: 99999999999999999999999',
     'Content-Length: 18446744073709551660',
   ].map((line) => [JSON.stringify(line), () => post(`${line}\r\n`)] as const),
-  // Chunks that are none.
+  // Invalid chunks.
   ...[
     '0x0\r\n\r\n',
     '+0\r\n\r\n',
@@ -236,7 +236,7 @@ const ambiguous: readonly (readonly [what: string, attack: () => string])[] = [
   ['the preface of HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
 ]
 
-describe('framing that two readers may read in two ways is refused, and the connection ends before what is hidden', () => {
+describe('ambiguous framing is rejected, and the connection closes before the hidden request', () => {
   test.each(ambiguous)('%s', async (_what, attack) => {
     const { statuses, arrived, text } = await run(() => attack() + hidden() + last())
     expect(text).not.toContain(hiddenId())
@@ -248,7 +248,7 @@ describe('framing that two readers may read in two ways is refused, and the conn
   })
 })
 
-describe('what is hidden in a body stays a body', () => {
+describe('a request hidden in a body stays part of the body', () => {
   test.each([
     [
       'of a request that takes none, by its length',
@@ -310,8 +310,8 @@ async function askRightly(at: number, origin = gateway): Promise<unknown> {
   return answer.headers['x-request-id']
 }
 
-describe('answers never cross', () => {
-  test('the control: where somebody in between swaps two answers, or their bodies alone, it shows', async () => {
+describe('responses never reach another request', () => {
+  test('the control: swapped responses or bodies are detected', async () => {
     // That nothing shows where he swaps nothing: it is not the way through him.
     const seen = { answer: 2, body: 2, nothing: 0 } as const
     for (const what of ['answer', 'body', 'nothing'] as const) {
@@ -321,7 +321,7 @@ describe('answers never cross', () => {
     }
   })
 
-  test('between requests of two tenants that come in one piece on one connection', async () => {
+  test('if requests of two tenants arrive in one piece on one connection', async () => {
     const asked = Array.from({ length: 40 }, (_, at) => ({
       id: `pipelined-request-${at}`,
       title: at % 2 === 0 ? 'of the first' : 'of the second',
@@ -348,7 +348,7 @@ describe('answers never cross', () => {
     expect(() => expectOwn([second, first, ...others])).toThrow('pipelined-request-0')
   })
 
-  test('when clients go away amid their requests and answers, on connections that others then use', async () => {
+  test('if clients disconnect halfway and others then use the same connections', async () => {
     const body = finding.replace('"x"', `"${'y'.repeat(200)}"`)
     const whole = post(`Content-Length: ${body.length}\r\n`) + body
     const broken = async (at: number): Promise<void> => {
@@ -359,7 +359,7 @@ describe('answers never cross', () => {
     expect(new Set(await Promise.all(ids)).size).toBe(120)
   })
 
-  test('when the service answers before it has read the body of an earlier request', async () => {
+  test('if the service answers before it has read the body of an earlier request', async () => {
     for (let round = 0; round < 5; round += 1) {
       const cut = breakOff(gateway, post('Content-Length: 1000\r\n') + '{"title":', false)
       const body = 'x'.repeat(300_000)
@@ -372,7 +372,7 @@ describe('answers never cross', () => {
   })
 })
 
-describe('what never ends is ended', () => {
+describe('endless requests are ended', () => {
   test.each([
     ['a chunk with an extension', () => `${post(chunked)}2;${'x'.repeat(100_000)}`],
     ['trailers', () => `${post(chunked)}${chunk(finding)}0\r\n${'X: y\r\n'.repeat(20_000)}`],
@@ -388,7 +388,7 @@ describe('what never ends is ended', () => {
   })
 })
 
-test('nothing that was hidden has arrived by now either, and nothing twice', () => {
+test('no hidden request has arrived later, and no request arrived twice', () => {
   notice()
   expect(attacks.length).toBeGreaterThan(ambiguous.length)
   const hiddenIds = new Set(attacks.map((each) => `smuggled-request-${each}`))

@@ -21,7 +21,7 @@ afterAll(async () => {
   await stack.stop()
 })
 
-test('no key, hash, secret or assertion is in any log at the finest level, whatever happens to it', async () => {
+test('no log contains a key, hash, secret or assertion, even at the most detailed level', async () => {
   const tenant = await stack.createTenant()
   const keys: string[] = []
   const answers: string[] = []
@@ -76,7 +76,7 @@ test('no key, hash, secret or assertion is in any log at the finest level, whate
   }
 })
 
-test('the database holds hashes alone', async () => {
+test('the database stores only hashes of keys', async () => {
   const tenant = await stack.createTenant()
   const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
   const { Client } = await import('pg')
@@ -90,7 +90,7 @@ test('the database holds hashes alone', async () => {
   expect(text).not.toContain(key.slice(0, 30))
 })
 
-test('command lines and environments of the processes that ps shows hold no secret in clear', async () => {
+test('command lines and environments of processes contain no plain secret', async () => {
   const secret = stack.ring('POSTERN_ASSERTION_KEYS').split(':')[1] ?? ''
   const { pid } = stack.process('gateway-1')
   const commandLine = await readFile(join('/proc', String(pid), 'cmdline'), 'utf8')

@@ -29,7 +29,7 @@ afterAll(async () => {
   await stack.stop()
 })
 
-/** The same data on both sides: names, references and external ids are equal, so only the tenant tells them apart. */
+/** The same data in both tenants, with equal names, references and external ids. */
 async function fill(secret: string): Promise<Side> {
   const tenant = await stack.createTenant()
   const { key, id: keyId } = await stack.createKey(tenant, { scopes: ['*'] })
@@ -78,7 +78,7 @@ describe("another tenant's resource", () => {
     expect(control.status).toBe(200)
   })
 
-  test('is not in lists, counts or filters, and an equal reference or external id finds our own', async () => {
+  test('is not in lists, counts or filters, and an equal reference or external id finds our own resource', async () => {
     for (const path of [
       '/api/v1/findings?count=true',
       '/api/v1/findings?external_id=twin',
@@ -96,7 +96,7 @@ describe("another tenant's resource", () => {
     expect(ours.reference).toBe(theirs.reference)
   })
 
-  test('cannot be referred to from ours: a foreign id fails like a made-up one', async () => {
+  test('cannot be referenced: its id fails like an unknown one', async () => {
     const attempt = async (repeatOf: string) =>
       await send(gateway, '/api/v1/findings', {
         key: ours.key,
@@ -111,7 +111,7 @@ describe("another tenant's resource", () => {
     expect((await attempt(ours.findingId)).text).toContain('not_closed')
   })
 
-  test('a cursor of theirs is refused', async () => {
+  test('is not reachable with one of their cursors', async () => {
     for (const side of [ours, theirs]) {
       await send(gateway, '/api/v1/findings', {
         key: side.key,
@@ -144,7 +144,7 @@ describe("another tenant's resource", () => {
   })
 })
 
-describe('a service that is reached past the gateway', () => {
+describe('a service that is reached without the gateway', () => {
   test.each(['keys', 'findings', 'universe', 'evidence', 'sync'] as const)(
     '%s refuses unsigned requests',
     async (name) => {
@@ -160,7 +160,7 @@ describe('a service that is reached past the gateway', () => {
     },
   )
 
-  test("refuses a request that is signed with another service's secret", async () => {
+  test("rejects a request that is signed with another service's secret", async () => {
     const principal = { tenantId: ours.tenant.id, scopes: ['read:findings', 'read:universe'] }
     const forger = createTestCaller({
       baseUrl: stack.serviceUrl('findings'),
@@ -172,7 +172,7 @@ describe('a service that is reached past the gateway', () => {
     expect((await stack.caller('findings').call(principal, 'GET', '/api/v1/findings')).status).toBe(200)
   })
 
-  test('with a true signature and a forged assertion gets nothing out of PostgreSQL', async () => {
+  test('gets nothing from PostgreSQL for a valid signature with a forged assertion', async () => {
     const forger = createTestCaller({
       baseUrl: stack.serviceUrl('findings'),
       keyName: 'findings',
