@@ -12,21 +12,21 @@ const secrets = fc
   .array(fc.constantFrom(...base62), { minLength: 43, maxLength: 43 })
   .map((characters) => characters.join(''))
 
-/** A key in its right form around a given secret: most are no number that generateKey could draw, the form is the same. */
+/** Well-formed keys with any secret, also with ones that are too large for generateKey. */
 const keys = secrets.map((secret) => keyPrefix + secret + keyChecksum(keyPrefix + secret))
 
-describe('a text that is no key is refused', () => {
+describe('a text that is not a key is rejected', () => {
   const good = keyPrefix + 'A'.repeat(43) + keyChecksum(keyPrefix + 'A'.repeat(43))
 
-  test('the good text that the refused ones are made from is accepted', () => {
+  test('control: the unchanged key is accepted', () => {
     expect(parseKey(good)?.value).toBe(good)
   })
 
   test.each([
     ['nothing', ''],
-    ['the prefix alone', keyPrefix],
-    ['a key cut by one character', good.slice(0, -1)],
-    ['a key with a character more', `${good}0`],
+    ['only the prefix', keyPrefix],
+    ['a key without its last character', good.slice(0, -1)],
+    ['a key with an extra character', `${good}0`],
     ['a line feed at the end', `${good}\n`],
     ['a line feed in place of the last character', `${good.slice(0, -1)}\n`],
     ['a space before', ` ${good.slice(0, -1)}`],
@@ -51,11 +51,11 @@ describe('a text that is no key is refused', () => {
     ['a NUL inside', `${keyPrefix}\0${'A'.repeat(42)}`],
     ['a line feed inside', `${keyPrefix}\n${'A'.repeat(42)}`],
     ['a Cyrillic letter inside', `${keyPrefix}А${'A'.repeat(42)}`],
-  ])('%s, although its checksum is right', (_name, payload) => {
+  ])('%s, with a valid checksum', (_name, payload) => {
     expect(parseKey(payload + keyChecksum(payload))).toBeUndefined()
   })
 
-  test('any single character replaced, at any place, by any ASCII character', () => {
+  test('any key with one character replaced by any ASCII character', () => {
     const { value } = generateKey()
     let tried = 0
     for (let at = 0; at < value.length; at += 1) {
@@ -69,7 +69,7 @@ describe('a text that is no key is refused', () => {
     expect(tried).toBe(keyLength * 127)
   })
 
-  test('any single character replaced, in any key', () => {
+  test('any key with one character replaced', () => {
     fc.assert(
       fc.property(keys, fc.nat(keyLength - 1), fc.constantFrom(...base62), (key, at, character) => {
         fc.pre(key[at] !== character)
@@ -79,7 +79,7 @@ describe('a text that is no key is refused', () => {
     )
   })
 
-  test('two neighbouring characters of the secret swapped', () => {
+  test('any key with two neighbouring characters swapped', () => {
     fc.assert(
       fc.property(keys, fc.integer({ min: 8, max: 49 }), (key, at) => {
         const first = key.charAt(at)
@@ -91,7 +91,7 @@ describe('a text that is no key is refused', () => {
     )
   })
 
-  test('any text that is not 57 characters of the right form', () => {
+  test('any random text', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 80, unit: 'binary' }), (text) => {
         expect(parseKey(text)).toBeUndefined()
@@ -106,7 +106,7 @@ describe('a key', () => {
     expect(generateKey().value).toHaveLength(keyLength)
   })
 
-  test('is read back with the hash and the last four characters it was made with', () => {
+  test('is parsed with the hash and last four characters that it was created with', () => {
     for (let round = 0; round < 200; round += 1) {
       const made = generateKey()
       const parsed = parseKey(made.value)
@@ -118,7 +118,7 @@ describe('a key', () => {
     }
   })
 
-  test('is never made twice, and every place of the secret but the first takes all sorts of characters', () => {
+  test('is never created twice, and is random at every place of the secret except the first', () => {
     const made = Array.from({ length: 500 }, () => generateKey().value)
     expect(new Set(made).size).toBe(made.length)
     for (let at = keyPrefix.length + 1; at < keyPrefix.length + 43; at += 1) {
@@ -127,12 +127,12 @@ describe('a key', () => {
   })
 
   test('has a checksum equal to the CRC-32 of everything before it', () => {
-    // The check value of CRC-32/ISO-HDLC is cbf43926 for "123456789": 3421780262 in base 62.
+    // The check value of CRC-32/ISO-HDLC for "123456789" is cbf43926, in decimal 3421780262.
     expect(keyChecksum('123456789')).toBe('3jZRME')
     expect(keyChecksum('')).toBe('000000')
   })
 
-  test('in its right form is always accepted', () => {
+  test('with the right form and checksum is always accepted', () => {
     fc.assert(
       fc.property(keys, (key) => {
         expect(parseKey(key)?.value).toBe(key)
@@ -141,7 +141,7 @@ describe('a key', () => {
   })
 })
 
-describe('a parsed key that ends up in a log', () => {
+describe('a parsed key in a log', () => {
   const { value, lastFour } = generateKey()
   const parsed = parseKey(value)
 
@@ -150,7 +150,7 @@ describe('a parsed key that ends up in a log', () => {
     ['serialised', JSON.stringify({ parsed, copy: { ...parsed } })],
     ['put into a text', `refused ${String(parsed)}`],
     ['listed by its members', JSON.stringify(Object.entries(parsed ?? {}))],
-  ])('shows its mask at most: %s', (_name, printed) => {
+  ])('never shows its secret: %s', (_name, printed) => {
     expect(printed).not.toContain(value.slice(0, 20))
     expect(printed).not.toContain(value.slice(-12))
   })

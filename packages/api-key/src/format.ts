@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib'
 import { type KeyHash, hashKey } from './hash.ts'
 import { lastFourOf, maskKey } from './mask.ts'
 
-/** What every key begins with, so that secret scanners find a leaked one by a single pattern. */
+/** The prefix of every key, so that one pattern of a secret scanner finds leaked keys. */
 export const keyPrefix = 'postern_'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -16,29 +16,29 @@ const secretLength = 43
 const checksumLength = 6
 const checksumAt = keyPrefix.length + secretLength
 
-/** Characters in a key's value; all are ASCII, so also its bytes. */
+/** Length of a key in characters. All of them are ASCII, so it is also the length in bytes. */
 export const keyLength: number = checksumAt + checksumLength
 
-// One character class repeated a fixed number of times between anchors: linear, and `$` without the m flag does not
-// tolerate a line feed at the end.
+// A fixed repeat between anchors keeps matching linear. Without the m flag, `$` does not match before a final line
+// feed.
 const keyPattern = /^postern_[0-9A-Za-z]{49}$/
 
-/** A text in the form of a key with the right checksum. That such a key was ever made is for the keys service to say. */
+/** A text with the form and checksum of a key. Only the keys service knows whether the key exists. */
 export interface ParsedKey {
-  /** The secret itself. Not enumerable: printing, inspecting or serialising the object shows the mask. */
+  /** The secret. It is not enumerable: printing, inspecting or serialising the object shows the mask. */
   readonly value: string
-  /** SHA-256 of the value, computed when first read. */
+  /** SHA-256 of the value, computed on first read. */
   readonly hash: KeyHash
 }
 
-/** A new key: `value` is shown to its owner once, `hash` and `lastFour` are stored. */
+/** A new key. Show `value` to its owner once; store `hash` and `lastFour`. */
 export interface GeneratedKey {
   readonly value: string
   readonly hash: KeyHash
   readonly lastFour: string
 }
 
-/** Makes a key of 256 bits from the operating system's random source. */
+/** Creates a key with 256 random bits from the operating system. */
 export function generateKey(): GeneratedKey {
   const payload = keyPrefix + base62(BigInt(`0x${randomBytes(secretBytes).toString('hex')}`), secretLength)
   const value = payload + keyChecksum(payload)
@@ -46,22 +46,18 @@ export function generateKey(): GeneratedKey {
 }
 
 /**
- * Reads a key from a text of any origin and length, or gives undefined when its form or checksum is wrong. No I/O.
+ * Parses a key from any text without I/O. Returns undefined if the form or the CRC-32 checksum is wrong.
  *
- * The checksum (CRC-32, which finds every change within 32 neighbouring bits) spares a look-up for every mistyped or cut
- * key. It proves nothing: anyone can compute it. For that reason it is compared as it comes, in no constant time: both
- * sides follow from the text that the caller has sent.
- *
- * HOT PATH: called for every request with an API key.
+ * The checksum is not a secret, because anyone can compute it. It needs no comparison in constant time.
  */
 export function parseKey(text: string): ParsedKey | undefined {
-  // The length first: a hostile text is refused before anything walks over it.
+  // Check the length first, so that the pattern never scans a long hostile text.
   if (text.length !== keyLength || !keyPattern.test(text)) return undefined
   if (text.slice(checksumAt) !== keyChecksum(text.slice(0, checksumAt))) return undefined
-  return new CheckedKey(text)
+  return new MaskedKey(text)
 }
 
-/** Gives the six base62 characters that follow a payload (prefix and secret): its CRC-32, most significant digit first. */
+/** Returns the CRC-32 of a payload (prefix and secret) as six base62 characters, most significant digit first. */
 export function keyChecksum(payload: string): string {
   let rest = crc32(payload)
   let digits = ''
@@ -82,8 +78,8 @@ function base62(number: bigint, length: number): string {
   return digits
 }
 
-/** Keeps the secret in a private field, so that a key that ends up in a log or an error by accident prints its mask. */
-class CheckedKey implements ParsedKey {
+/** Keeps the secret in a private field, so that logs and errors show only the mask. */
+class MaskedKey implements ParsedKey {
   readonly #value: string
   #hash: KeyHash | undefined
 

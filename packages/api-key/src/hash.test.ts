@@ -11,7 +11,7 @@ describe('the hash of a key', () => {
     expect(hashKey(text)).toBe(expected)
   })
 
-  test('has the shape that isKeyHash asks for', () => {
+  test('is recognized as a key hash', () => {
     expect(isKeyHash(hashKey('abc'))).toBe(true)
   })
 
@@ -19,8 +19,8 @@ describe('the hash of a key', () => {
     ['63 characters', 'a'.repeat(63)],
     ['65 characters', 'a'.repeat(65)],
     ['upper case', 'A'.repeat(64)],
-    ['a letter that is no digit', 'g'.repeat(64)],
-    ['a line feed after', `${'a'.repeat(64)}\n`],
+    ['a letter that is not hexadecimal', 'g'.repeat(64)],
+    ['a line feed at the end', `${'a'.repeat(64)}\n`],
     ['nothing', ''],
   ])('is not mistaken for %s', (_name, text) => {
     expect(isKeyHash(text)).toBe(false)

@@ -7,11 +7,11 @@ describe('a masked key', () => {
     expect(maskKey('wxyz')).toBe('•••••wxyz')
   })
 
-  test('shows four characters even when a whole key is given', () => {
+  test('shows only four characters of a whole key', () => {
     expect(maskKey('postern_secretsecretsecretwxyz')).toBe('•••••wxyz')
   })
 
-  test('is made from the last four characters of the value', () => {
+  test('contains the last four characters of the key', () => {
     expect(lastFourOf('postern_0123wxyz')).toBe('wxyz')
   })
 })

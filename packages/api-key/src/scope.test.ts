@@ -56,7 +56,7 @@ const anyGrant = fc.constantFrom(...namedScopes, ...wildcardScopes)
 const anyGrants = fc.uniqueArray(anyGrant, { maxLength: 9 })
 
 describe('a scope is denied', () => {
-  test.each(namedScopes)('%s by no grants at all', (scope) => {
+  test.each(namedScopes)('%s without any grant', (scope) => {
     expect(grantsScope([], scope)).toBe(false)
   })
 
@@ -74,11 +74,11 @@ describe('a scope is denied', () => {
     expect(grantsScope([grant], scope)).toBe(false)
   })
 
-  test('in as many cases as the matrix leaves: all but one for a single scope, none for *', () => {
+  test('in every case that the matrix does not list', () => {
     expect(uncovered).toHaveLength(5 * 4 + 3 + 3 + 4)
   })
 
-  test('when a route asks for something that is no named scope, even to a key with every scope', () => {
+  test('when a route requires anything except a named scope, even to a key with `*`', () => {
     for (const needed of [...strangers, ...wildcardScopes]) {
       // @ts-expect-error the types refuse it too; the runtime must not rely on them
       expect(grantsScope(['*', needed], needed)).toBe(false)
@@ -93,7 +93,7 @@ describe('a scope is granted', () => {
     expect(isGrantableScope(grant)).toBe(true)
   })
 
-  test('when and only when it is among the expanded scopes', () => {
+  test('exactly when it is among the expanded scopes', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(anyGrant, fc.string()), { maxLength: 9 }), (granted) => {
         const expanded = expandScopes(granted)
@@ -103,17 +103,17 @@ describe('a scope is granted', () => {
   })
 })
 
-describe('a change of scopes is refused', () => {
+describe('a change of scopes is rejected', () => {
   test.each([
-    ['a scope that the key has not', ['read:findings', 'write:findings'], ['read:findings']],
+    ['a scope that the key lacks', ['read:findings', 'write:findings'], ['read:findings']],
     ['a wildcard in place of its only scope', ['admin:*'], ['admin:sync']],
     ['a wildcard in place of all its scopes', ['read:*'], ['read:universe', 'read:findings']],
     ['everything in place of every wildcard', ['*'], ['read:*', 'write:*', 'admin:*']],
-    ['everything in place of what looks like it', ['*'], ['*:*']],
+    ['everything in place of a lookalike', ['*'], ['*:*']],
     ['everything in place of an empty scope', ['*'], ['']],
     ['a wildcard of another action', ['write:*'], ['read:*']],
     ['no scopes', [], ['*']],
-    ['an unknown scope, also when the key holds it', ['read:secrets'], ['read:secrets', '*']],
+    ['an unknown scope, even if the key has it', ['read:secrets'], ['read:secrets', '*']],
     ['from no scopes', ['read:findings'], []],
   ])('%s', (_name, newScopes, oldScopes) => {
     expect(isNarrowerOrEqual(newScopes, oldScopes)).toBe(false)
@@ -130,7 +130,7 @@ describe('a change of scopes is allowed', () => {
     expect(isNarrowerOrEqual(newScopes, oldScopes)).toBe(true)
   })
 
-  test('only when nothing is granted after that was not granted before', () => {
+  test('only when it grants nothing new', () => {
     fc.assert(
       fc.property(anyGrants, anyGrants, (newScopes, oldScopes) => {
         fc.pre(isNarrowerOrEqual(newScopes, oldScopes))

@@ -1,18 +1,18 @@
-/** Every scope that a route can ask for. */
+/** Every scope that a route can require. */
 export const namedScopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync'] as const
 
-/** Scopes that stand for several named ones, matched when a request is made. */
+/** Scopes that include several named ones. They are expanded for each request. */
 export const wildcardScopes = ['read:*', 'write:*', 'admin:*', '*'] as const
 
 export type NamedScope = (typeof namedScopes)[number]
 export type WildcardScope = (typeof wildcardScopes)[number]
 
-/** What a key may hold. */
+/** Scopes that a key can have. */
 export type GrantableScope = NamedScope | WildcardScope
 
 /**
- * For each scope, the grants that cover it: itself, the wildcard of its action, and `*`. Everything below reads this
- * table alone, so what it does not hold (an unknown scope, another spelling, a wildcard asked for by a route) is denied.
+ * The grants that include each scope: the scope itself, the wildcard of its action, and `*`. Anything that is not in
+ * this table is denied.
  */
 const coveredBy: ReadonlyMap<string, readonly string[]> = new Map(
   [...namedScopes, ...wildcardScopes].map((scope) => {
@@ -23,30 +23,26 @@ const coveredBy: ReadonlyMap<string, readonly string[]> = new Map(
 
 const named: ReadonlySet<string> = new Set(namedScopes)
 
-/**
- * Tells whether grants cover the named scope that a route needs. No grants cover nothing, unknown grants cover nothing.
- *
- * HOT PATH: called for every request.
- */
+/** Whether the granted scopes include the named scope that a route requires. Unknown grants include nothing. */
 export function grantsScope(granted: readonly string[], needed: NamedScope): boolean {
   return named.has(needed) && covers(granted, needed)
 }
 
-/** Gives the named scopes that grants stand for today, in the order of `namedScopes`. */
+/** Returns the named scopes that the granted ones include, in the order of `namedScopes`. */
 export function expandScopes(granted: readonly string[]): ReadonlySet<NamedScope> {
   return new Set(namedScopes.filter((scope) => covers(granted, scope)))
 }
 
-/** Tells whether a text from outside may be put into a key's scopes: exactly a named scope or a known wildcard. */
+/** Whether a text from outside is a named scope or a known wildcard. */
 export function isGrantableScope(text: string): text is GrantableScope {
   return coveredBy.has(text)
 }
 
 /**
- * Tells whether a key may change from the old scopes to the new ones, which must not widen it, now or later.
+ * Whether a key may change from the old scopes to the new ones without gaining access, now or later.
  *
- * Single scopes never add up to a wildcard: `read:*` will also match a read scope that is added next year, so only a key
- * that holds it, or `*`, may keep it. An empty or unknown list is refused: a key always has a scope.
+ * `read:*` will also include read scopes added later, so only `read:*` or `*` includes it. Empty and unknown lists are
+ * rejected.
  */
 export function isNarrowerOrEqual(newScopes: readonly string[], oldScopes: readonly string[]): boolean {
   return newScopes.length > 0 && newScopes.every((scope) => covers(oldScopes, scope))

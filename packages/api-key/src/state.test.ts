@@ -11,7 +11,7 @@ describe('the state of a key', () => {
     expect(keyState({ revokedAt: before, expiresAt: before }, noon)).toBe('revoked')
   })
 
-  test('is revoked although the revocation bears a later time than now', () => {
+  test('is revoked when the date of revocation is in the future', () => {
     expect(keyState({ revokedAt: after, expiresAt: after }, noon)).toBe('revoked')
   })
 
@@ -19,7 +19,7 @@ describe('the state of a key', () => {
     expect(keyState({ revokedAt: 0, expiresAt: after }, noon)).toBe('revoked')
   })
 
-  test('is expired in the very millisecond of its expiry', () => {
+  test('is expired in the exact millisecond of its expiry', () => {
     expect(keyState({ revokedAt: null, expiresAt: noon }, noon)).toBe('expired')
   })
 
@@ -30,11 +30,11 @@ describe('the state of a key', () => {
   test.each([
     ['the expiry', new Date(Number.NaN), noon],
     ['the clock', after, new Date(Number.NaN)],
-  ])('is expired when %s cannot be read', (_name, expiresAt, now) => {
+  ])('is expired when %s is an invalid date', (_name, expiresAt, now) => {
     expect(keyState({ revokedAt: null, expiresAt }, now)).toBe('expired')
   })
 
-  test('is the same whether times are dates or milliseconds', () => {
+  test('is the same for dates and milliseconds', () => {
     expect(keyState({ revokedAt: null, expiresAt: after.valueOf() }, noon)).toBe('active')
     expect(keyState({ revokedAt: null, expiresAt: noon.valueOf() }, noon.valueOf())).toBe('expired')
   })

@@ -1,24 +1,24 @@
-/** The one state a key is in. Nothing leads out of `revoked`. */
+/** The state of a key. `revoked` is final. */
 export type KeyState = 'active' | 'expired' | 'revoked'
 
 /** A moment, as a Date or in milliseconds since 1970. */
 export type Moment = Date | number
 
-/** What a key's state follows from. */
+/** The dates that decide the state of a key. */
 export interface KeyLife {
-  /** When the key was revoked, or null. Any moment counts, also a future one: a revocation has no start date. */
+  /** When the key was revoked, or null. A date in the future counts too. */
   readonly revokedAt: Moment | null
-  /** First moment at which the key is no longer accepted. */
+  /** The first moment at which the key is rejected. */
   readonly expiresAt: Moment
 }
 
 /**
- * Gives a key's state at a moment. Revoked wins over expired. A date that cannot be read counts as expired.
+ * Returns the state of a key at a moment. Revoked takes precedence over expired, and an invalid date counts as expired.
  *
- * HOT PATH: compared on every request, never left to the lifetime of a cache entry.
+ * Compare on every request. The lifetime of a cache entry does not replace this check.
  */
 export function keyState(life: KeyLife, now: Moment): KeyState {
   if (life.revokedAt !== null) return 'revoked'
-  // Written so that a comparison with an invalid date (NaN, always false) closes the door.
+  // A comparison with an invalid date (NaN) is false, so the key counts as expired.
   return now.valueOf() < life.expiresAt.valueOf() ? 'active' : 'expired'
 }

@@ -34,14 +34,14 @@ const record: KeyRecord = {
 }
 const revocation: Revocation = { kind: 'key', seq: 7, hash: record.hash, version: 4, revoked: true }
 
-describe('a record from Redis is taken for absent', () => {
+describe('a record from Redis is treated as missing', () => {
   const { value } = codec.encodeRecord(record)
 
-  test('the text that the refused ones are made from is read', () => {
+  test('control: the authentic record is read', () => {
     expect(codec.decodeRecord(record.hash, value)).toEqual(record)
   })
 
-  test('when any character of it was changed', () => {
+  test('when any of its characters has changed', () => {
     for (let at = 0; at < value.length; at += 1) {
       const changed = value.slice(0, at) + (value[at] === '1' ? '2' : '1') + value.slice(at + 1)
       if (codec.decodeRecord(record.hash, changed) !== undefined) expect.fail(`changed at ${at}, and was read`)
@@ -49,26 +49,26 @@ describe('a record from Redis is taken for absent', () => {
     expect(value.length).toBeGreaterThan(300)
   })
 
-  test('when it is the record of another key', () => {
+  test('when it belongs to another key', () => {
     expect(codec.decodeRecord('b'.repeat(64), value)).toBeUndefined()
   })
 
-  test('when it was made with a secret that is not ours, also under the name of ours', () => {
+  test('when it was signed with another secret under the same id', () => {
     const stranger = createCacheCodec({ current: { id: 'first', secret: randomBytes(32) } })
     expect(codec.decodeRecord(record.hash, stranger.encodeRecord(record).value)).toBeUndefined()
   })
 
-  test('when its secret is neither current nor previous any more', () => {
+  test('when its secret is no longer in the key ring', () => {
     expect(createCacheCodec({ current: second }).decodeRecord(record.hash, value)).toBeUndefined()
   })
 
-  test('when it is a message, and a message when it is a record', () => {
+  test('when it is a message, and the reverse', () => {
     expect(codec.decodeRecord(record.hash, codec.encodeMessage(revocation))).toBeUndefined()
     expect(codec.decodeMessage(value)).toBeUndefined()
     expect(codec.decodeMessage(value.slice(value.indexOf('|') + 1))).toBeUndefined()
   })
 
-  test('whatever else the text is, and without an exception', () => {
+  test('when it is any other text, without throwing', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(codec.decodeRecord(record.hash, text)).toBeUndefined()
@@ -80,24 +80,24 @@ describe('a record from Redis is taken for absent', () => {
 })
 
 describe('a record', () => {
-  test('is read under the previous secret while the ring holds it', () => {
+  test('is accepted under the previous secret while the ring has it', () => {
     const { value } = codec.encodeRecord(record)
     expect(createCacheCodec({ current: second, previous: first }).decodeRecord(record.hash, value)).toEqual(record)
   })
 
-  test('ends a fixed time after it was read from the database, whenever it is stored', () => {
+  test('expires a fixed time after it was read from the database', () => {
     expect(codec.encodeRecord(record).endsAt).toBe(record.readAt + recordTtlMs)
   })
 })
 
 describe('a message', () => {
-  test('is read as it was written', () => {
+  test('is decoded unchanged', () => {
     const tenant: Revocation = { kind: 'tenant', seq: 8, tenantId: record.tenantId, version: 2 }
     expect(codec.decodeMessage(codec.encodeMessage(revocation))).toEqual(revocation)
     expect(codec.decodeMessage(codec.encodeMessage(tenant))).toEqual(tenant)
   })
 
-  test('is refused when any character of it was changed', () => {
+  test('is rejected when any of its characters has changed', () => {
     const text = codec.encodeMessage(revocation)
     for (let at = 0; at < text.length; at += 1) {
       const changed = text.slice(0, at) + (text[at] === '1' ? '2' : '1') + text.slice(at + 1)

@@ -1,15 +1,12 @@
 import { recordTtlMs } from '@postern/contracts/internal'
 
 /**
- * Lua for Redis: stores a record unless one of the same or a later state is there, so that a slow fill never replaces a
- * tombstone. `KEYS[1]` is the record's key, `ARGV[1]` the encoded record, `ARGV[2]` its end in milliseconds since the
- * epoch. Returns 1 when it stored and 0 when it left what was there.
+ * Lua for Redis that stores a record (`KEYS[1]` key, `ARGV[1]` encoded record, `ARGV[2]` end in milliseconds since the
+ * epoch) unless Redis has the same or a newer one. A slow read therefore never replaces a revocation. Returns 1 if it
+ * stored the record, otherwise 0.
  *
- * A value begins with `<key version>.<tenant version>.<read at>|`. All three only grow with the moment of reading, so
- * comparing them from left to right tells which of two records was read later. What does not begin so is no record and
- * is replaced. The end is absolute (PXAT): a process that was frozen between reading a row and storing it plants nothing
- * that lives longer than the row was good for; an end that has passed stores nothing. It is at most
- * `recordTtlMs` away by Redis's own clock: a database whose clock runs ahead names one that is an hour away.
+ * Records are ordered by `<key version>.<tenant version>.<read at>`, which only grow. The end is at most `recordTtlMs`
+ * ahead of Redis's own clock, even if the clock of the database is ahead.
  */
 export const storeRecordScript: string = `
 local function order(value)

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 import { z } from 'zod'
 
-/** The root of a log that has no entry yet. */
+/** The root of an empty log. */
 export const emptyRoot: string = '0'.repeat(64)
 
-/** What the chain needs of an entry; its other members are hashed with it, whatever they are. */
+/** The members that the chain needs. All other members are hashed too. */
 const chainedSchema = z.looseObject({
   position: z.int().min(1),
   seq: z.int().min(1),
@@ -15,14 +15,14 @@ const chainedSchema = z.looseObject({
 })
 export type ChainedEntry = z.infer<typeof chainedSchema>
 
-/** Reads one entry of an export; undefined where it is none. */
+/** Parses one entry of an export. Returns undefined if it is invalid. */
 export function parseEntry(value: unknown): ChainedEntry | undefined {
   return chainedSchema.safeParse(value).data
 }
 
 /**
- * The canonical JSON (RFC 8785) of an entry without its hash and position: the text that is stored and hashed. The root of
- * the tenant's log says which position the entry has.
+ * Returns the text that is stored and hashed: the canonical JSON (RFC 8785) of an entry without its hash and position.
+ * The root of the tenant's log covers the position.
  */
 export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   const { position: _position, hash: _hash, ...content } = entry
@@ -31,20 +31,20 @@ export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   return text
 }
 
-/** SHA-256 in lower-case hex of a text in UTF-8. */
+/** Returns the SHA-256 of the UTF-8 bytes of a text, in lower-case hexadecimal. */
 export function hashOf(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex')
 }
 
-/** The root of the tenant's log behind an entry: over the root before and the hash of the entry. */
+/** Returns the root of the tenant's log after an entry: the hash of the previous root and the hash of the entry. */
 export function nextRoot(root: string, hash: string): string {
   return hashOf(root + hash)
 }
 
-/** What does not hold: what an entry says, what it says of the one before, or its place. */
+/** The invalid part: the content of an entry, its link to the previous entry, or the order. */
 export type ChainFault = 'content' | 'link' | 'order'
 
-/** Where a list of entries begins: behind the entry with this number and hash. */
+/** The last entry before a list of entries. */
 export interface Anchor {
   readonly seq: number
   readonly hash: string | null
@@ -52,12 +52,12 @@ export interface Anchor {
 
 export interface FindingVerification {
   readonly entries: number
-  /** Of the last entry that holds. */
+  /** The last valid entry. */
   readonly last: Anchor
   readonly fault: { readonly seq: number; readonly problem: ChainFault } | null
 }
 
-/** Checks the entries of one finding, given in the order of their `seq`, from the first or from behind `after`. */
+/** Verifies the entries of one finding in the order of their `seq`, from the first or after `after`. */
 export function verifyFindingLog(
   entries: Iterable<ChainedEntry>,
   after: Anchor = { seq: 0, hash: null },
@@ -65,7 +65,7 @@ export function verifyFindingLog(
   let last = after
   let count = 0
   for (const entry of entries) {
-    const problem = faultOf(entry, last)
+    const problem = findFault(entry, last)
     if (problem !== undefined) return { entries: count, last, fault: { seq: entry.seq, problem } }
     last = { seq: entry.seq, hash: entry.hash }
     count += 1
@@ -73,7 +73,7 @@ export function verifyFindingLog(
   return { entries: count, last, fault: null }
 }
 
-function faultOf(entry: ChainedEntry, last: Anchor): ChainFault | undefined {
+function findFault(entry: ChainedEntry, last: Anchor): ChainFault | undefined {
   if (entry.seq !== last.seq + 1) return 'order'
   if (entry.prev_hash !== last.hash) return 'link'
   return hashOf(sealEntry(entry)) === entry.hash ? undefined : 'content'

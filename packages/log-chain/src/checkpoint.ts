@@ -1,10 +1,10 @@
 import { type JSONWebKeySet, compactVerify, createLocalJWKSet, errors } from 'jose'
 import { z } from 'zod'
 
-/** Told apart by `typ` (RFC 7515 §4.1.9): nothing else that the key may sign can pass for a checkpoint. */
+/** The `typ` (RFC 7515 §4.1.9) of a checkpoint, so that nothing else signed with the same key passes as one. */
 export const checkpointType = 'postern-log-checkpoint'
 
-/** What a checkpoint says: the log of the tenant ended in `root` at `position` when it was signed. */
+/** The content of a checkpoint: the log of the tenant ended with `root` at `position` when it was signed. */
 export const checkpointSchema = z.object({
   tenant: z.uuid(),
   position: z.int().min(0),
@@ -14,7 +14,7 @@ export const checkpointSchema = z.object({
 })
 export type Checkpoint = z.infer<typeof checkpointSchema>
 
-/** The content of a checkpoint (compact JWS, EdDSA) that one of the keys has signed; undefined where none has. */
+/** Returns the content of a checkpoint (compact JWS, EdDSA), or undefined if it is not signed with one of the keys. */
 export async function verifyCheckpoint(jws: string, keys: JSONWebKeySet): Promise<Checkpoint | undefined> {
   try {
     const { payload, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys), { algorithms: ['EdDSA'] })

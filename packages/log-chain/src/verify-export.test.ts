@@ -14,7 +14,7 @@ interface Entry extends Record<string, unknown> {
   body: string
 }
 
-/** Entries of two findings in turn, as the service writes them. */
+/** Creates alternating entries of two findings, in the format of the service. */
 function aLog(count: number): Entry[] {
   const last = new Map<string, Entry>()
   return Array.from({ length: count }, (_, index) => {
@@ -59,15 +59,15 @@ async function signed(key: KeyObject, entries: readonly Entry[], typ: string = c
 const pair = generateKeyPairSync('ed25519')
 const keys = { keys: [await exportJWK(pair.publicKey)] }
 
-describe('an export of the log', () => {
+describe('the verification of an export', () => {
   test.each([
-    ['a word that was changed', (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }), 'content'],
-    ['a member that was added', (log: Entry[]) => log.with(3, { ...at(log, 3), extra: 1 }), 'content'],
+    ['a changed value', (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }), 'content'],
+    ['an added member', (log: Entry[]) => log.with(3, { ...at(log, 3), extra: 1 }), 'content'],
     ['a changed entry with a new hash', (log: Entry[]) => log.with(3, rehashed({ ...at(log, 3), body: 'x' })), 'link'],
-    ['an entry that was taken away', (log: Entry[]) => log.toSpliced(3, 1), 'order'],
-    ['an entry that stands twice', (log: Entry[]) => log.toSpliced(3, 0, at(log, 3)), 'order'],
-    ['two entries that changed places', (log: Entry[]) => log.with(3, at(log, 5)).with(5, at(log, 3)), 'order'],
-  ] as const)('shows %s', async (_what, tamper, problem) => {
+    ['a removed entry', (log: Entry[]) => log.toSpliced(3, 1), 'order'],
+    ['a duplicated entry', (log: Entry[]) => log.toSpliced(3, 0, at(log, 3)), 'order'],
+    ['two swapped entries', (log: Entry[]) => log.with(3, at(log, 5)).with(5, at(log, 3)), 'order'],
+  ] as const)('finds %s', async (_what, tamper, problem) => {
     const log = aLog(8)
     expect((await verifyExport(lines(log))).isIntact).toBe(true)
     const report = await verifyExport(lines(tamper(log)))
@@ -76,21 +76,21 @@ describe('an export of the log', () => {
   })
 
   test.each([
-    ['of a word that was changed', (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }), [4]],
+    ['of a changed value', (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }), [4]],
     [
-      'of two words',
+      'of two changed values',
       (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }).with(6, { ...at(log, 6), body: 'y' }),
       [4, 7],
     ],
-    // What stands in its place, and the next one of the same finding.
-    ['of an entry that was taken away', (log: Entry[]) => log.toSpliced(3, 1), [4, 5]],
-    ['of an entry that stands twice', (log: Entry[]) => log.toSpliced(3, 0, at(log, 3)), [5]],
-  ] as const)('tells the lines %s, and no line that nobody has touched', async (_what, tamper, tampered) => {
+    // The entry that is now in its place, and the next one of the same finding.
+    ['of a removed entry', (log: Entry[]) => log.toSpliced(3, 1), [4, 5]],
+    ['of a duplicated entry', (log: Entry[]) => log.toSpliced(3, 0, at(log, 3)), [5]],
+  ] as const)('reports the line numbers %s and no untouched line', async (_what, tamper, tampered) => {
     const report = await verifyExport(lines(tamper(aLog(12))))
     expect(report.faults.map(({ line }) => line)).toEqual(tampered)
   })
 
-  test('of which every line was changed is read to its end: none is told to be missing', async () => {
+  test('reads to the end of the export, even if every line was changed', async () => {
     const log = aLog(130)
     const forged = log.map((entry) => ({ ...entry, body: 'x' }))
     const report = await verifyExport(lines(forged), [await signed(pair.privateKey, log)], keys)
@@ -99,7 +99,7 @@ describe('an export of the log', () => {
     expect(report.isIntact).toBe(false)
   })
 
-  test('holds nothing where it is empty, or blanks that were sent while nothing was found', async () => {
+  test('accepts an empty export and ignores blanks', async () => {
     for (const text of ['', '   ', ' \n']) {
       expect(await verifyExport(text.split('\n'))).toMatchObject({ isIntact: true, entries: 0, faults: [] })
     }
@@ -107,14 +107,14 @@ describe('an export of the log', () => {
     expect(await verifyExport([`  ${first} `, ...others])).toMatchObject({ isIntact: true, entries: 2 })
   })
 
-  test('shows a line that is no entry', async () => {
+  test('reports a line that is not an entry', async () => {
     expect((await verifyExport([...lines(aLog(2)), '{"a":1}', 'x'])).faults).toEqual([
       { line: 3, problem: 'form' },
       { line: 4, problem: 'form' },
     ])
   })
 
-  test('shows a word that stands beside the genuine one: readers that take the first would be told it', async () => {
+  test('rejects a duplicate member, which some readers would use instead of the authentic one', async () => {
     const log = aLog(2).map((entry) => ({ ...entry, body: `${entry.body} {":"} \\` }))
     const [first = '', ...others] = lines(log.map((entry) => ({ ...entry, hash: hashOf(sealEntry(entry)) })))
     const whole = await verifyExport([first])
@@ -124,7 +124,7 @@ describe('an export of the log', () => {
     expect(forged.isIntact).toBe(false)
   })
 
-  test('that was rewritten as a whole contradicts the checkpoint that was kept', async () => {
+  test('finds that a rewritten log contradicts an earlier checkpoint', async () => {
     const log = aLog(6)
     const kept = await signed(pair.privateKey, log.slice(0, 4))
     const genuine = await verifyExport(lines(log), [kept], keys)
@@ -140,13 +140,13 @@ describe('an export of the log', () => {
     expect(report).toMatchObject({ isIntact: false, checkpoints: [{ outcome: 'contradicts' }] })
   })
 
-  test('that ends before the checkpoint does not pass for whole', async () => {
+  test('rejects an export that ends before the checkpoint', async () => {
     const log = aLog(6)
     const report = await verifyExport(lines(log.slice(0, 5)), [await signed(pair.privateKey, log)], keys)
     expect(report).toMatchObject({ isIntact: false, faults: [], checkpoints: [{ outcome: 'beyond-export' }] })
   })
 
-  test('is not vouched for by a checkpoint of another key or of another type', async () => {
+  test('rejects a checkpoint with another key or of another type', async () => {
     const log = aLog(2)
     const stranger = generateKeyPairSync('ed25519')
     for (const jws of [
@@ -161,7 +161,7 @@ describe('an export of the log', () => {
   })
 })
 
-test('the text that is hashed is canonical JSON: members sorted, numbers and strings as RFC 8785 says', () => {
+test('the hashed text is canonical JSON (RFC 8785)', () => {
   expect(sealEntry({ b: [1.0, '\u20ac', 1e21], a: { z: null, y: '\u000f' }, hash: 'left out' })).toBe(
     '{"a":{"y":"\\u000f","z":null},"b":[1,"€",1e+21]}',
   )

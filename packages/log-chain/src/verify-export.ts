@@ -2,16 +2,16 @@ import type { JSONWebKeySet } from 'jose'
 import { type Anchor, type ChainFault, emptyRoot, nextRoot, parseEntry, verifyFindingLog } from './chain.ts'
 import { type Checkpoint, verifyCheckpoint } from './checkpoint.ts'
 
-/** What became of an export of the log: every fault by its line, and which checkpoints it agrees with. */
+/** The result of verifying an export of the log. */
 export interface ExportReport {
   readonly isIntact: boolean
   readonly entries: number
   readonly findings: number
-  /** Root behind the last entry. */
+  /** The root after the last entry. */
   readonly root: string
-  /** The first hundred. */
+  /** The first hundred faults. */
   readonly faults: readonly { readonly line: number; readonly problem: ChainFault | 'form' }[]
-  /** How many there are behind these. */
+  /** The number of further faults. */
   readonly moreFaults: number
   readonly checkpoints: readonly {
     readonly checkpoint: Checkpoint | undefined
@@ -22,10 +22,10 @@ export interface ExportReport {
 const maxFaults = 100
 
 /**
- * Checks a complete export (`GET /api/v1/remediation-log` as NDJSON, in the order of `position` from the first) and
- * holds it against checkpoints kept from earlier. Needs nothing but these and the public keys: no network, no trust in
- * whoever gave the export. Memory grows with the number of findings, not of entries. Behind a fault each entry is taken for what it
- * says that it is: what was not changed is not told to be wrong, and the whole export is read, so that its end is known.
+ * Verifies a complete export (`GET /api/v1/remediation-log` as NDJSON, by `position`) and compares it with earlier
+ * checkpoints. It needs only these and the public keys. Memory grows with the number of findings.
+ *
+ * After a fault, the values of the faulty entry are the basis for the next ones, so only changed entries are reported.
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
@@ -33,12 +33,12 @@ export async function verifyExport(
   keys: JSONWebKeySet = { keys: [] },
 ): Promise<ExportReport> {
   const signed = await Promise.all(checkpoints.map(async (jws) => await verifyCheckpoint(jws.trim(), keys)))
-  const wanted = new Set(signed.map((checkpoint) => checkpoint?.position))
+  const checkpointPositions = new Set(signed.map((checkpoint) => checkpoint?.position))
   const rootAt = new Map<number, string>([[0, emptyRoot]])
-  const ends = new Map<string, Anchor>()
+  const lastOfFinding = new Map<string, Anchor>()
   const faults: { line: number; problem: ChainFault | 'form' }[] = []
   let moreFaults = 0
-  const note = (problem: ChainFault | 'form' | undefined): void => {
+  const recordFault = (problem: ChainFault | 'form' | undefined): void => {
     if (problem === undefined) return
     if (faults.length < maxFaults) faults.push({ line, problem })
     else moreFaults += 1
@@ -53,22 +53,22 @@ export async function verifyExport(
     entries += 1
     const entry = parseEntry(parseJson(text))
     if (entry === undefined) {
-      note('form')
+      recordFault('form')
       position += 1
     } else {
-      const { fault } = verifyFindingLog([entry], ends.get(entry.finding_id))
-      note(entry.position === position + 1 ? fault?.problem : 'order')
-      ends.set(entry.finding_id, { seq: entry.seq, hash: entry.hash })
+      const { fault } = verifyFindingLog([entry], lastOfFinding.get(entry.finding_id))
+      recordFault(entry.position === position + 1 ? fault?.problem : 'order')
+      lastOfFinding.set(entry.finding_id, { seq: entry.seq, hash: entry.hash })
       position = entry.position
       root = nextRoot(root, entry.hash)
-      if (wanted.has(entries)) rootAt.set(entries, root)
+      if (checkpointPositions.has(entries)) rootAt.set(entries, root)
     }
   }
-  const results = signed.map((checkpoint) => ({ checkpoint, outcome: outcomeOf(checkpoint, rootAt, entries) }))
+  const results = signed.map((checkpoint) => ({ checkpoint, outcome: compareCheckpoint(checkpoint, rootAt, entries) }))
   return {
     isIntact: faults.length === 0 && results.every(({ outcome }) => outcome === 'agrees'),
     entries,
-    findings: ends.size,
+    findings: lastOfFinding.size,
     root,
     faults,
     moreFaults,
@@ -76,7 +76,7 @@ export async function verifyExport(
   }
 }
 
-function outcomeOf(
+function compareCheckpoint(
   checkpoint: Checkpoint | undefined,
   rootAt: ReadonlyMap<number, string>,
   entries: number,
@@ -86,21 +86,23 @@ function outcomeOf(
   return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
 }
 
-/** Undefined too where a member stands twice in its object: the hash is of one of them, and another reader may take the other. */
+/**
+ * Undefined also if an object has a member twice: only one of the two is hashed, and another reader may use the other.
+ */
 function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)
-    // Of JSON that is valid, a colon outside of strings is that of a member.
-    const given = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
-    return membersIn(value) === given ? value : undefined
+    // In valid JSON, every colon outside a string follows a member name.
+    const colons = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
+    return countMembers(value) === colons ? value : undefined
   } catch {
     return undefined
   }
 }
 
-/** Members of all objects in a value. */
-function membersIn(value: unknown): number {
+/** Counts the members of all objects in a value. */
+function countMembers(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
-  const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + membersIn(each), 0)
+  const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + countMembers(each), 0)
   return Array.isArray(value) ? inner : inner + Object.keys(value).length
 }
