@@ -30,13 +30,13 @@ function keeper(): AssertionKeeper {
   return { tenantId, minted: undefined }
 }
 
-/** Of the n-th of many tenants. */
+/** Returns the id of the n-th of many tenants. */
 function idOf(n: number): string {
   return `0190c0de-0000-7000-8000-${n.toString(16).padStart(12, '0')}`
 }
 
-describe('an assertion is refused', () => {
-  test('when any one bit of it is flipped', () => {
+describe('an assertion is rejected', () => {
+  test('when any bit of it is flipped', () => {
     for (let at = 0; at < assertion.length; at += 1) {
       for (let bit = 0; bit < 8; bit += 1) {
         const flipped = String.fromCharCode(assertion.charCodeAt(at) ^ (1 << bit))
@@ -47,7 +47,7 @@ describe('an assertion is refused', () => {
     expect(verifyAssertion(ring, assertion, nowMs)).toBe(tenantId)
   })
 
-  test('when any one bit of the secret is another', () => {
+  test('when any bit of the secret differs', () => {
     for (let at = 0; at < 32; at += 1) {
       for (let bit = 0; bit < 8; bit += 1) {
         const secret = Buffer.from(ring.current.secret)
@@ -81,17 +81,17 @@ describe('an assertion is refused', () => {
     expect(verifyAssertion(ring, text, nowMs)).toBeUndefined()
   })
 
-  test('while the same form with nothing wrong is accepted', () => {
+  test('control: an assertion without a fault is accepted', () => {
     expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000060`), nowMs)).toBe(tenantId)
     expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000300`), nowMs)).toBe(tenantId)
   })
 
-  test('from the second in which it expires, and not before', () => {
+  test('from the second of its expiry, and not before', () => {
     expect(verifyAssertion(ring, assertion, 1_790_000_059_999)).toBe(tenantId)
     expect(verifyAssertion(ring, assertion, 1_790_000_060_000)).toBeUndefined()
   })
 
-  test('whatever text it is, and nothing is thrown', () => {
+  test('when it is any other text, without throwing', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
         expect(verifyAssertion(ring, text, nowMs)).toBeUndefined()
@@ -116,13 +116,13 @@ describe('an assertion is not minted', () => {
 })
 
 describe('an assertion', () => {
-  test('has the form that PostgreSQL takes apart, and the MAC that it computes', () => {
+  test('has the form and the MAC that PostgreSQL verifies', () => {
     const payload = `v1.k2.${tenantId}.1790000060`
     expect(assertion).toBe(sealed(payload))
     expect(parseAssertion(assertion)).toEqual({ keyId: 'k2', tenantId, expiresAt: 1_790_000_060 })
   })
 
-  test('of the previous key is accepted while the secret changes', () => {
+  test('with the previous key is accepted during a rotation', () => {
     const before = mintAssertion(
       { current: { id: 'k1', secret: ring.previous?.secret ?? Buffer.alloc(0) } },
       tenantId,
@@ -132,24 +132,24 @@ describe('an assertion', () => {
     expect(verifyAssertion({ current: ring.current }, before, nowMs)).toBeUndefined()
   })
 
-  test('is accepted up to 300 s ahead', () => {
+  test('is accepted if it expires within 300 s', () => {
     expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000300`), 1_790_000_000_000)).toBe(tenantId)
   })
 
-  test('of the operator names the nil tenant', () => {
+  test('of an operator names the nil tenant', () => {
     expect(verifyAssertion(ring, mintAssertion(ring, nilTenantId, nowMs), nowMs)).toBe(nilTenantId)
   })
 })
 
 describe('a minter', () => {
-  test('gives the same assertion for 20 s and then another', () => {
+  test('returns the same assertion for 20 s and then a new one', () => {
     const mint = createAssertionMinter(ring)
     const first = mint(tenantId, nowMs)
     expect(mint(tenantId, nowMs + 19_999)).toBe(first)
     expect(mint(tenantId, nowMs + 20_000)).not.toBe(first)
   })
 
-  test('never gives one with less than 40 s to live', () => {
+  test('never returns an assertion that expires within 40 s', () => {
     const mint = createAssertionMinter(ring)
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 60_000 }), { maxLength: 30 }), (steps) => {
@@ -163,7 +163,7 @@ describe('a minter', () => {
     )
   })
 
-  test('gives one that lives longer to whoever asks for it, and to nobody else', () => {
+  test('does not reuse an assertion with a longer lifetime', () => {
     const mint = createAssertionMinter(ring)
     const long = mint(tenantId, nowMs, maxAssertionLifetimeSeconds)
     expect(verifyAssertion(ring, long, nowMs)).toBe(tenantId)
@@ -172,34 +172,34 @@ describe('a minter', () => {
     expect(parseAssertion(mint(tenantId, nowMs, 1))?.expiresAt).toBe(1_790_000_001)
   })
 
-  test.each([0, -1, maxAssertionLifetimeSeconds + 1, Number.NaN])('refuses a life of %d s', (seconds) => {
+  test.each([0, -1, maxAssertionLifetimeSeconds + 1, Number.NaN])('rejects a lifetime of %d s', (seconds) => {
     const mint = () => createAssertionMinter(ring)(tenantId, nowMs, seconds)
     expect(mint).toThrow(RangeError)
     expect(mint).toThrow('an assertion lives 1 to 270 s')
   })
 
-  test('mints afresh when the clock was set back', () => {
+  test('mints a new assertion after the clock was set back', () => {
     const mint = createAssertionMinter(ring)
     mint(tenantId, nowMs + 3_600_000)
     expect(verifyAssertion(ring, mint(tenantId, nowMs), nowMs)).toBe(tenantId)
   })
 
-  test('remembers 10,000 tenants, and beyond that forgets whose assertion was minted longest ago', () => {
+  test('remembers 10,000 tenants and then forgets the least recently minted one', () => {
     const mint = createAssertionMinter(ring)
-    /** Minted now, or handed out again. */
+    /** Whether the assertion is new or reused. */
     const isKept = (n: number, atMs: number) =>
       parseAssertion(mint(idOf(n), atMs))?.expiresAt !== Math.floor(atMs / 1000) + 60
     mint(idOf(0), nowMs)
     for (let n = 1; n < 10_000; n += 1) mint(idOf(n), nowMs + 10_000)
     expect(isKept(0, nowMs + 11_000)).toBe(true)
-    // The clock was set back: the second is minted anew, and is the youngest from now on.
+    // The clock was set back: the second tenant gets a new assertion and is now the most recent.
     expect(isKept(1, nowMs + 5000)).toBe(false)
     expect(isKept(0, nowMs + 12_000)).toBe(true)
     mint(idOf(10_000), nowMs + 12_000)
     expect([isKept(1, nowMs + 13_000), isKept(0, nowMs + 13_000)]).toEqual([true, false])
   })
 
-  test('gives whoever keeps it the same, and one that is new to all of them', () => {
+  test('shares an assertion, and its successor, between all keepers of a tenant', () => {
     const mint = createAssertionMinter(ring)
     const [one, another] = [keeper(), keeper()]
     const first = mint(tenantId, nowMs)
@@ -212,7 +212,7 @@ describe('a minter', () => {
     expect(mint(one, nowMs + 40_000, 1)).not.toBe(mint(one, nowMs + 40_000))
   })
 
-  test('has what is kept at hand, also of a tenant that it has forgotten', () => {
+  test('reuses the assertion of a keeper after it has forgotten the tenant', () => {
     const mint = createAssertionMinter(ring)
     const [early, late] = [keeper(), keeper()]
     const first = mint(early, nowMs)
@@ -222,7 +222,7 @@ describe('a minter', () => {
     expect([mint(early, nowMs + 10_000), mint(late, nowMs + 10_000)]).toEqual([first, first])
   })
 
-  test('gives all who keep it the same again after it was forgotten and minted anew for one of them', () => {
+  test('shares one assertion again after it was forgotten and minted for one keeper', () => {
     const mint = createAssertionMinter(ring)
     const [early, late] = [keeper(), keeper()]
     mint(early, nowMs)
@@ -233,13 +233,13 @@ describe('a minter', () => {
     expect([mint(late, nowMs + 30_000), mint(tenantId, nowMs + 30_000)]).toEqual([next, next])
   })
 
-  test('keeps nothing for one that is minted for itself', () => {
+  test('does not store an assertion with a longer lifetime in its keeper', () => {
     const [mint, one] = [createAssertionMinter(ring), keeper()]
     mint(one, nowMs, maxAssertionLifetimeSeconds)
     expect(one.minted).toBeUndefined()
   })
 
-  test('never gives the assertion of another tenant, however many there are', () => {
+  test('never returns the assertion of another tenant', () => {
     const mint = createAssertionMinter(ring)
     const ids = Array.from({ length: 12_000 }, (_none, n) => idOf(n))
     for (let round = 0; round < 2; round += 1)

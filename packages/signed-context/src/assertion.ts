@@ -3,59 +3,57 @@ import { type Mac, createMac } from './hmac.ts'
 import { type KeyRing, findKey } from './key-ring.ts'
 import { isTenantId } from './tenant-id.ts'
 
-/** How long PostgreSQL accepts a fresh assertion: longer than a statement may run, short enough to be worth little. */
+/** How long PostgreSQL accepts a fresh assertion. It must be longer than a statement may run. */
 export const assertionLifetimeSeconds = 60
-/** The longest life that PostgreSQL accepts, less what a clock of ours may be ahead of its own. */
+/** The longest lifetime that PostgreSQL accepts, minus the tolerated clock difference. */
 export const maxAssertionLifetimeSeconds = 270
-/** How long a minter hands out the same assertion; at least 40 s of its life are left to whoever gets it. */
+/** How long a minter reuses an assertion. At least 40 s of its lifetime remain. */
 const reuseMs = 20_000
-/** Tenants a minter remembers, about 300 bytes each. */
+/** The number of tenants that a minter remembers, at about 300 bytes each. */
 const maxTenants = 10_000
 const version = 'v1'
 
 const assertionPattern = /^v1\.([A-Za-z0-9_-]{1,32})\.([0-9a-f-]{36})\.([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{43})$/
 
-/** What an assertion says, before anybody has checked its MAC. */
+/** The parts of an assertion whose MAC has not been verified. */
 export interface AssertionClaim {
   readonly keyId: string
   readonly tenantId: string
-  /** First second (Unix time) at which it is no longer accepted. */
+  /** The first second (Unix time) at which the assertion is rejected. */
   readonly expiresAt: number
 }
 
 /**
- * Mints the assertion by which PostgreSQL believes that a statement may act for a tenant:
- * `v1.<key id>.<tenant>.<expiry, Unix seconds>.<HMAC-SHA-256 of all before, URL-safe base64>`, good for 60 s.
+ * Returns the assertion that lets a statement act for a tenant, valid for 60 s. Throws if `tenantId` is not a
+ * lower-case UUID.
  *
- * Throws when `tenantId` is not a lower-case UUID. The nil UUID stands for the operator of the platform.
+ * `v1.<key id>.<tenant>.<expiry, Unix seconds>.<HMAC-SHA-256 of everything before, URL-safe base64>`
  */
 export function mintAssertion(ring: KeyRing, tenantId: string, nowMs: number): string {
   return mint(ring.current.id, createMac(ring.current.secret), tenantId, nowMs, assertionLifetimeSeconds)
 }
 
-/** What a minter remembers of a tenant: one for all who keep it. */
+/** The assertion that a minter reuses for a tenant. All its keepers share it. */
 export interface MintedAssertion {
   assertion: string
   atMs: number
 }
 
-/** Keeps at hand what one minter remembers of its tenant; nothing to begin with. */
+/** Keeps the assertion of a tenant, so that the minter finds it without a look-up. `minted` is undefined at first. */
 export interface AssertionKeeper {
   readonly tenantId: string
   minted: MintedAssertion | undefined
 }
 
 /**
- * Gives the assertion of a tenant, by its id, or without a look-up by who keeps it. One that must live longer than usual says
- * for how many seconds, at most `maxAssertionLifetimeSeconds`, and is minted for itself.
+ * Returns the assertion of a tenant, given its id or a keeper. With `lifetimeSeconds` (at most
+ * `maxAssertionLifetimeSeconds`) it always mints a new one.
  */
 export type AssertionMinter = (tenant: string | AssertionKeeper, nowMs: number, lifetimeSeconds?: number) => string
 
 /**
- * Gives a function that mints assertions and reuses the one of a tenant for 20 s.
- *
- * HOT PATH: called for every request. Remembers 10,000 tenants; beyond that the assertion minted longest ago goes first, save
- * for who keeps it.
+ * Creates a minter that reuses the assertion of a tenant for 20 s. It remembers 10,000 tenants and then forgets the
+ * least recently minted one, except in keepers.
  */
 export function createAssertionMinter(ring: KeyRing): AssertionMinter {
   const mac = createMac(ring.current.secret)
@@ -65,7 +63,7 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     const tenantId = typeof tenant === 'string' ? tenant : tenant.tenantId
     if (lifetimeSeconds !== undefined) return mint(ring.current.id, mac, tenantId, nowMs, lifetimeSeconds)
     if (isReusable(keeper?.minted, nowMs)) return keeper.minted.assertion
-    // Another keeper may have had it minted anew, and the map have forgotten it in between: they shall share one again.
+    // Another keeper may have minted a new one that the map has forgotten. All keepers must share one again.
     const known = remembered.get(tenantId)
     if (isReusable(known, nowMs)) {
       if (keeper !== undefined) keeper.minted = known
@@ -75,7 +73,7 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     const minted = known ?? keeper?.minted ?? { assertion, atMs: nowMs }
     minted.assertion = assertion
     minted.atMs = nowMs
-    // Deleted first, so that the map stays in the order of minting.
+    // Delete first, so that the map stays in minting order.
     remembered.delete(tenantId)
     if (remembered.size >= maxTenants) for (const oldest of remembered.keys()) if (remembered.delete(oldest)) break
     remembered.set(tenantId, minted)
@@ -84,12 +82,12 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
   }
 }
 
-// A clock that was set back must not leave an assertion in use that lies too far in the database's future.
+// After a clock was set back, an older assertion may be too far in the future for the database.
 function isReusable(minted: MintedAssertion | undefined, nowMs: number): minted is MintedAssertion {
   return minted !== undefined && nowMs >= minted.atMs && nowMs - minted.atMs < reuseMs
 }
 
-/** Reads what an assertion claims, or gives undefined when its form is wrong. Checks neither MAC nor expiry. */
+/** Parses an assertion, or returns undefined if its form is wrong. Checks neither MAC nor expiry. */
 export function parseAssertion(text: string): AssertionClaim | undefined {
   const [, keyId, tenantId, expiry] = assertionPattern.exec(text) ?? []
   if (keyId === undefined || tenantId === undefined || expiry === undefined || !isTenantId(tenantId)) return undefined
@@ -97,8 +95,8 @@ export function parseAssertion(text: string): AssertionClaim | undefined {
 }
 
 /**
- * Gives the tenant of an assertion that PostgreSQL would accept at this moment, or undefined. The database checks for
- * itself (`tenancy.tenant_id()`); this is the same rule for those who hold the ring and have no database.
+ * Returns the tenant of an assertion that PostgreSQL would accept now, or undefined. This is the rule of
+ * `tenancy.tenant_id()` for callers without a database.
  */
 export function verifyAssertion(ring: KeyRing, text: string, nowMs: number): string | undefined {
   const claim = parseAssertion(text)
@@ -112,7 +110,7 @@ export function verifyAssertion(ring: KeyRing, text: string, nowMs: number): str
   return secondsLeft > 0 && secondsLeft <= maxFutureSeconds ? claim.tenantId : undefined
 }
 
-/** An assertion that is good for longer was not minted by a gateway whose clock is right. */
+/** An assertion that is valid for longer comes from a gateway with a wrong clock. */
 const maxFutureSeconds = 300
 
 function mint(keyId: string, mac: Mac, tenantId: string, nowMs: number, lifetimeSeconds: number): string {

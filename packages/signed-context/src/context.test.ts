@@ -30,8 +30,8 @@ const callers: fc.Arbitrary<Caller> = fc
   })
   .map((any) => (any.kind === 'user' ? any : { ...any, roles: [] }))
 
-describe('a context is not read', () => {
-  test('while the one that the others are made from is', () => {
+describe('a context is rejected', () => {
+  test('control: the unchanged context is parsed', () => {
     expect(parseContext(good)).toEqual(caller)
   })
 
@@ -74,7 +74,7 @@ describe('a context is not read', () => {
     expect(parseContext(text)).toBeUndefined()
   })
 
-  test('from any other text, and nothing is thrown', () => {
+  test('when it is any other text, without throwing', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -90,7 +90,7 @@ describe('a context is not read', () => {
   })
 })
 
-describe('a context is not written', () => {
+describe('a context is not serialized', () => {
   const rules = {
     tenant: 'the tenant id of a caller must be a lower-case UUID',
     noTenant: 'an API key or a person belongs to a tenant',
@@ -118,7 +118,7 @@ describe('a context is not written', () => {
     expect(() => serializeContext({ ...caller, ...change })).toThrow(new TypeError(rules[rule]))
   })
 
-  test('when it would fill the header section', () => {
+  test('when it is too long for the header section', () => {
     const room = 4096 - serializeContext({ ...caller, label: '' }).length
     const longest = { ...caller, label: 'a'.repeat(room) }
     expect(parseContext(serializeContext(longest))).toEqual(longest)
@@ -129,7 +129,7 @@ describe('a context is not written', () => {
 })
 
 describe('a context', () => {
-  test('is a dictionary with its members in a fixed order', () => {
+  test('is a dictionary with members in a fixed order', () => {
     expect(serializeContext(caller)).toBe(good)
   })
 
@@ -140,18 +140,18 @@ describe('a context', () => {
     )
   })
 
-  test('of a request that acts for no tenant goes with the word none in place of an assertion', () => {
+  test('of a request that acts for no tenant has the assertion `none`', () => {
     expect(noAssertion).toBe('none')
   })
 
-  test('of the operator and of a service may be without a tenant', () => {
+  test('of an operator or a service can have no tenant', () => {
     for (const kind of ['operator', 'service'] as const) {
       const text = serializeContext({ ...caller, tenantId: nilTenantId, kind })
       expect(parseContext(text)?.tenantId).toBe(nilTenantId)
     }
   })
 
-  test('is read back as it was written, for any caller', () => {
+  test('is parsed back unchanged, for any caller', () => {
     fc.assert(
       fc.property(callers, (any) => {
         expect(parseContext(serializeContext(any))).toEqual(any)
@@ -159,7 +159,7 @@ describe('a context', () => {
     )
   })
 
-  test('is printable ASCII without white space around it, for any caller', () => {
+  test('is printable ASCII without surrounding white space, for any caller', () => {
     fc.assert(
       fc.property(callers, (any) => {
         expect(serializeContext(any)).toMatch(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/)
@@ -167,7 +167,7 @@ describe('a context', () => {
     )
   })
 
-  test('is another for another caller', () => {
+  test('differs for different callers', () => {
     fc.assert(
       fc.property(callers, callers, (one, two) => {
         fc.pre(JSON.stringify(one) !== JSON.stringify(two))

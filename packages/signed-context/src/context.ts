@@ -1,48 +1,48 @@
 import { nilTenantId, isTenantId } from './tenant-id.ts'
 
-/** What a caller can be: an integration's key, a signed-in person, the operator of the platform, a part of Postern. */
+/** An API key, a signed-in person, an operator of the platform, or a service of Postern. */
 export const callerKinds = ['api_key', 'user', 'operator', 'service'] as const
 export type CallerKind = (typeof callerKinds)[number]
 
-/** Who is calling, as the `postern-context` header says it. */
+/** The caller in the `postern-context` header. */
 export interface Caller {
-  /** Lower-case UUID; the nil UUID for an operator, or for a part of Postern that acts for no tenant. */
+  /** Lower-case UUID. The nil UUID for an operator, or for a service that acts for no tenant. */
   readonly tenantId: string
   readonly kind: CallerKind
-  /** Of the key, the person or the service; not empty. */
+  /** The id of the key, person or service; not empty. */
   readonly id: string
-  /** For people to read: the key's label, the person's name. May be empty. */
+  /** The label of the key or the name of the person. May be empty. */
   readonly label: string
-  /** Named scopes, wildcards already expanded. */
+  /** Named scopes, with wildcards expanded. */
   readonly scopes: readonly string[]
-  /** Roles of a person; empty for all others. */
+  /** The roles of a person; otherwise empty. */
   readonly roles: readonly string[]
 }
 
-/** The caller whom a valid signature vouches for, with the assertion that opens the tenant's rows in PostgreSQL. */
+/** The caller in a signed request, with the assertion that gives access to the tenant's rows in PostgreSQL. */
 export interface TenantContext extends Caller {
-  /** The tenant assertion, or `none` in a request that acts for no tenant. */
+  /** The tenant assertion, or `none` if the request acts for no tenant. */
   readonly assertion: string
 }
 
-/** The value of the assertion header in a request that acts for no tenant. */
+/** The assertion header of a request that acts for no tenant. */
 export const noAssertion = 'none'
 
-/** Bounds the header, so that a context never fills the header section of a request. */
+/** Keeps the context well below the size limit of a header section. */
 const maxCharacters = 4096
 
 const scopePattern = /^[a-z][a-z_]*:[a-z][a-z_]*$/
 const rolePattern = /^[a-z][a-z_]*$/
 
-// Each member in its place, each class without the quote that ends it: linear in the length of the text.
+// Fixed order, and no class contains its own delimiter: matching is linear.
 const contextPattern =
   /^tenant="([0-9a-f-]{36})", kind=(api_key|user|operator|service), id="([A-Za-z0-9!'()*\-._~%]+)", label="([A-Za-z0-9!'()*\-._~%]*)", scopes="([a-z_: ]*)"(?:, roles="([a-z_ ]*)")?$/
 
 /**
- * Writes a caller as the value of the `postern-context` header: a dictionary (RFC 9651 §3.2) with its members in a fixed
- * order and one spelling for each caller. Id and label are percent-encoded, so that they can hold any character.
+ * Serializes a caller for the `postern-context` header: a dictionary (RFC 9651 §3.2) with one spelling for each caller.
+ * Id and label are percent-encoded. Throws if the caller cannot be parsed back.
  *
- * Constant for a caller: compute it once and keep it. Throws when the caller could not be read back the same.
+ * Compute it once for each caller.
  */
 export function serializeContext(caller: Caller): string {
   assertCaller(caller)
@@ -55,8 +55,8 @@ export function serializeContext(caller: Caller): string {
 }
 
 /**
- * Reads a `postern-context` header, or gives undefined unless it is exactly what serializeContext writes. It says
- * nothing about who wrote it: only the verifier knows that.
+ * Parses a `postern-context` header, or returns undefined unless serializeContext wrote this text. It does not verify
+ * who sent it.
  */
 export function parseContext(text: string): Caller | undefined {
   if (text.length > maxCharacters) return undefined
@@ -75,15 +75,15 @@ export function parseContext(text: string): Caller | undefined {
     scopes: words(scopes),
     roles: words(roles ?? ''),
   }
-  return faultOf(caller) === undefined ? caller : undefined
+  return findFault(caller) === undefined ? caller : undefined
 }
 
 function assertCaller(caller: Caller): void {
-  const fault = faultOf(caller)
+  const fault = findFault(caller)
   if (fault !== undefined) throw new TypeError(fault)
 }
 
-function faultOf({ tenantId, kind, id, label, scopes, roles }: Caller): string | undefined {
+function findFault({ tenantId, kind, id, label, scopes, roles }: Caller): string | undefined {
   if (!isTenantId(tenantId)) return 'the tenant id of a caller must be a lower-case UUID'
   if (tenantId === nilTenantId && kind !== 'operator' && kind !== 'service')
     return 'an API key or a person belongs to a tenant'
@@ -105,7 +105,7 @@ function words(text: string): readonly string[] {
   return text === '' ? [] : text.split(' ')
 }
 
-/** Undoes percent-encoding; undefined unless the text is in the one spelling that encodeURIComponent gives. */
+/** Percent-decodes a text. Returns undefined unless encodeURIComponent would write the same text. */
 function decode(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {

@@ -1,14 +1,14 @@
 import { assertionHeader, contextHeader, requestIdHeader } from '@postern/contracts'
 
-/** Label of the signature in `Signature-Input` and `Signature`. */
+/** The label of the signature in `Signature-Input` and `Signature`. */
 export const signatureLabel = 'postern'
 
-/** Headers that every signature covers, in their order in the signature. */
+/** The headers that every signature covers, in this order. */
 export const mandatoryHeaders: readonly string[] = [contextHeader, assertionHeader, requestIdHeader]
 
 /**
- * Headers of the client that change what a request does. Covered when they are present, in this order; a request that
- * carries one its signature does not cover is refused, so none can be added on the way.
+ * Client headers that change what a request does. The signature covers them if they are present, in this order. A
+ * request that has one uncovered is rejected, so nobody can add one on the way.
  */
 export const coveredWhenPresent = [
   'content-type',

@@ -33,7 +33,7 @@ describe('the MAC of a text', () => {
     expect(Buffer.from(mac.base64url(text), 'base64url').toString('hex')).toBe(expected)
   })
 
-  test('is what node:crypto computes, for any secret and any texts one after the other', () => {
+  test('equals the result of node:crypto, for any secret and any sequence of texts', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ maxLength: 140 }),
@@ -47,7 +47,7 @@ describe('the MAC of a text', () => {
     )
   })
 
-  test.each([8191, 8192, 8193, 100_000])('covers all of a text of %d characters, each of three bytes', (length) => {
+  test.each([8191, 8192, 8193, 100_000])('covers a whole text of %d characters with three bytes each', (length) => {
     const secret = randomBytes(32)
     const text = '€'.repeat(length - 1)
     for (const last of ['a', 'b']) {
@@ -59,7 +59,7 @@ describe('the MAC of a text', () => {
     }
   })
 
-  test('of a short text owes nothing to the long one before it', () => {
+  test('of a short text does not depend on the long one before it', () => {
     const secret = randomBytes(32)
     const mac = createMac(secret)
     const fresh = createMac(secret).base64('short')

@@ -13,7 +13,7 @@ const idRule = (place: string): string => `the id of the ${place} key must be 1 
 const lengthRule = (place: string): string => `the secret of the ${place} key must have 32 to 64 bytes`
 const spellingRule = 'the secret of the current key must be URL-safe base64 without padding'
 
-describe('a key ring is refused, and the error says why and does not show it:', () => {
+describe('a key ring is rejected with an error that says why and never shows it:', () => {
   test.each([
     ['nothing', '', 'the current key of a key ring must have the form id:secret'],
     ['a secret without an id', encoded, 'the current key of a key ring must have the form id:secret'],
@@ -40,23 +40,23 @@ describe('a key ring is refused, and the error says why and does not show it:', 
 })
 
 describe('a key ring', () => {
-  test('of one key has no previous key', () => {
+  test('with one key has no previous key', () => {
     expect(parseKeyRing(`a:${encoded}`)).toEqual({ current: { id: 'a', secret } })
   })
 
-  test('of two keys has the current one first', () => {
+  test('with two keys has the current one first', () => {
     const ring = parseKeyRing(` new_1:${encoded}, old-1:${other.toString('base64url')}\n`)
     expect(ring).toEqual({ current: { id: 'new_1', secret }, previous: { id: 'old-1', secret: other } })
   })
 
-  test('gives a key by its id and no other', () => {
+  test('finds a key only by its own id', () => {
     const ring = parseKeyRing(`a:${encoded},b:${other.toString('base64url')}`)
     expect(findKey(ring, 'a')?.secret).toEqual(secret)
     expect(findKey(ring, 'b')?.secret).toEqual(other)
     for (const id of ['', 'A', 'c', '__proto__']) expect(findKey(ring, id)).toBeUndefined()
   })
 
-  test('is read back from what it is written as', () => {
+  test('is parsed back from its text', () => {
     fc.assert(
       fc.property(
         fc.stringMatching(/^[A-Za-z0-9_-]{1,32}$/),
@@ -72,7 +72,7 @@ describe('a key ring', () => {
 })
 
 describe('a key name', () => {
-  test.each(['', 'Findings', 'a:b', 'a b', 'a"', 'a\n', 'a'.repeat(33)])('%j is refused', (name) => {
+  test.each(['', 'Findings', 'a:b', 'a b', 'a"', 'a\n', 'a'.repeat(33)])('%j is rejected', (name) => {
     expect(() => assertKeyName(name)).toThrow('a key name must be 1 to 32 of a-z 0-9 -')
   })
 

@@ -1,4 +1,4 @@
-/** A secret and the public name under which signatures refer to it. */
+/** A secret and the public id that signatures name. */
 export interface SigningKey {
   /** 1 to 32 of `A-Z a-z 0-9 _ -`. */
   readonly id: string
@@ -6,27 +6,22 @@ export interface SigningKey {
   readonly secret: Buffer
 }
 
-/**
- * The keys of one purpose. New signatures are made with `current`; signatures of `previous` are accepted as well while a
- * rotation is under way.
- */
+/** The keys of one purpose. `current` signs; `previous` is also accepted during a rotation. */
 export interface KeyRing {
   readonly current: SigningKey
   readonly previous?: SigningKey
 }
 
-/** A secret shorter than the digest would weaken the HMAC (RFC 2104 §3). */
+/** A secret shorter than the digest weakens the HMAC (RFC 2104 §3). */
 const minSecretBytes = 32
 const maxSecretBytes = 64
 
-/** Also what PostgreSQL demands of the key id in an assertion. */
+/** PostgreSQL requires the same of the key id in an assertion. */
 export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,32}$/
 
 /**
- * Reads a key ring as the configuration writes it: `id:secret` or `id:secret,id:secret`, the current key first, secrets
- * in URL-safe base64 without padding.
- *
- * Throws an error that says what is wrong and never shows the text.
+ * Parses a key ring: `id:secret` or `id:secret,id:secret`, current key first, secrets in URL-safe base64 without
+ * padding. Throws a TypeError that never contains the text.
  */
 export function parseKeyRing(text: string): KeyRing {
   const [first, second, ...more] = text.split(',')
@@ -39,7 +34,7 @@ export function parseKeyRing(text: string): KeyRing {
   return Object.freeze({ current, previous })
 }
 
-/** Gives the key of a ring that has this id, or undefined. */
+/** Returns the key with this id, or undefined. */
 export function findKey(ring: KeyRing, id: string): SigningKey | undefined {
   if (ring.current.id === id) return ring.current
   return ring.previous?.id === id ? ring.previous : undefined
@@ -51,7 +46,7 @@ function parseKey(text: string, place: string): SigningKey {
     throw new TypeError(`the ${place} key of a key ring must have the form id:secret`)
   if (!keyIdPattern.test(id)) throw new TypeError(`the id of the ${place} key must be 1 to 32 of A-Z a-z 0-9 _ -`)
   const secret = Buffer.from(encoded, 'base64url')
-  // Node's decoder skips what it does not understand: only a secret that is written back the same was read in full.
+  // Node's decoder ignores invalid characters, so compare with the encoded result.
   if (secret.toString('base64url') !== encoded)
     throw new TypeError(`the secret of the ${place} key must be URL-safe base64 without padding`)
   if (secret.length < minSecretBytes || secret.length > maxSecretBytes)
@@ -61,7 +56,7 @@ function parseKey(text: string, place: string): SigningKey {
 
 const keyNamePattern = /^[a-z0-9-]{1,32}$/
 
-/** Throws unless a name can stand before the colon of a `keyid`: what the key signs for, as `findings` or `internal`. */
+/** Throws unless a name such as `findings` can be the part of a `keyid` before the colon. */
 export function assertKeyName(name: string): void {
   if (!keyNamePattern.test(name)) throw new TypeError('a key name must be 1 to 32 of a-z 0-9 -')
 }

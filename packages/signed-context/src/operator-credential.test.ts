@@ -43,25 +43,25 @@ describe('the credential of a named operator', () => {
   test.each([
     ['under another name', verify(ada.ring, 'operator-bob'), 'wrong_signature'],
     ['without a name', verify(ada.ring, 'operator'), 'wrong_signature'],
-    ['under a name that is none', verify(ada.ring, 'operator-1'), 'unknown_key'],
+    ['under an invalid name', verify(ada.ring, 'operator-1'), 'unknown_key'],
     ['after its name was revoked', verify(ada.ring, 'operator-ada', { revoked: ['ada'] }), 'unknown_key'],
     ['for a service', verify(ada.ring, 'operator-ada', { kind: 'service' }), 'not_an_operator'],
-    ['for another key than the operator key', verify(ada.ring, 'operator-ada', { as: 'keys' }), 'unknown_key'],
+    ['for a key name other than operator', verify(ada.ring, 'operator-ada', { as: 'keys' }), 'unknown_key'],
     [
       'made from another ring',
       verify(parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`), 'operator-ada'),
       'wrong_signature',
     ],
-  ])('is refused %s', (_how, verification, reason) => {
+  ])('is rejected %s', (_how, verification, reason) => {
     expect(verification).toEqual({ ok: false, reason })
   })
 
-  test('decides the name that the service sees, whatever the request claims', () => {
+  test('decides the name that the service sees, whatever name the request claims', () => {
     expect(verify(ada.ring, 'operator-ada')).toMatchObject({ ok: true, context: { id: 'ada', label: 'ada' } })
     expect(verify(shared, 'operator')).toMatchObject({ ok: true, context: { id: 'operator', label: 'operator' } })
   })
 
-  test('still works while the shared ring is rotated', () => {
+  test('still works during a rotation of the shared ring', () => {
     const rotated = { current: { id: 'k2', secret: randomBytes(32) }, previous: shared.current }
     const renewed = parseOperatorCredential(createOperatorCredential(rotated, 'ada'))
     expect(renewed.ring.current.id).toBe('k2')

@@ -1,32 +1,32 @@
 import { createHmac } from 'node:crypto'
 import { type KeyRing, type SigningKey, parseKeyRing } from './key-ring.ts'
 
-/** The name under which operators sign, and the first part of the name of a named operator. */
+/** The signer name of operators, and the prefix of the signer name of a named operator. */
 export const operatorKeyName = 'operator'
 
 const namePattern = /^[a-z][a-z0-9-]{0,22}$/
 
-/** What one named operator signs with. Its secret is derived, so that services need no list of operators. */
+/** The credential of one named operator. Its secret is derived, so services need no list of operators. */
 export interface OperatorCredential {
   /** 1 to 23 of `a-z 0-9 -`, beginning with a letter. The audit trail shows it. */
   readonly name: string
-  /** Holds one key. A secret. */
+  /** A secret ring with one key. */
   readonly ring: KeyRing
 }
 
-/** Whether the text can be the name of an operator. */
+/** Whether a text can be the name of an operator. */
 export function isOperatorName(text: string): boolean {
   return namePattern.test(text)
 }
 
-/** Returns the credential of a named operator as text, `name:key id:secret`, made from the current key of the shared ring. */
+/** Returns the credential of a named operator, `name:key id:secret`, from the current key of the shared ring. */
 export function createOperatorCredential(ring: KeyRing, name: string): string {
   if (!isOperatorName(name))
     throw new TypeError('an operator name must be 1 to 23 of a-z 0-9 -, beginning with a letter')
   return `${name}:${ring.current.id}:${deriveOperatorSecret(ring.current, name).toString('base64url')}`
 }
 
-/** Parses what `createOperatorCredential` returned. Throws a TypeError that never shows the text. */
+/** Parses a credential. Throws a TypeError that never contains the text. */
 export function parseOperatorCredential(text: string): OperatorCredential {
   const [name = '', id = '', secret = '', ...more] = text.trim().split(':')
   if (more.length > 0 || !isOperatorName(name))

@@ -5,21 +5,21 @@ import { createReplayCache } from './replay-cache.ts'
 
 const validForMs = 30_000
 
-describe('a nonce is refused', () => {
-  test('a second time, until its signature is too old to be accepted anyway', () => {
+describe('a nonce is rejected', () => {
+  test('when it is used again before its signature has expired', () => {
     const cache = createReplayCache(10)
     expect(cache.use('n', validForMs, 0)).toBe('first')
     for (const nowMs of [0, 1, 15_000, validForMs]) expect(cache.use('n', validForMs, nowMs)).toBe('again')
   })
 
-  test('until the end of the very millisecond up to which its signature is accepted', () => {
+  test('until the end of the millisecond in which its signature expires', () => {
     const cache = createReplayCache(10)
     cache.use('older', 100, 0)
     cache.use('younger', 200, 0)
     expect(cache.use('older', 100, 100)).toBe('again')
   })
 
-  test('when there is no room to remember it, until old ones are forgotten', () => {
+  test('when the cache is full, until old nonces are forgotten', () => {
     const cache = createReplayCache(2)
     expect(cache.use('a', validForMs, 0)).toBe('first')
     expect(cache.use('b', validForMs, 0)).toBe('first')
@@ -29,14 +29,14 @@ describe('a nonce is refused', () => {
     expect(cache.use('c', laterMs + validForMs, laterMs)).toBe('first')
   })
 
-  test('when there is room for one, and no longer than that one is valid', () => {
+  test('when a cache for one nonce is full, until that nonce expires', () => {
     const cache = createReplayCache(1)
     expect(cache.use('a', validForMs, 0)).toBe('first')
     expect(cache.use('b', validForMs, 0)).toBe('full')
     expect(cache.use('b', 3 * validForMs, 2 * validForMs)).toBe('first')
   })
 
-  test('while it is valid, although an older signature was seen after it', () => {
+  test('while it is valid, even if an older signature was seen after it', () => {
     const cache = createReplayCache(10)
     cache.use('before', 30_000, 0)
     cache.use('young', 36_000, 1)
@@ -46,7 +46,7 @@ describe('a nonce is refused', () => {
     expect(cache.use('young', 36_000, 35_000)).toBe('again')
   })
 
-  test('while it is valid, whatever came in between and however the clock was set back', () => {
+  test('while it is valid, after any other uses and even if the clock was set back', () => {
     fc.assert(
       fc.property(
         fc.array(
@@ -61,7 +61,7 @@ describe('a nonce is refused', () => {
           let nowMs = 1_000_000
           for (const { nonce, stepMs, aheadMs } of uses) {
             nowMs += stepMs
-            // A nonce that a jump forward has made invalid may be forgotten; the clock may not bring it back to life here.
+            // The cache may forget a nonce that a jump forward has made invalid.
             for (const [known, untilMs] of validUntil) if (untilMs < nowMs) validUntil.delete(known)
             const untilMs = nowMs + aheadMs + validForMs
             const result = cache.use(`n${nonce}`, untilMs, nowMs)
@@ -75,7 +75,7 @@ describe('a nonce is refused', () => {
 })
 
 describe('a replay cache', () => {
-  test('forgets, so that a steady stream needs no more room than two generations', () => {
+  test('needs space for only two generations of a steady stream', () => {
     const perSecond = 10
     const cache = createReplayCache(perSecond * 75)
     for (let n = 0; n < 10_000; n += 1) {

@@ -1,22 +1,21 @@
-/** Remembers which nonces were used, for as long as their signatures are young enough to be accepted. */
+/** Remembers used nonces until their signatures are too old to be accepted. */
 export interface ReplayCache {
   /**
-   * Uses a nonce whose signature is accepted until `validUntilMs`: `first` when it was not used before, `again` when it
-   * was, `full` when there is no room to remember it and it must be refused.
+   * Uses a nonce whose signature is accepted until `validUntilMs`: `first` if it is new, `again` if it was used before,
+   * `full` if the cache cannot remember it and the request must be rejected.
    */
   use(nonce: string, validUntilMs: number, nowMs: number): 'first' | 'again' | 'full'
 }
 
 interface Generation {
   readonly nonces: Set<string>
-  /** Until when the youngest of them is valid. */
+  /** Until when its last nonce is valid. */
   validUntilMs: number
 }
 
 /**
- * Gives a cache of at most `maxNonces`, in two generations: a new one begins, and the older is forgotten as a whole, as
- * soon as none of the older is valid any more. So nothing is forgotten too early, whatever the clock does in between
- * short of a jump forward and back, and nothing has to be looked through.
+ * Creates a cache of at most `maxNonces` in two generations. The older one is dropped when all its nonces have expired,
+ * so a clock that is set back makes no nonce reusable.
  */
 export function createReplayCache(maxNonces: number): ReplayCache {
   let current = emptyGeneration()
@@ -29,7 +28,7 @@ export function createReplayCache(maxNonces: number): ReplayCache {
       }
       if (current.nonces.has(nonce) || previous.nonces.has(nonce)) return 'again'
       if (current.nonces.size + previous.nonces.size >= maxNonces) return 'full'
-      current.nonces.add(detached(nonce))
+      current.nonces.add(copyOf(nonce))
       current.validUntilMs = Math.max(current.validUntilMs, validUntilMs)
       return 'first'
     },
@@ -40,7 +39,7 @@ function emptyGeneration(): Generation {
   return { nonces: new Set(), validUntilMs: Number.NEGATIVE_INFINITY }
 }
 
-/** A copy that shares no memory: V8 would keep the whole header alive for the part that was cut out of it. */
-function detached(text: string): string {
+/** V8 would keep the whole header in memory for a substring of it. */
+function copyOf(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

@@ -134,7 +134,7 @@ const accepted: readonly (readonly [rawUrl: string, path: string, query: string]
   ['/x?a=/../b', '/x', 'a=/../b'],
 ]
 
-// Texts made of the pieces that path attacks are made of.
+// Texts of the parts that path attacks use.
 const pieces = fc.oneof(
   fc.constantFrom('/', '//', '.', '..', '%2e', '%2E', '%2f', '%5c', '\\', ';', '#', '?', '%', '%25', '%252e', '%00'),
   fc.constantFrom('a', 'api', 'v1', '%41', ':', '@', '|', '"', ' ', '\t', '\n', '%20', '=', '&', '%7e', '~', '[', '^'),
@@ -149,7 +149,7 @@ const targets = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 30 }).map((text) => `/${text}`),
 )
 
-describe('a target is refused', () => {
+describe('a target is rejected', () => {
   test.each(refused.flatMap(([reason, list]) => list.map((rawUrl) => [reason, rawUrl] as const)))(
     'as %s: %j',
     (reason, rawUrl) => {
@@ -167,7 +167,7 @@ describe('a target is refused', () => {
     }
   })
 
-  test('when it is longer than the limit, and not at the limit', () => {
+  test('when it is longer than the limit, but not at the limit', () => {
     expect(canonicalTarget(`/${'a'.repeat(8191)}`).ok).toBe(true)
     expect(canonicalTarget(`/${'a'.repeat(8192)}`)).toEqual({ ok: false, reason: 'too_long' })
     expect(canonicalTarget('/abc', 4).ok).toBe(true)
@@ -180,7 +180,7 @@ describe('a target is accepted', () => {
     expect(canonicalTarget(rawUrl)).toEqual({ ok: true, path, query })
   })
 
-  test('in parts that put together are what came, but for an empty query', () => {
+  test('in parts that join to the original, except for an empty query', () => {
     fc.assert(
       fc.property(targets, (rawUrl) => {
         const target = canonicalTarget(rawUrl)
@@ -191,7 +191,7 @@ describe('a target is accepted', () => {
     )
   })
 
-  test('again in the same parts', () => {
+  test('with the same parts when it is parsed again', () => {
     fc.assert(
       fc.property(targets, (rawUrl) => {
         const target = canonicalTarget(rawUrl)
@@ -201,7 +201,7 @@ describe('a target is accepted', () => {
     )
   })
 
-  test('only when a URL parser leaves its path as it is', () => {
+  test('only if a URL parser does not change its path', () => {
     fc.assert(
       fc.property(targets, (rawUrl) => {
         const target = canonicalTarget(rawUrl)
@@ -215,7 +215,7 @@ describe('a target is accepted', () => {
     )
   })
 
-  test('only when decoding its path makes no new segments, once or twice', () => {
+  test('only if decoding its path once or twice adds no segments', () => {
     fc.assert(
       fc.property(targets, (rawUrl) => {
         const target = canonicalTarget(rawUrl)
@@ -231,7 +231,7 @@ describe('a target is accepted', () => {
     )
   })
 
-  test('or refused, and nothing else, whatever it is', () => {
+  test('or rejected, without throwing, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (rawUrl) => {
         expect([true, false]).toContain(canonicalTarget(rawUrl).ok)
@@ -239,8 +239,8 @@ describe('a target is accepted', () => {
     )
   })
 
-  test('at one speed: a long one of slashes, dots or escapes takes no more than reading it', () => {
-    // A pattern that goes back and forth would not come to an end here.
+  test('in linear time, even if it consists of slashes, dots or escapes', () => {
+    // A pattern that backtracks would not finish here.
     for (const piece of ['/a', '/.', '.', '%20', '%c3%a9', '/a%25', '?', '%2', '/a;', '&a='])
       expect(typeof canonicalTarget(`/${piece.repeat(200_000)}`, 10_000_000).ok).toBe('boolean')
   })

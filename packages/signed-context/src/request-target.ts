@@ -1,4 +1,4 @@
-/** Why a request target is refused. */
+/** Why a request target is rejected. */
 export type TargetRefusal =
   | 'too_long'
   | 'not_origin_form'
@@ -8,49 +8,45 @@ export type TargetRefusal =
   | 'dot_segment'
   | 'empty_segment'
 
-/** A target whose bytes mean the same to every reader, or why it is refused. `query` is without `?`. */
+/** The path and query (without `?`) of an accepted target, or why it was rejected. */
 export type CanonicalTarget =
   | { readonly ok: true; readonly path: string; readonly query: string }
   | { readonly ok: false; readonly reason: TargetRefusal }
 
 const defaultMaxBytes = 8192
 
-// What nearly every request looks like: no escapes, no segment that begins with a dot. Linear: after each slash comes a
-// character that cannot be a slash.
+// The common request: no escapes, no segment that begins with a dot. Linear, because a slash never follows a slash.
 const plainPattern = /^(?:\/[A-Za-z0-9_~:-][A-Za-z0-9_~:.-]*)+(?:\?[A-Za-z0-9_~:.,=&@+-]*)?$/
 
-/** `pchar` of RFC 3986 §3.3 and the slash, without `;`, which some servers take for the end of a segment. */
+/** `pchar` of RFC 3986 §3.3 and the slash, without `;`, which some servers treat as the end of a segment. */
 const pathPattern = /^(?:[A-Za-z0-9\-._~!$&'()*+,=:@/]|%[0-9A-Fa-f]{2})*$/
-/** Any printable ASCII but `#`. */
+/** Printable ASCII without `#`. */
 const queryCharacters = /^[\x21\x22\x24-\x7e]*$/
 const badEscape = /%(?![0-9A-Fa-f]{2})/
 
 /**
- * Escapes that may not stand in a path: of a slash, a backslash, a control character, and of an unreserved character
- * (letter, digit, `-`, `.`, `_`, `~`), which means the same as the character itself (RFC 3986 §6.2.2.2) and would let one
- * resource have many spellings; and an escaped percent sign before two hexadecimal digits, an escape once decoded.
+ * Rejected in a path: escaped slashes, backslashes, control characters and unreserved characters (RFC 3986 §6.2.2.2:
+ * another spelling of the same resource), and `%25` before two hexadecimal digits (a second escape).
  */
 const forbiddenPathEscape =
   /%(?:2[DEFdef]|5[CFcf]|7[EFef]|[01][0-9A-Fa-f]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|25[0-9A-Fa-f]{2})/
 const beyondAscii = /%[89A-Fa-f]/
 
 /**
- * Splits the raw target of a request line into path and query, or refuses it. Nothing is ever repaired: a target that is
- * accepted is matched, signed, forwarded and verified byte for byte as it came.
+ * Splits a raw request target into path and query, or rejects it. An accepted target is matched, signed, forwarded and
+ * verified byte for byte.
  *
- * Refused is all that two readers could take for different resources: any form but the origin form, `//`, dot segments,
- * `\`, `;`, `#`, control and non-ASCII bytes, bad escapes, escapes that are not UTF-8, and in the path the escapes above.
- *
- * HOT PATH: one pattern for the common request.
+ * It rejects everything that two readers could understand differently: other forms than the origin form, `//`, dot
+ * segments, `\`, `;`, `#`, control and non-ASCII bytes, and ambiguous escapes.
  */
 export function canonicalTarget(rawUrl: string, maxBytes: number = defaultMaxBytes): CanonicalTarget {
-  if (rawUrl.length > maxBytes) return refuse('too_long')
+  if (rawUrl.length > maxBytes) return reject('too_long')
   const mark = rawUrl.indexOf('?')
   const path = mark === -1 ? rawUrl : rawUrl.slice(0, mark)
   const query = mark === -1 ? '' : rawUrl.slice(mark + 1)
   if (plainPattern.test(rawUrl)) return { ok: true, path, query }
   const reason = pathFault(path) ?? queryFault(query)
-  return reason === undefined ? { ok: true, path, query } : refuse(reason)
+  return reason === undefined ? { ok: true, path, query } : reject(reason)
 }
 
 function pathFault(path: string): TargetRefusal | undefined {
@@ -66,12 +62,12 @@ function pathFault(path: string): TargetRefusal | undefined {
 function queryFault(query: string): TargetRefusal | undefined {
   if (!queryCharacters.test(query)) return 'forbidden_character'
   if (badEscape.test(query)) return 'bad_escape'
-  // PostgreSQL has no NUL in texts; no parameter can mean one.
+  // PostgreSQL texts cannot contain NUL.
   if (query.includes('%00')) return 'forbidden_escape'
   return isUtf8(query) ? undefined : 'bad_escape'
 }
 
-/** Escapes beyond ASCII must be UTF-8, and in its shortest form: an overlong slash would be a slash to a lax decoder. */
+/** Non-ASCII escapes must be UTF-8 in its shortest form: a lax decoder would read an overlong slash as a slash. */
 function isUtf8(text: string): boolean {
   if (!beyondAscii.test(text)) return true
   try {
@@ -83,6 +79,6 @@ function isUtf8(text: string): boolean {
   }
 }
 
-function refuse(reason: TargetRefusal): CanonicalTarget {
+function reject(reason: TargetRefusal): CanonicalTarget {
   return { ok: false, reason }
 }

@@ -65,7 +65,7 @@ describe('a request is not signed', () => {
   })
 })
 
-describe('the error about a value', () => {
+describe('the error about an unsignable value', () => {
   test('does not show it', () => {
     const secret = 'hunter2\u00e9'
     const sign = () => createSigner(ring, 'findings').sign({ ...request, idempotencyKey: secret }, nowMs)
@@ -76,7 +76,7 @@ describe('the error about a value', () => {
 })
 
 describe('a signature', () => {
-  test('is in the form that the verifier asks for', () => {
+  test('has the form that the verifier requires', () => {
     const { signatureInput, signature } = createSigner(ring, 'findings').sign(request, nowMs)
     expect(signatureInput).toMatch(
       /^postern=\("@method" "@request-target" "postern-context" "postern-assertion" "x-request-id"\);created=1790000000;nonce="[A-Za-z0-9_-]{16}1";keyid="findings:k2";alg="hmac-sha256"$/,
@@ -112,7 +112,7 @@ describe('a signature', () => {
     )
   })
 
-  test('has a nonce of its own, also among signers of the same key', () => {
+  test('has a unique nonce, even among signers with the same key', () => {
     const signers = [createSigner(ring, 'findings'), createSigner(ring, 'findings'), createSigner(ring, 'keys')]
     const nonces = signers.flatMap((signer) =>
       Array.from({ length: 2000 }, () => /nonce="([^"]+)"/.exec(signer.sign(request, nowMs).signatureInput)?.[1]),
@@ -121,13 +121,13 @@ describe('a signature', () => {
     expect(new Set(nonces).size).toBe(6000)
   })
 
-  test('bears the second in which it was made', () => {
+  test('contains the second of its creation', () => {
     const signer = createSigner(ring, 'findings')
     const created = [0, 499, 500, 1500, 700, -1000].map((afterMs) =>
       Number(/created=(\d+)/.exec(signer.sign(request, nowMs + afterMs).signatureInput)?.[1]),
     )
     expect(created).toEqual([1_790_000_000, 1_790_000_000, 1_790_000_001, 1_790_000_002, 1_790_000_001, 1_789_999_999])
-    // Also the first that it signs, whatever the second.
+    // This includes the first signature of a signer, in any second.
     for (const second of [-1, 0, 1]) {
       const { signatureInput } = createSigner(ring, 'findings').sign(request, second * 1000)
       expect(signatureInput).toContain(`;created=${second};nonce="`)

@@ -7,12 +7,12 @@ import { isSignable } from './signature-base.ts'
 
 const mandatoryNames = `("@method" "@request-target" "${contextHeader}" "${assertionHeader}" "${requestIdHeader}"`
 
-/** What a signature covers. The optional headers must be given exactly when they are sent. */
+/** The parts that a signature covers. Set an optional header exactly if you send it. */
 export interface SignableRequest {
   readonly method: string
-  /** Origin form, as it goes on the request line. */
+  /** Origin form, as in the request line. */
   readonly target: string
-  /** From serializeContext. */
+  /** The result of serializeContext. */
   readonly context: string
   /** A tenant assertion, or `none`. */
   readonly assertion: string
@@ -24,7 +24,7 @@ export interface SignableRequest {
   readonly ifMatch?: string | undefined
 }
 
-/** Values of the headers `Signature-Input` and `Signature`. */
+/** The values of the headers `Signature-Input` and `Signature`. */
 export interface RequestSignature {
   readonly signatureInput: string
   readonly signature: string
@@ -32,16 +32,16 @@ export interface RequestSignature {
 
 export interface Signer {
   /**
-   * Signs one request, for one attempt to send it: the nonce makes a second use a replay. `nowMs` is the wall clock.
-   * Throws UnsignableValueError when a value cannot stand in a signature.
+   * Signs one attempt to send a request: sending the signature twice is a replay. `nowMs` is the wall clock. Throws
+   * UnsignableValueError if a value cannot be signed.
    */
   sign(request: SignableRequest, nowMs: number): RequestSignature
 }
 
-/** A header or target holds bytes that a signature cannot cover; the message names it and never shows it. */
+/** A header or target contains bytes that cannot be signed. The message names it and never shows its value. */
 export class UnsignableValueError extends TypeError {
   override readonly name = 'UnsignableValueError'
-  /** Name of the header, or `@method`, `@request-target`. */
+  /** The name of the header, or `@method` or `@request-target`. */
   readonly component: string
 
   constructor(component: string) {
@@ -51,21 +51,20 @@ export class UnsignableValueError extends TypeError {
 }
 
 /**
- * Gives what signs requests to one service (RFC 9421 with hmac-sha256): as `keyName` with the current key of its ring.
+ * Creates a signer for one service (RFC 9421, hmac-sha256) with the current key of its ring.
  *
- * HOT PATH: the base is written out by hand, one concatenation and one MAC a request. That it is the base which
- * signatureBase builds, and the verifier checks, is shown in the tests for arbitrary requests.
+ * HOT PATH: builds the signature base inline. The tests show that it equals `signatureBase` for any request.
  */
 export function createSigner(ring: KeyRing, keyName: string): Signer {
   assertKeyName(keyName)
   const mac = createMac(ring.current.secret)
   const tail = `";keyid="${keyName}:${ring.current.id}";alg="hmac-sha256"`
-  // Unique without a look-up: 96 random bits for this signer in this process, and a counter.
+  // 96 random bits and a counter make a nonce unique without a look-up.
   const noncePrefix = randomBytes(12).toString('base64url')
   let count = 0
   let second = Number.NaN
   let head = ''
-  // Long, and mostly the same as in the request before: looked at once.
+  // Often the same as in the previous request, so they are checked once.
   let knownContext = ''
   let knownAssertion = ''
 
@@ -87,7 +86,7 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
       knownAssertion = assertion
       assertSignable(requestIdHeader, requestId)
       let names = mandatoryNames
-      // One template and not a function a line: V8 copies few long pieces faster than many short ones.
+      // One template literal is faster in V8 than many short concatenations.
       let lines = `"@method": ${method}\n"@request-target": ${target}\n"${contextHeader}": ${context}\n"${assertionHeader}": ${assertion}\n"${requestIdHeader}": ${requestId}\n`
       if (request.contentType !== undefined) {
         names += ' "content-type"'

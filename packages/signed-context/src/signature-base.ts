@@ -1,35 +1,34 @@
 /** The parts of an HTTP message that a signature can cover. */
 export interface SignedMessage {
-  /** Of a request. */
+  /** Only of a request. */
   readonly method?: string
-  /** Request target as on the request line (RFC 9112 §3.2); origin form where a path or query is asked for. */
+  /** The target in the request line (RFC 9112 §3.2). Path and query need the origin form. */
   readonly target?: string
   readonly scheme?: 'http' | 'https'
   /** The Host header or `:authority` of a request. */
   readonly authority?: string
-  /** Of a response. */
+  /** Only of a response. */
   readonly status?: number
-  /** Values of the field of this lower-case name, one an occurrence and in their order; none when it is absent. */
+  /** Returns the values of a field by its lower-case name, one for each occurrence, in order. */
   fields(name: string): readonly string[]
 }
 
-/** A covered component: a bare name, or a name with the parameter `name` (RFC 9421 §2.2.8). */
+/** A covered component: a bare name, or one with the parameter `name` (RFC 9421 §2.2.8). */
 export type ComponentIdentifier = string | { readonly component: '@query-param'; readonly name: string }
 
-// RFC 9421 §2.5: only ASCII, and no line feed within a value, or one component could pass for two.
+// RFC 9421 §2.5: ASCII without a line feed, or one component could pass for two.
 const signablePattern = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/
 
-/** Tells whether a value can stand in a signature base: printable ASCII, without white space around it. */
+/** Whether a signature base can contain a value: printable ASCII without surrounding white space. */
 export function isSignable(value: string): boolean {
   return signablePattern.test(value)
 }
 
 /**
- * Builds the signature base of a message (RFC 9421 §2.5): a line for each covered component, then the parameters as they
- * stand in `Signature-Input` after the label. Gives undefined when it cannot be built: a component that the message does
- * not have, that occurs twice in the list, that is not known here, or whose value is not signable.
+ * Builds the signature base of a message (RFC 9421 §2.5). `parameters` is the text after the label in
+ * `Signature-Input`. Supports the derived components of §2.2 and fields (§2.1) without parameters.
  *
- * Known are the derived components of §2.2 and fields (§2.1) without parameters.
+ * Returns undefined if a component is missing, duplicated, unknown or unsignable.
  */
 export function signatureBase(
   message: SignedMessage,
@@ -48,7 +47,7 @@ export function signatureBase(
   return `${base}"@signature-params": ${parameters}`
 }
 
-/** Gives the value of one component (RFC 9421 §2.1, §2.2), or undefined when the message does not have it. */
+/** Returns the value of one component (RFC 9421 §2.1, §2.2), or undefined if the message does not have it. */
 export function componentValue(message: SignedMessage, identifier: ComponentIdentifier): string | undefined {
   if (typeof identifier !== 'string') return queryParameter(message, identifier.name)
   switch (identifier) {
@@ -77,7 +76,7 @@ function identifierText(identifier: ComponentIdentifier): string {
   return typeof identifier === 'string' ? `"${identifier}"` : `"${identifier.component}";name="${identifier.name}"`
 }
 
-/** RFC 9421 §2.1: occurrences without the white space around them, folded lines unfolded, joined by a comma. */
+/** RFC 9421 §2.1: trimmed, unfolded and joined by commas. */
 function fieldValue(occurrences: readonly string[]): string | undefined {
   if (occurrences.length === 0) return undefined
   return occurrences.map((value) => value.split(foldPattern).map(trimBlanks).join(' ')).join(', ')
@@ -85,8 +84,7 @@ function fieldValue(occurrences: readonly string[]): string | undefined {
 
 const foldPattern = /\r?\n(?=[ \t])/
 
-// By hand: for a pattern like /[ \t]+$/ an engine begins anew at each blank, and a header full of them keeps a service busy
-// for a second, before it knows who has sent it.
+// A pattern such as /[ \t]+$/ needs quadratic time for a header full of blanks.
 function trimBlanks(text: string): string {
   let start = 0
   let end = text.length
@@ -95,7 +93,7 @@ function trimBlanks(text: string): string {
   return text.slice(start, end)
 }
 
-/** Beyond the text there is no blank. */
+/** False beyond the end of the text. */
 function isBlank(text: string, at: number): boolean {
   const code = text.codePointAt(at)
   return code === 0x20 || code === 0x09
@@ -114,14 +112,14 @@ function targetUri(message: SignedMessage): string | undefined {
   return `${message.scheme}://${host}${message.target}`
 }
 
-/** RFC 9421 §2.2.6 and §2.2.7: the query with its question mark, which also stands for a query that is absent. */
+/** RFC 9421 §2.2.6 and §2.2.7: the query includes its question mark and is `?` if it is absent. */
 function splitTarget({ target }: SignedMessage): { readonly path: string; readonly query: string } | undefined {
   if (target === undefined || !target.startsWith('/')) return undefined
   const mark = target.indexOf('?')
   return mark === -1 ? { path: target, query: '?' } : { path: target.slice(0, mark), query: target.slice(mark) }
 }
 
-/** RFC 9421 §2.2.8: decoded as a form field and encoded again; a name that occurs twice is refused, not chosen from. */
+/** RFC 9421 §2.2.8: decoded as a form field and encoded again. Undefined if the name occurs twice. */
 function queryParameter(message: SignedMessage, name: string): string | undefined {
   const [value, ...others] = [...new URLSearchParams(splitTarget(message)?.query)].flatMap(([key, text]) =>
     percentEncode(key) === name ? [percentEncode(text)] : [],

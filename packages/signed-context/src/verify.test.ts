@@ -47,7 +47,7 @@ const write: SignableRequest = {
   ifMatch: '"7"',
 }
 
-/** What a service receives when the gateway signs and sends a request. */
+/** Returns a signed request as a service receives it. */
 function received(request: SignableRequest, signer = createSigner(ring, 'findings'), atMs = nowMs): ReceivedRequest {
   const { signatureInput, signature } = signer.sign(request, atMs)
   const optional = [
@@ -101,7 +101,7 @@ function flip(text: string, at: number, bit: number): string {
   return text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ (1 << bit)) + text.slice(at + 1)
 }
 
-/** A request whose parameters are written by hand and then properly signed: what a holder of the secret could send. */
+/** Returns a request with changed parameters and a valid signature, as a holder of the secret could send it. */
 function signedAs(request: SignableRequest, change: (parameters: string) => string): ReceivedRequest {
   const good = received(request)
   const input = good.headers[good.headers.indexOf('signature-input') + 1] ?? ''
@@ -130,14 +130,14 @@ function signedAs(request: SignableRequest, change: (parameters: string) => stri
   )
 }
 
-describe('a request is refused', () => {
-  test('while the ones that the refused are made from are accepted', () => {
+describe('a request is rejected', () => {
+  test('control: the unchanged requests are accepted', () => {
     expect(verdict(received(read))).toBe('accepted')
     expect(verdict(received(write))).toBe('accepted')
     expect(verdict(signedAs(write, (parameters) => parameters))).toBe('accepted')
   })
 
-  test('when it is not signed at all', () => {
+  test('when it is not signed', () => {
     expect(verdict({ method: 'GET', target: read.target, headers: ['Host', 'x'] })).toBe('missing_header')
     expect(verdict({ method: 'GET', target: read.target, headers: [] })).toBe('missing_header')
   })
@@ -191,7 +191,7 @@ describe('a request is refused', () => {
     expect(verdict(change(received(write)))).toBe('wrong_signature')
   })
 
-  test('when any one bit of any covered part, or of the signature, is flipped', () => {
+  test('when any bit of a covered part or the signature is flipped', () => {
     const verifier = createVerifier(ring, 'findings')
     const good = received(write)
     let tried = 0
@@ -217,7 +217,7 @@ describe('a request is refused', () => {
     expect(verifier.verify(good, nowMs).ok).toBe(true)
   })
 
-  test('when any character of any covered part is replaced, left out or doubled', () => {
+  test('when any character of a covered part is replaced, removed or doubled', () => {
     const verifier = createVerifier(ring, 'findings')
     const signer = createSigner(ring, 'findings')
     const names = [
@@ -267,7 +267,7 @@ describe('a request is refused', () => {
       expect(verifier.verify(request, atMs)).toEqual({ ok: false, reason: 'replayed' })
   })
 
-  test('the second time, also when it was refused in between and the clock was set back', () => {
+  test('the second time, even after another rejection and with the clock set back', () => {
     const verifier = createVerifier(ring, 'findings')
     const request = received(read)
     expect(verifier.verify(request, nowMs + 20_000).ok).toBe(true)
@@ -300,7 +300,7 @@ describe('a request is refused', () => {
     expect(verdict(received(read, createSigner(forged, 'findings')))).toBe('wrong_signature')
   })
 
-  test('when it was signed with any secret one bit away from the right one', () => {
+  test('when it was signed with a secret that differs in one bit', () => {
     const request = received(read)
     for (let at = 0; at < 256; at += 1) {
       const secret = Buffer.from(ring.current.secret)
@@ -309,19 +309,19 @@ describe('a request is refused', () => {
     }
   })
 
-  test('when the previous key has been taken out of the ring', () => {
+  test('when the previous key has been removed from the ring', () => {
     const before = createSigner({ current: { id: 'k1', secret: ring.previous?.secret ?? Buffer.alloc(0) } }, 'findings')
     expect(verdict(received(read, before))).toBe('accepted')
     expect(verdict(received(read, before), nowMs, { current: ring.current })).toBe('unknown_key')
   })
 
-  test('when the secret of one key is used under the id of the other', () => {
+  test('when it was signed with the secret of one key and the id of the other', () => {
     const mixed: KeyRing = { current: { id: 'k1', secret: ring.current.secret } }
     expect(verdict(received(read, createSigner(mixed, 'findings')))).toBe('wrong_signature')
   })
 })
 
-describe('a request is refused although whoever signed it has the secret', () => {
+describe('a request is rejected even if its signer has the secret', () => {
   test.each<[string, (parameters: string) => string]>([
     ['the method is not covered', (text) => text.replace('"@method" ', '')],
     ['the target is not covered', (text) => text.replace('"@request-target" ', '')],
@@ -349,7 +349,7 @@ describe('a request is refused although whoever signed it has the secret', () =>
     ['there is no key id', (text) => text.replace(/;keyid="[^"]*"/, '')],
     ['the key id has no service', (text) => text.replace('findings:', '')],
     ['there is no algorithm', (text) => text.replace(/;alg="[^"]*"/, '')],
-    ['the algorithm is another', (text) => text.replace('hmac-sha256', 'ed25519')],
+    ['the algorithm differs', (text) => text.replace('hmac-sha256', 'ed25519')],
     ['the algorithm is none', (text) => text.replace('hmac-sha256', 'none')],
     ['the parameters are in another order', (text) => text.replace(/(;created=\d+)(;nonce="[^"]*")/, '$2$1')],
     ['a parameter is given twice', (text) => text.replace(/;created=\d+/, '$&$&')],
@@ -382,7 +382,7 @@ describe('a request is refused although whoever signed it has the secret', () =>
     expect(verdict(withHeader(received(read), 'signature', change))).toBe('malformed_signature')
   })
 
-  test('when the MAC ends in bits that base64 ignores', () => {
+  test('when the MAC ends with bits that base64 ignores', () => {
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
     const request = received(read)
     const spelledElsewise = withHeader(request, 'signature', (text) => {
@@ -409,7 +409,7 @@ describe('a request is refused although whoever signed it has the secret', () =>
   })
 })
 
-describe('a header that is there twice or in disguise is refused', () => {
+describe('a duplicate or disguised header is rejected', () => {
   const names = [
     'postern-context',
     'Postern-Assertion',
@@ -423,7 +423,7 @@ describe('a header that is there twice or in disguise is refused', () => {
     'If-Match',
   ]
 
-  test.each(names)('%s twice, the same or another, before or after', (name) => {
+  test.each(names)('%s twice, with the same or another value, before or after', (name) => {
     const good = received(write)
     const at = good.headers.findIndex((text) => text.toLowerCase() === name.toLowerCase())
     const same = good.headers[at + 1] ?? ''
@@ -456,7 +456,7 @@ describe('a header that is there twice or in disguise is refused', () => {
   })
 
   test.each(['X-My-Tenant', 'subtenant', 'my-postern-scopes', 'x-x-postern-context'])(
-    'but not %s, in which such a name only occurs',
+    'but not %s, which only contains such a name',
     (name) => {
       expect(verdict(withAdded(received(read), name, otherTenantId))).toBe('accepted')
     },
@@ -468,18 +468,18 @@ describe('a header that is there twice or in disguise is refused', () => {
 })
 
 describe('a verifier', () => {
-  test.each(['', 'Findings', 'find:ings', 'x'.repeat(33)])('is not made for the key name %j', (name) => {
+  test.each(['', 'Findings', 'find:ings', 'x'.repeat(33)])('is not created for the key name %j', (name) => {
     expect(() => createVerifier(ring, name)).toThrow(TypeError)
   })
 
-  test('gives the caller and the assertion of a request that is right', () => {
+  test('returns the caller and the assertion of a valid request', () => {
     expect(createVerifier(ring, 'findings').verify(received(read), nowMs)).toEqual({
       ok: true,
       context: { ...caller, assertion },
     })
   })
 
-  test('reads the names of headers in any case and order', () => {
+  test('accepts header names in any case and order', () => {
     const good = received(write)
     const pairs = good.headers.flatMap((name, at) =>
       at % 2 === 0 ? [[name.toUpperCase(), good.headers[at + 1] ?? '']] : [],
@@ -487,7 +487,7 @@ describe('a verifier', () => {
     expect(verdict({ ...good, headers: pairs.toReversed().flat() })).toBe('accepted')
   })
 
-  test('accepts what the signer signs, with any of the optional headers', () => {
+  test('accepts signed requests with any of the optional headers', () => {
     const verifier = createVerifier(ring, 'findings')
     const signer = createSigner(ring, 'findings')
     const members = ['contentType', 'contentLength', 'contentDigest', 'idempotencyKey', 'ifMatch'] as const
@@ -499,7 +499,7 @@ describe('a verifier', () => {
     )
   })
 
-  test('accepts a request that acts for no tenant, and says so', () => {
+  test('accepts a request that acts for no tenant and returns the nil tenant', () => {
     const gateway: Caller = { tenantId: nilTenantId, kind: 'service', id: 'gateway', label: '', scopes: [], roles: [] }
     const request = received({ ...read, context: serializeContext(gateway), assertion: noAssertion })
     expect(createVerifier(ring, 'findings').verify(request, nowMs)).toEqual({
@@ -508,7 +508,7 @@ describe('a verifier', () => {
     })
   })
 
-  test('accepts the operator with an assertion of the nil tenant', () => {
+  test('accepts an operator with an assertion of the nil tenant', () => {
     const operator: Caller = { tenantId: nilTenantId, kind: 'operator', id: 'cli', label: '', scopes: [], roles: [] }
     const signed = {
       ...read,
@@ -518,7 +518,7 @@ describe('a verifier', () => {
     expect(verdict(received(signed))).toBe('accepted')
   })
 
-  test('refuses, and never accepts, what it has no room to remember; forged requests take no room', () => {
+  test('rejects requests that it cannot remember, and does not remember forged requests', () => {
     const verifier = createVerifier(ring, 'findings', { maxNonces: 2 })
     const forger = createSigner({ current: { id: 'k2', secret: randomBytes(32) } }, 'findings')
     for (let n = 0; n < 5; n += 1) expect(verifier.verify(received(read, forger), nowMs).ok).toBe(false)
@@ -527,7 +527,7 @@ describe('a verifier', () => {
     expect(verifier.verify(received(read), nowMs)).toEqual({ ok: false, reason: 'replay_cache_full' })
   })
 
-  test('never throws, whatever the headers hold', () => {
+  test('never throws, whatever the headers contain', () => {
     const good = received(write)
     fc.assert(
       fc.property(

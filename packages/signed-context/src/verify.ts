@@ -13,13 +13,13 @@ import { nilTenantId } from './tenant-id.ts'
 /** A request as Node received it. */
 export interface ReceivedRequest {
   readonly method: string
-  /** `request.url` of node:http, untouched. */
+  /** `request.url` of node:http, unchanged. */
   readonly target: string
-  /** `request.rawHeaders` of node:http: name, value, name, value. Only there can a second occurrence be seen. */
+  /** `request.rawHeaders` of node:http: name, value, name, value. Other members of the request hide duplicates. */
   readonly headers: readonly string[]
 }
 
-/** Why a request is refused. For the log of the service; a client is told only that the request is not signed. */
+/** Why a request is rejected. Only the log of the service shows it. */
 export type SignatureRefusal =
   | 'malformed_headers'
   | 'missing_header'
@@ -44,21 +44,24 @@ export type Verification =
   | { readonly ok: false; readonly reason: SignatureRefusal }
 
 export interface Verifier {
-  /** Checks one request. `nowMs` is the wall clock. Never throws, whatever the request holds. */
+  /** Verifies one request. `nowMs` is the wall clock. Never throws. */
   verify(request: ReceivedRequest, nowMs: number): Verification
 }
 
 export interface VerifierOptions {
-  /** How old a signature may be. Default 30,000 ms: it fences off a gateway that paused between deciding and sending. */
+  /**
+   * The maximum age of a signature. Default 30,000 ms. It stops requests of a gateway that paused between its decision
+   * and sending.
+   */
   readonly maxAgeMs?: number
   /** How far the signer's clock may be ahead. Default 5,000 ms. */
   readonly maxAheadMs?: number
   /**
-   * Signatures remembered against replay; one that is valid beyond that is refused. Default 1,000,000: 15,000 requests a
-   * second, at about 100 bytes each.
+   * The number of remembered signatures; further ones are rejected. The default of 1,000,000 is enough for 15,000
+   * requests a second and takes about 100 bytes each.
    */
   readonly maxNonces?: number
-  /** Names of operators whose credentials are refused. Matters to the verifier of `operator` only. */
+  /** The names of operators whose credentials are rejected. Only the verifier of `operator` uses it. */
   readonly revokedOperators?: ReadonlySet<string>
 }
 
@@ -69,10 +72,10 @@ const watchedHeaders: ReadonlySet<string> = new Set([
   signatureHeader,
 ])
 
-/** A header with such a name claims to speak for the platform; what the signature does not cover is a forgery. */
+/** Headers that claim to come from the platform. An unsigned one is a forgery. */
 const platformPrefix = /^(?:x-)?(?:postern-|tenant)/
 
-// The one form that the signer writes. Optional parts follow each other in a fixed order, so it is linear.
+// The exact form that the signer writes. The order of the optional parts is fixed, so matching is linear.
 const signatureInputPattern = new RegExp(
   '^postern=(\\("@method" "@request-target" ' +
     mandatoryHeaders.map((name) => `"${name}"`).join(' ') +
@@ -83,10 +86,10 @@ const signatureInputPattern = new RegExp(
 const signaturePattern = /^postern=:([A-Za-z0-9+/]{43}=):$/
 
 /**
- * Gives what checks that requests were signed by the holder of a key ring for `keyName`, the name of this service's key
- * (RFC 9421 §3.2). What must be covered is decided here and not by the signer (§7.2.1).
+ * Creates a verifier of requests (RFC 9421 §3.2) signed with a key of the ring for `keyName`. The verifier decides what
+ * must be covered (§7.2.1).
  *
- * A service keeps one verifier per ring for its whole life: it remembers the signatures that were used.
+ * Keep one verifier for each ring as long as the service runs: it remembers used signatures.
  */
 export function createVerifier(ring: KeyRing, keyName: string, options: VerifierOptions = {}): Verifier {
   assertKeyName(keyName)
@@ -95,7 +98,7 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
   if (ring.previous !== undefined) macs.set(ring.previous.id, createMac(ring.previous.secret))
   const replays: ReplayCache = createReplayCache(maxNonces)
 
-  /** The MAC of a named operator, which signs as `operator-NAME` with a key derived from the ring's. */
+  /** Returns the MAC of a named operator, which signs as `operator-NAME` with a derived key. */
   const operatorMac = (name: string | undefined, keyId: string): Mac | undefined => {
     if (name === undefined || options.revokedOperators?.has(name) === true) return undefined
     const key = findKey(ring, keyId)
@@ -104,66 +107,66 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
 
   return {
     verify({ method, target, headers }, nowMs) {
-      const collected = collect(headers)
-      if (typeof collected === 'string') return refuse(collected)
+      const collected = collectHeaders(headers)
+      if (typeof collected === 'string') return reject(collected)
       const signatureInput = collected.get(signatureInputHeader)
       const signature = collected.get(signatureHeader)
       const context = collected.get(contextHeader)
       const assertion = collected.get(assertionHeader)
       if (signatureInput === undefined || signature === undefined || context === undefined || assertion === undefined)
-        return refuse('missing_header')
+        return reject('missing_header')
 
-      // All are there, or none: the pattern has no group that may be left out.
+      // Every group is present if the pattern matches.
       const [, parameters = '', optional = '', created = '', nonce = '', signer = '', keyId = ''] =
         signatureInputPattern.exec(signatureInput) ?? []
-      if (parameters === '') return refuse('malformed_signature_input')
+      if (parameters === '') return reject('malformed_signature_input')
       const given = signaturePattern.exec(signature)?.[1]
-      if (given === undefined) return refuse('malformed_signature')
+      if (given === undefined) return reject('malformed_signature')
 
       const covered: string[] = ['@method', '@request-target', ...mandatoryHeaders]
       for (const name of coveredWhenPresent) {
         const isCovered = optional.includes(`"${name}"`)
         if (isCovered) covered.push(name)
-        else if (collected.has(name)) return refuse('uncovered_header')
+        else if (collected.has(name)) return reject('uncovered_header')
       }
 
       const createdMs = Number(created) * 1000
-      if (!(nowMs - createdMs <= maxAgeMs)) return refuse('too_old')
-      if (!(createdMs - nowMs <= maxAheadMs)) return refuse('from_the_future')
+      if (!(nowMs - createdMs <= maxAgeMs)) return reject('too_old')
+      if (!(createdMs - nowMs <= maxAheadMs)) return reject('from_the_future')
 
       const operator = keyName === operatorKeyName ? operatorNameOf(signer) : undefined
       const mac = signer === keyName ? macs.get(keyId) : operatorMac(operator, keyId)
-      if (mac === undefined) return refuse('unknown_key')
+      if (mac === undefined) return reject('unknown_key')
       const message = { method, target, fields: (name: string) => occurrences(collected, name) }
       const base = signatureBase(message, covered, parameters)
-      if (base === undefined) return refuse('missing_header')
-      // As texts and not as decoded bytes: base64 has several spellings of the same bytes, and one of them is right.
-      if (!timingSafeEqual(Buffer.from(mac.base64(base)), Buffer.from(given))) return refuse('wrong_signature')
+      if (base === undefined) return reject('missing_header')
+      // Compare as text, because several base64 texts decode to the same bytes.
+      if (!timingSafeEqual(Buffer.from(mac.base64(base)), Buffer.from(given))) return reject('wrong_signature')
 
-      // Only now, so that nobody but a signer can fill the cache.
+      // Only after the signature check, so that only signers can fill the cache.
       const use = replays.use(nonce, createdMs + maxAgeMs, nowMs)
-      if (use !== 'first') return refuse(use === 'again' ? 'replayed' : 'replay_cache_full')
+      if (use !== 'first') return reject(use === 'again' ? 'replayed' : 'replay_cache_full')
 
       const caller = parseContext(context)
-      if (caller === undefined) return refuse('malformed_context')
+      if (caller === undefined) return reject('malformed_context')
       const claimed = assertion === noAssertion ? nilTenantId : parseAssertion(assertion)?.tenantId
-      if (claimed !== caller.tenantId) return refuse('assertion_of_another_tenant')
+      if (claimed !== caller.tenantId) return reject('assertion_of_another_tenant')
       if (keyName !== operatorKeyName) return { ok: true, context: { ...caller, assertion } }
-      // The credential names the operator, not the caller.
-      if (caller.kind !== 'operator') return refuse('not_an_operator')
+      // The credential decides the operator's name, not the caller.
+      if (caller.kind !== 'operator') return reject('not_an_operator')
       const name = operator ?? operatorKeyName
       return { ok: true, context: { ...caller, id: name, label: name, assertion } }
     },
   }
 }
 
-/** The name in the signer of a named operator's signature; undefined for other signers. */
+/** Returns the name in the signer of a named operator's signature, or undefined for other signers. */
 function operatorNameOf(signer: string): string | undefined {
   const name = signer.startsWith(`${operatorKeyName}-`) ? signer.slice(operatorKeyName.length + 1) : ''
   return isOperatorName(name) ? name : undefined
 }
 
-function refuse(reason: SignatureRefusal): Verification {
+function reject(reason: SignatureRefusal): Verification {
   return { ok: false, reason }
 }
 
@@ -173,10 +176,10 @@ function occurrences(collected: ReadonlyMap<string, string>, name: string): read
 }
 
 /**
- * Gives the headers that a signature concerns, by their lower-case names. Each may occur once and in one spelling: some
- * servers and languages read `_` as `-`, so a header of such a name is another value of the same thing.
+ * Collects the headers that a signature concerns, by lower-case name. Each may occur once. Some servers read `_` as
+ * `-`, so a name with `_` is rejected as ambiguous.
  */
-function collect(headers: readonly string[]): Map<string, string> | SignatureRefusal {
+function collectHeaders(headers: readonly string[]): Map<string, string> | SignatureRefusal {
   const collected = new Map<string, string>()
   for (let at = 0; at < headers.length; at += 2) {
     const name = headers[at]?.toLowerCase()
