@@ -28,8 +28,8 @@ import {
 } from './universe.ts'
 
 /**
- * The API as one key, or one person, may use it. All methods throw PosternProblem when the API refuses. What can be sent
- * again without harm is sent again when the API is busy or away, as the options say.
+ * The API for one key or person. Methods throw PosternProblem if the API rejects a request. Requests that are safe to
+ * repeat are retried as the options say.
  */
 export interface PosternClient {
   readonly findings: Findings
@@ -43,15 +43,15 @@ export interface PosternClient {
   readonly people: People
   readonly evidence: Evidence
   readonly sync: Sync
-  /** For the access token of an administrator. */
+  /** Needs the access token of an administrator. */
   readonly keys: Keys
-  /** For the access token of an administrator. */
+  /** Needs the access token of an administrator. */
   readonly custody: Custody
-  /** Who the credentials are and what they may do. */
+  /** Returns the caller and its scopes or roles. */
   whoami(options?: CallOptions): Promise<Whoami>
 }
 
-/** Gives a client of the API. Throws a TypeError when the address or the key cannot be right; nothing is sent yet. */
+/** Creates a client without sending anything. Throws a TypeError if the URL or the key is invalid. */
 export function createPosternClient(options: ConnectionOptions): PosternClient {
   const connection = connect(options)
   return {

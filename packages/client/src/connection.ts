@@ -1,9 +1,9 @@
 import { queryTextOf, rememberEtag, rememberQuery } from './etag.ts'
 import { type AnswerOf, type BodyOf, type OperationName, type QueryOf, operations } from './operations.ts'
 import { PosternProblem, readProblem } from './problem.ts'
-import { type Repeatable, type RetryOptions, isPassing, wait, waitBefore } from './retry.ts'
+import { type Repeatable, type RetryOptions, isRetryable, wait, retryDelayMs } from './retry.ts'
 
-/** Whose requests these are: a key, or the access token of a person, as a text or fetched anew for each request. */
+/** An API key, or the access token of a person, as text or as a function that is called before each attempt. */
 export type Credentials =
   | { readonly key: string; readonly token?: never }
   | { readonly token: string | (() => string | Promise<string>); readonly key?: never }
@@ -11,17 +11,17 @@ export type Credentials =
 export type ConnectionOptions = Credentials &
   RetryOptions & {
     /**
-     * URL of the gateway: an origin such as `https://postern.example.com`, or an origin and the path below which a proxy
-     * publishes it. The key is sent there and nowhere else.
+     * URL of the gateway: an origin such as `https://postern.example.com`, or an origin and the path that a proxy adds.
+     * The key is sent only there.
      */
     readonly baseUrl: string
-    /** How long one try may take, in milliseconds. Default 30,000; the upload of a file has no limit but its signal. */
+    /** The limit for one attempt in milliseconds. Default 30,000. Uploads have no limit. */
     readonly timeoutMs?: number
   }
 
-/** What every method takes beside what it is about. */
+/** The options of every method. */
 export interface CallOptions {
-  /** Ends the request, the waits between its tries, and a loop over pages. */
+  /** Aborts the request, the waits between attempts, and a loop over pages. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -34,23 +34,23 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: RequestBody
   readonly signal?: AbortSignal | undefined
-  /** The body may be large: no limit of time but the signal. */
+  /** Has no time limit, because the body may be large. */
   readonly isLong?: boolean
-  /** Tried again until then (`performance.now()`), however often that is, in place of the retries of the connection. */
-  readonly triedUntil?: number
+  /** Retries until this time (`performance.now()`), instead of the number of retries of the connection. */
+  readonly retryUntilMs?: number
 }
 
 export interface CallInput<N extends OperationName> extends CallOptions {
-  /** Parameters of the path, by name. */
+  /** The path parameters by name. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: QueryOf<N>
-  /** In place of a query: what was read before, to be asked for with the query of then. */
+  /** Instead of a query: a value read before, to be read again with the same query. */
   readonly like?: object
   readonly body?: BodyOf<N>
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** An answer that has arrived whole. */
+/** The headers and text of a complete response. */
 export interface Received {
   readonly headers: Headers
   readonly text: string
@@ -58,15 +58,17 @@ export interface Received {
 
 export interface Connection {
   /**
-   * Sends a request, and again where that does no harm and may help. Throws PosternProblem when the API refuses, a
-   * TypeError of fetch when it cannot be reached, a DOMException when the time is up, the reason of a signal that aborts.
+   * Sends a request and retries it if that is safe. Throws PosternProblem if the API rejects it, a TypeError if the API
+   * is unreachable, a DOMException after a time-out, or the reason of an aborted signal.
    */
   send(request: Request): Promise<Response>
-  /** As `send`, with the answer read to its end: one that breaks off in the middle is asked for again like one that never came. */
+  /** Like `send`, but also reads the response, and retries if the response breaks off. */
   receive(request: Request): Promise<Received>
-  /** Carries out an operation with JSON. Gives undefined for an answer without a body. */
+  /** Runs an operation with JSON. Returns undefined if the response has no body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
-  /** The target of a URL of the same origin, below the base URL; throws when it lies elsewhere, where the key must not go. */
+  /**
+   * Returns the target of a URL below the base URL. Throws if the URL has another origin, which must not get the key.
+   */
   targetOf(url: string): string
 }
 
@@ -76,7 +78,7 @@ const defaultTimeoutMs = 30_000
 const defaultRetries = 3
 const defaultMaxWaitMs = 60_000
 
-/** Checks the options and gives what sends requests with the credentials. */
+/** Checks the options and creates a connection. */
 export function connect(options: ConnectionOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
@@ -100,86 +102,87 @@ export function connect(options: ConnectionOptions): Connection {
     return await fetch(`${origin}${basePath}${target}`, {
       method,
       headers: { accept: 'application/json', ...headers, authorization },
-      // An answer never redirects; whoever does is not Postern, and does not get the key.
+      // The API never redirects, and another server must not get the key.
       redirect: 'error',
       ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),
       ...(body === undefined ? {} : { body }),
-      // Streams are sent before the answer is read (Fetch standard, RequestInit).
+      // The Fetch standard requires this of a request whose body is a stream.
       ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
     })
   }
 
-  async function tried<T>(request: Request, take: (answer: Response) => T | Promise<T>): Promise<T> {
-    const repeatable = repeatableOf(request)
+  async function sendWithRetries<T>(request: Request, read: (answer: Response) => T | Promise<T>): Promise<T> {
+    const repeatable = repeatabilityOf(request)
     for (let retry = 1; ; retry += 1) {
       let failure: unknown
       let waitMs: number | undefined
-      // What fails here has sent nothing, and is not the API's: it is not for this to try again.
+      // Errors of the token function are thrown without a retry.
       const authorization = await authorize()
       try {
         const answer = await attempt(request, authorization)
-        if (answer.ok || answer.status === 304) return await take(answer)
+        if (answer.ok || answer.status === 304) return await read(answer)
         const problem = await readProblem(answer)
         failure = problem
-        if (isPassing(problem.status, problem.code, repeatable)) {
-          waitMs = waitBefore(retry, problem.retryAfterSeconds, maxWaitMs)
+        if (isRetryable(problem.status, problem.code, repeatable)) {
+          waitMs = retryDelayMs(retry, problem.retryAfterSeconds, maxWaitMs)
         }
       } catch (error) {
         request.signal?.throwIfAborted()
         failure = error
-        // Nobody knows whether the request has arrived: it is sent again only where that makes no difference.
-        if (repeatable === 'anything' && isConnectionError(error)) waitMs = waitBefore(retry, undefined, maxWaitMs)
+        // The request may have arrived, so retry it only if a repetition is harmless.
+        if (repeatable === 'anything' && isConnectionError(error)) waitMs = retryDelayMs(retry, undefined, maxWaitMs)
       }
-      const { triedUntil } = request
-      const isOver = triedUntil === undefined ? retry > retries : performance.now() >= triedUntil
+      const { retryUntilMs } = request
+      const isOver = retryUntilMs === undefined ? retry > retries : performance.now() >= retryUntilMs
       if (waitMs === undefined || isOver) throw failure
       await wait(waitMs, request.signal)
     }
   }
 
   const receive = async (request: Request): Promise<Received> =>
-    await tried(request, async (answer) => ({ headers: answer.headers, text: await answer.text() }))
+    await sendWithRetries(request, async (answer) => ({ headers: answer.headers, text: await answer.text() }))
 
   return {
-    send: async (request) => await tried(request, (answer) => answer),
+    send: async (request) => await sendWithRetries(request, (answer) => answer),
     receive,
     call: async <N extends OperationName>(
       name: N,
       { params = {}, query, like, body, headers = {}, signal }: CallInput<N>,
     ) => {
       const [method, path] = operations[name]
-      const asked = like === undefined ? queryOf(query ?? {}) : queryTextOf(like)
+      const queryText = like === undefined ? queryOf(query ?? {}) : queryTextOf(like)
       const answer = await receive({
         method,
-        target: `${fillPath(path, params)}${asked}`,
+        target: `${fillPath(path, params)}${queryText}`,
         headers: {
           ...(body === undefined ? {} : { 'content-type': contentTypeOf(method) }),
-          ...once(method),
+          ...idempotencyHeader(method),
           ...headers,
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal,
       })
       const value = readJson<AnswerOf<N>>(answer)
-      rememberQuery(value, asked)
+      rememberQuery(value, queryText)
       return value
     },
     targetOf: (url) => {
       const parsed = new URL(url, origin)
-      if (parsed.origin !== origin) throw new TypeError('the next page lies on another origin: it is not asked for')
-      // Whatever path the gateway believes that it is published below, the client goes on below its own.
+      if (parsed.origin !== origin)
+        throw new TypeError('the next page is on another origin, which must not get the key')
+      // The gateway may know its path by another name, so keep only the part that starts with /api/v1/.
       const path = parsed.pathname.slice(Math.max(0, parsed.pathname.lastIndexOf('/api/v1/')))
       return `${path}${parsed.search}`
     },
   }
 }
 
-/** An origin, or an origin and the path below which a proxy publishes the gateway. */
+/** Whether the URL is an origin, or an origin and the path of a proxy. */
 function isBaseUrl({ href, origin, pathname }: URL): boolean {
   return href === `${origin}${pathname}` && !`${pathname}/`.includes('/api/v1/')
 }
 
-/** Gives the value of Authorization. What was given is never shown: it may be a part of a key. */
+/** Creates the value of Authorization. Errors never show the credentials. */
 function authorizer({ key, token }: Credentials): () => Promise<string> {
   if (key !== undefined) {
     if (!keyPattern.test(key)) throw new TypeError('key must be a whole Postern API key: postern_ and 49 characters')
@@ -192,21 +195,21 @@ function authorizer({ key, token }: Credentials): () => Promise<string> {
   }
 }
 
-/** A stream cannot be sent twice. A POST can, with its Idempotency-Key; a PATCH only when it was not looked at. */
-function repeatableOf({ method, headers = {}, body }: Request): Repeatable {
+/** A stream cannot be sent twice. A POST with an Idempotency-Key can, and a PATCH only if it was not processed. */
+function repeatabilityOf({ method, headers = {}, body }: Request): Repeatable {
   if (body instanceof ReadableStream) return 'nothing'
   if (method === 'GET' || method === 'HEAD') return 'anything'
   if (method === 'POST' && headers['idempotency-key'] !== undefined) return 'anything'
-  return 'nothing-done'
+  return 'not-processed'
 }
 
-/** Of fetch: a TypeError when there is no connection, a DOMException when the time is up. */
+/** Whether fetch failed: a TypeError without a connection, a DOMException after a time-out. */
 function isConnectionError(error: unknown): boolean {
   return !(error instanceof PosternProblem) && error instanceof Error
 }
 
-/** Every POST gets a key of its own, which is the same in all its tries: it is carried out once. */
-export function once(method: Request['method']): { 'idempotency-key'?: string } {
+/** Returns an Idempotency-Key for a POST. All attempts of the request share it. */
+export function idempotencyHeader(method: Request['method']): { 'idempotency-key'?: string } {
   return method === 'POST' ? { 'idempotency-key': crypto.randomUUID() } : {}
 }
 
@@ -214,39 +217,42 @@ function contentTypeOf(method: Request['method']): string {
   return method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
 }
 
-/**
- * Reads the body of an answer as the type that its contract gives it. It is not checked: the service has done so, and a
- * client that refuses a field which it does not know would break with the next version of the API.
- */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the type of the contract, which the caller names
+/** Parses a response as the type of its contract, without validation, so that new members do not break the client. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the type of the contract
 export function readJson<T>({ headers, text }: Received): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
   rememberEtag(value, headers.get('etag'))
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract's word is taken, as said above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not validated, as said above
   return value as T
 }
 
-/** The path of an operation with its parameters. The colon of `ref:` needs no escape, and the gateway refuses needless ones. */
+/**
+ * Returns the path of an operation. The colon of `ref:` is not escaped, because the gateway rejects unnecessary
+ * escapes.
+ */
 export function fillPath(path: string, params: Readonly<Record<string, string>>): string {
   return path.replaceAll(/:([a-z_]+)/g, (_match, name: string) =>
-    encodeURIComponent(carriable(params[name] ?? '')).replaceAll('%3A', ':'),
+    encodeURIComponent(encodeExternalId(params[name] ?? '')).replaceAll('%3A', ':'),
   )
 }
 
-/** An external id that a path cannot carry, as one with a slash, goes in base64url. */
-function carriable(address: string): string {
+/** Encodes an external id with characters such as a slash in base64url. */
+function encodeExternalId(address: string): string {
   if (!address.startsWith('ext:') || !/[/\\%;]/.test(address)) return address
   const bytes = new TextEncoder().encode(address.slice('ext:'.length))
   const base64 = btoa(String.fromCharCode(...bytes))
   return `ext64:${base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}`
 }
 
-/** A query; several values of a parameter are repeated. Throws a TypeError for a list of none: without the parameter the answer would hold all. */
+/**
+ * Returns a query string and repeats a parameter that has several values. Throws a TypeError for an empty list, because
+ * without the parameter the API would return everything.
+ */
 export function queryOf(parameters: Readonly<Record<string, unknown>>): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters)) {
     if (Array.isArray(value) && value.length === 0) {
-      throw new TypeError(`${name} is an empty list, of which nothing is one: leave it out, or do not ask`)
+      throw new TypeError(`${name} is an empty list, which matches nothing: leave it out to get everything`)
     }
     const values: readonly unknown[] = Array.isArray(value) ? value : value === undefined ? [] : [value]
     for (const each of values) query.append(name, String(each))

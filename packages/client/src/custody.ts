@@ -6,28 +6,28 @@ import { type Pages, pagesOf } from './pages.ts'
 import { type ChangeOptions, type Readable, type Target, addressOf, readable } from './resource.ts'
 
 /**
- * For the access token of a person: with the role `auditor` what is known of evidence, and what it is; with the role `admin`
- * also who had it in hand, and deciding about it.
+ * Needs the access token of a person. The role `auditor` reads evidence; the role `admin` also reads its custody and
+ * decides about it.
  */
 export interface Custody extends Readable<EvidenceFile> {
-  /** Newest first where not asked otherwise; `status: 'quarantined'` is the quarantine. */
+  /** Newest first by default. `status: 'quarantined'` lists the quarantine. */
   list(filter?: QueryOf<'listEvidenceFiles'>, options?: CallOptions): Pages<EvidenceFile>
-  /** The bytes of a file, as they come: `.bytes()` or `.body`. Whoever asks is noted in the custody of the file. */
+  /** The response with the bytes of a file: use `.bytes()` or `.body`. The file's custody records the access. */
   content(target: Target, options?: CallOptions): Promise<Response>
-  /** Who had a file in hand, oldest first. */
+  /** Everyone who accessed a file, oldest first. */
   events(target: Target, query?: QueryOf<'listCustodyEvents'>, options?: CallOptions): Pages<StoredCustodyEvent>
-  /** Takes a file out of quarantine. */
+  /** Releases a file from quarantine. */
   release(target: Target, decision: BodyOf<'releaseEvidence'>, options?: CallOptions): Promise<EvidenceFile>
-  /** Deletes the bytes of a file whose retention is over. */
+  /** Deletes the bytes of a file whose retention period has ended. */
   purge(target: Target, decision: BodyOf<'purgeEvidence'>, options?: CallOptions): Promise<EvidenceFile>
-  /** Keeps a file from being purged until the hold is lifted. */
+  /** Prevents the purge of a file until the hold is lifted. */
   hold(target: Target, decision: BodyOf<'holdEvidence'>, options?: CallOptions): Promise<EvidenceFile>
   liftHold(target: Target, decision: BodyOf<'liftHoldOfEvidence'>, options?: CallOptions): Promise<EvidenceFile>
-  /** For auditors: a verdict on a file. */
+  /** Records an auditor's verdict on a file. */
   review(target: Target, verdict: BodyOf<'reviewEvidence'>, options?: CallOptions): Promise<EvidenceFile>
-  /** How long the tenant keeps evidence. */
+  /** The retention period of the tenant's evidence. */
   policy(options?: CallOptions): Promise<EvidencePolicy>
-  /** Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. */
+  /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
   updatePolicy(
     policy: EvidencePolicy,
     patch: BodyOf<'updateEvidencePolicy'>,

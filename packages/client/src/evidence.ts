@@ -1,19 +1,19 @@
 import type { Receipt } from '@postern/contracts'
-import { type CallOptions, type Connection, fillPath, once, queryOf, readJson } from './connection.ts'
-import { type Content, type EvidenceDetails, type EvidenceFile, sha256, typeOf } from './content.ts'
+import { type CallOptions, type Connection, fillPath, idempotencyHeader, queryOf, readJson } from './connection.ts'
+import { type Content, type EvidenceDetails, type EvidenceFile, sha256, mediaTypeOf } from './content.ts'
 import { formOf } from './form.ts'
 import { type AnswerOf, type BodyOf, type QueryOf, operations } from './operations.ts'
 import { type Target, addressOf } from './resource.ts'
 import { type ResumableOptions, uploadResumably } from './resumable.ts'
 
 export interface EvidenceUpload extends CallOptions {
-  /** The file. A stream is sent as it comes, in constant memory, and never a second time. */
+  /** The file. A stream is sent in constant memory and never retried. */
   readonly content: Content | ReadableStream<Uint8Array>
   readonly fileName: string
   readonly contentType?: string
-  /** Ids or references of the test procedures that the file is evidence for. */
+  /** Ids or references of the test procedures that the file documents. */
   readonly testProcedures?: readonly string[]
-  /** What else there is to say of it. */
+  /** Other details of the file. */
   readonly about?: Omit<QueryOf<'uploadEvidence'>, 'file_name' | 'test_procedure'>
 }
 
@@ -22,22 +22,24 @@ export interface EvidenceForm extends CallOptions {
   readonly about?: EvidenceDetails
 }
 
-/** Needs `write:evidence`. Keep the receipts: nothing uploaded can be read back with a key. */
+/** Needs `write:evidence`. Keep the receipts: a key cannot read uploaded files. */
 export interface Evidence {
-  /** One file as it is. What is at hand is sent with its SHA-256, and again if need be. */
+  /** Uploads one file. Content in memory is sent with its SHA-256. Everything except a stream is retried. */
   upload(upload: EvidenceUpload): Promise<Receipt>
-  /** Up to ten files: all are taken or none. Gives their receipts in the same order. */
+  /** Uploads up to ten files, all or none. Returns their receipts in the same order. */
   uploadAll(files: readonly EvidenceFile[], form?: EvidenceForm): Promise<Receipt[]>
-  /** One file in pieces (tus 1.0): goes on where it broke off, also in another process. For what takes minutes. */
+  /**
+   * Uploads one file in pieces (tus 1.0). It resumes after failures, even in another process. Use it for large files.
+   */
   uploadResumably(file: EvidenceFile, options?: ResumableOptions): Promise<Receipt>
-  /** A new version of a file that the same key has uploaded within the last 30 days. */
+  /** Uploads a new version of a file that the same key uploaded within the last 30 days. */
   revise(target: Target, upload: EvidenceUpload): Promise<Receipt>
   attach(
     target: Target,
     attachment: BodyOf<'attachEvidence'>,
     options?: CallOptions,
   ): Promise<AnswerOf<'attachEvidence'>>
-  /** Public keys that verify receipts (RFC 7517). */
+  /** The public keys that verify receipts (RFC 7517). */
   receiptKeys(options?: CallOptions): Promise<AnswerOf<'receiptKeys'>>
 }
 
@@ -60,7 +62,11 @@ async function sendFile(connection: Connection, path: string, upload: EvidenceUp
   const answer = await connection.receive({
     method: 'POST',
     target: `${path}${queryOf({ ...about, file_name: fileName, test_procedure: procedures })}`,
-    headers: { 'content-type': contentType ?? typeOf(content), ...once('POST'), ...(await digestOf(content)) },
+    headers: {
+      'content-type': contentType ?? mediaTypeOf(content),
+      ...idempotencyHeader('POST'),
+      ...(await digestOf(content)),
+    },
     body: content,
     signal,
     isLong: true,
@@ -73,15 +79,15 @@ async function sendForm(
   files: readonly EvidenceFile[],
   { testProcedures, about = {}, signal }: EvidenceForm,
 ): Promise<Receipt[]> {
-  // Made once: a second try under the same Idempotency-Key has to be the same request to the byte.
+  // Built once: a retry with the same Idempotency-Key must send the same bytes.
   const { body, contentType } = formOf(
     { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) },
-    files.map((file) => ({ ...file, contentType: file.contentType ?? typeOf(file.content) })),
+    files.map((file) => ({ ...file, contentType: file.contentType ?? mediaTypeOf(file.content) })),
   )
   const answer = await connection.receive({
     method: 'POST',
     target: operations.uploadEvidence[1],
-    headers: { 'content-type': contentType, ...once('POST') },
+    headers: { 'content-type': contentType, ...idempotencyHeader('POST') },
     body,
     signal,
     isLong: true,
@@ -89,7 +95,7 @@ async function sendForm(
   return readJson(answer)
 }
 
-/** What lies in memory is sent with its digest (RFC 9530), so that a byte that changes on the way is noticed. */
+/** Content in memory is sent with its digest (RFC 9530), so that the API detects changed bytes. */
 async function digestOf(content: EvidenceUpload['content']): Promise<{ 'content-digest'?: string }> {
   if (!(content instanceof Uint8Array)) return {}
   return { 'content-digest': `sha-256=:${await sha256(content)}:` }

@@ -13,19 +13,19 @@ import {
   readable,
 } from './resource.ts'
 
-/** Reading needs `read:findings`, writing `write:findings`; a key that only writes is answered with stubs. */
+/** Reading needs `read:findings`, writing `write:findings`. A key that can only write gets short responses. */
 export interface Findings
   extends Readable<ExpandedFinding>, Changeable<Finding, BodyOf<'updateFinding'>, AnswerOf<'updateFinding'>> {
-  /** By id, `ref:<reference>` or `ext:<external id>`; `expand` puts beside it what belongs to it. */
+  /** Finds by id, `ref:<reference>` or `ext:<external id>`. `expand` adds related resources. */
   get(address: string, options?: CallOptions & QueryOf<'getFinding'>): Promise<ExpandedFinding>
-  /** `expand` puts beside each what belongs to it. */
+  /** `expand` adds related resources to each finding. */
   list(filter?: QueryOf<'listFindings'>, options?: CallOptions): Pages<ItemOf<'listFindings'>>
   /** Counts by severity, status, entity, owner or age. */
   summary(filter?: QueryOf<'summarizeFindings'>, options?: CallOptions): Promise<AnswerOf<'summarizeFindings'>>
   create(finding: BodyOf<'createFinding'>, options?: CallOptions): Promise<AnswerOf<'createFinding'>>
-  /** Up to 500 new or changed findings: all or none, or each on its own. */
+  /** Creates or changes up to 500 findings, all or none, or each separately. */
   bulk(items: BodyOf<'bulkFindings'>, options?: CallOptions): Promise<AnswerOf<'bulkFindings'>>
-  /** Where the status can go, and what that needs. */
+  /** The possible next statuses and their requirements. */
   transitions(target: Target, options?: CallOptions): Promise<AnswerOf<'findingTransitions'>>
   changeStatus(
     target: Target,
@@ -87,9 +87,9 @@ export interface ActionPlans
 /** The tracker logs of all findings. */
 export interface RemediationLog {
   list(filter?: QueryOf<'listLog'>, options?: CallOptions): Pages<ItemOf<'listLog'>>
-  /** A signed end of the log: keep it. */
+  /** A signed end of the log. Keep it. */
   checkpoint(query?: QueryOf<'getLogCheckpoint'>, options?: CallOptions): Promise<AnswerOf<'getLogCheckpoint'>>
-  /** Public keys that verify checkpoints (RFC 7517). */
+  /** The public keys that verify checkpoints (RFC 7517). */
   keys(options?: CallOptions): Promise<AnswerOf<'logCheckpointKeys'>>
 }
 

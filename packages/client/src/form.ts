@@ -6,8 +6,8 @@ interface FormFile {
 }
 
 /**
- * A body in multipart/form-data (RFC 7578) with the part `metadata` first and then the files, as one Blob: it is the same
- * to the byte however often it is sent, and what is on disk stays there.
+ * Builds a multipart/form-data body (RFC 7578), `metadata` first, as one Blob. Every attempt sends the same bytes, and
+ * files stay on disk.
  */
 export function formOf(
   metadata: Readonly<Record<string, unknown>>,
@@ -27,7 +27,7 @@ export function formOf(
 
 type FormPart = string | Uint8Array<ArrayBuffer> | Blob
 
-/** As a quoted-string (RFC 9110 §5.6.4); a line break, which no file name here may have, cannot end the field. */
+/** Escapes a quoted-string (RFC 9110 §5.6.4). A line break must not end the field. */
 function escapeName(name: string): string {
   return name.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll(/[\r\n]/g, '_')
 }

@@ -13,24 +13,24 @@ import {
   readable,
 } from './resource.ts'
 
-/** For the access token of a person with the role `admin`: an API key never manages keys. */
+/** Needs the access token of a person with the role `admin`. API keys cannot manage keys. */
 export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updateApiKey'>, ApiKey> {
   list(filter?: QueryOf<'listApiKeys'>, options?: CallOptions): Pages<ApiKey>
-  /** The value of the key is in this answer and never again. */
+  /** Only this response contains the value of the key. */
   create(key: BodyOf<'createApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
   /** Returns when no gateway accepts the key any more. */
   revoke(target: Target, body?: BodyOf<'revokeApiKey'>, options?: CallOptions): Promise<AnswerOf<'revokeApiKey'>>
-  /** A new key in its place; the old one expires after the overlap. */
+  /** Creates a replacement. The old key expires after the overlap. */
   rotate(target: Target, body?: BodyOf<'rotateApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
-  /** The key's audit trail, newest first. */
+  /** The audit trail of the key, newest first. */
   events(target: Target, query?: QueryOf<'listApiKeyEvents'>, options?: CallOptions): Pages<ApiKeyEvent>
-  /** Its requests by day and by route. */
+  /** The requests of the key by day and by route. */
   usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
-  /** What the tenant allows of a key. */
+  /** The tenant's rules for keys. */
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
-  /** Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. */
+  /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
   updatePolicy(policy: KeyPolicy, patch: BodyOf<'updateKeyPolicy'>, options?: ChangeOptions): Promise<KeyPolicy>
-  /** Who has set the policy, and to what, newest first. */
+  /** The changes of the policy, newest first. */
   policyEvents(query?: QueryOf<'listKeyPolicyEvents'>, options?: CallOptions): Pages<KeyPolicyEvent>
   /** The people who have signed in. */
   members(query?: QueryOf<'listMembers'>, options?: CallOptions): Pages<Member>

@@ -3,10 +3,10 @@ import type * as contracts from '@postern/contracts'
 type Route = contracts.Route
 type Contracts = typeof contracts
 
-/** Names of the contracts of routes: what the operations here are named after. */
+/** The names of route contracts, after which the operations are named. */
 type ContractName = { [N in keyof Contracts]: Contracts[N] extends Route ? N : never }[keyof Contracts]
 
-/** Method and path of each operation of the API. That they are those of its contract is checked by the compiler. */
+/** Method and path of each operation. The compiler checks them against the contracts. */
 export const operations = {
   whoami: ['GET', '/api/v1/whoami'],
   listChanges: ['GET', '/api/v1/changes'],
@@ -124,15 +124,15 @@ type Bodies<R extends Route> = {
     : never
 }[StatusWithBody]
 
-/** What an operation answers with; undefined where its answer has no body. */
+/** The response body of an operation, or undefined without a body. */
 export type AnswerOf<N extends OperationName> = [Bodies<ContractOf<N>>] extends [never]
   ? undefined
   : Bodies<ContractOf<N>>
 
-/** One of what a list holds. */
+/** One item of a list. */
 export type ItemOf<N extends OperationName> = AnswerOf<N> extends readonly (infer Item)[] ? Item : never
 
-/** What an operation takes as its body. */
+/** The request body of an operation. */
 export type BodyOf<N extends OperationName> = ContractOf<N>['body'] extends Schema
   ? ContractOf<N>['body']['_zod']['input']
   : Exclude<ContractOf<N>['body'], undefined> extends Schema
@@ -141,7 +141,7 @@ export type BodyOf<N extends OperationName> = ContractOf<N>['body'] extends Sche
 
 type OneOrSeveral<V> = V extends readonly (infer E)[] ? E | readonly E[] : V
 
-/** Parameters of the query; one that takes several values means any of them. Pages are followed: there is no cursor. */
+/** The query parameters of an operation, without the cursor. Several values of a parameter mean any of them. */
 export type QueryOf<N extends OperationName> = ContractOf<N>['query'] extends Schema
   ? {
       readonly [P in Exclude<keyof ContractOf<N>['query']['_zod']['output'], 'cursor' | 'count'>]?: OneOrSeveral<

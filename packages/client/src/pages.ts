@@ -3,8 +3,8 @@ import { fillPath, queryOf, readJson } from './connection.ts'
 import { type ItemOf, type OperationName, type QueryOf, operations } from './operations.ts'
 
 /**
- * A list: `for await (const finding of list)` gives resource after resource and asks for the next page when it is
- * needed; `list.pages()` gives page after page. Each loop begins at the first page.
+ * A list. `for await (const finding of list)` yields resources and requests pages as needed; `list.pages()` yields
+ * pages. Each loop starts at the first page.
  */
 export class Pages<T> implements AsyncIterable<T> {
   readonly #connection: Connection
@@ -31,14 +31,14 @@ export class Pages<T> implements AsyncIterable<T> {
     }
   }
 
-  /** All of it, in memory. */
+  /** Returns all items, in memory. */
   async all(): Promise<T[]> {
     const all: T[] = []
     for await (const page of this.pages()) all.push(...page)
     return all
   }
 
-  /** How many there are on all pages, for those lists that count. */
+  /** Returns the number of items on all pages, for lists that can be counted. */
   async count(): Promise<number> {
     const [path = '', search = ''] = this.#target.split('?', 2)
     const query = new URLSearchParams(search)
@@ -50,7 +50,7 @@ export class Pages<T> implements AsyncIterable<T> {
   }
 }
 
-/** The list that an operation answers with. */
+/** Returns the list of an operation. */
 export function pagesOf<N extends OperationName>(
   connection: Connection,
   name: N,
@@ -62,7 +62,7 @@ export function pagesOf<N extends OperationName>(
   return new Pages(connection, `${fillPath(path, params)}${queryOf(query ?? {})}`, signal)
 }
 
-/** The target of `rel="next"` (RFC 8288 §3), wherever it stands among others. */
+/** Returns the target of `rel="next"` (RFC 8288 §3), at any position. */
 export function nextUrl(link: string | null): string | undefined {
   for (const [, url, parameters = ''] of (link ?? '').matchAll(/<([^>]*)>((?:\s*;\s*[^,;"]+(?:"[^"]*")?)*)/g)) {
     if (/;\s*rel="?(?:[^"]*\s)?next(?:\s[^"]*)?"?(?:\s*;|$)/.test(parameters)) return url

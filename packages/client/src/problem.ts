@@ -1,13 +1,13 @@
 import type { ProblemCode, ProblemDocument } from '@postern/contracts'
 
 /**
- * The API has refused: `problem` is its problem document (RFC 9457). An answer that is none, as of a proxy in between,
- * has the code `unknown`. Holds neither the key nor what was sent.
+ * The API rejected a request. `problem` is the problem document (RFC 9457); another response, such as one of a proxy,
+ * has the code `unknown`. Contains neither the key nor the request.
  */
 export class PosternProblem extends Error {
   override readonly name = 'PosternProblem'
   readonly problem: Readonly<ProblemDocument>
-  /** Seconds to wait before another try, where the answer says so. */
+  /** Seconds to wait before the next attempt, from Retry-After. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(problem: Readonly<ProblemDocument>, retryAfterSeconds?: number) {
@@ -21,33 +21,33 @@ export class PosternProblem extends Error {
     return this.problem.status
   }
 
-  /** The problem type as a word, to decide by. */
+  /** The code of the problem type. Use it to decide what to do. */
   get code(): string {
     return this.problem.code
   }
 
-  /** Whether the problem is of one of these types, as `not_found`. The compiler knows them all. */
+  /** Whether the problem has one of these codes, such as `not_found`. */
   is(...codes: readonly ProblemCode[]): boolean {
     return codes.some((code) => code === this.code)
   }
 
-  /** Id of the request, as X-Request-Id: what to name when you ask for help. */
+  /** The id of the request (X-Request-Id). Quote it when you ask for help. */
   get requestId(): string {
     return this.problem.instance
   }
 }
 
-/** Reads a refusal. */
+/** Reads an error response. */
 export async function readProblem(answer: Response): Promise<PosternProblem> {
-  const retryAfterSeconds = secondsOf(answer.headers.get('retry-after'))
+  const retryAfterSeconds = parseRetryAfter(answer.headers.get('retry-after'))
   const text = await answer.text()
   const isDocument = answer.headers.get('content-type')?.startsWith('application/problem+json') === true
   const document = isDocument ? parse(text) : undefined
   return new PosternProblem(document ?? unknownProblem(answer), retryAfterSeconds)
 }
 
-/** Of Retry-After: seconds, or, as proxies may say it, a time (RFC 9110 §10.2.3). */
-function secondsOf(retryAfter: string | null): number | undefined {
+/** Parses Retry-After: seconds or a date (RFC 9110 §10.2.3). */
+function parseRetryAfter(retryAfter: string | null): number | undefined {
   if (retryAfter === null) return undefined
   if (/^\d+$/.test(retryAfter)) return Number(retryAfter)
   const until = Date.parse(retryAfter)
@@ -57,7 +57,7 @@ function secondsOf(retryAfter: string | null): number | undefined {
 function unknownProblem(answer: Response): ProblemDocument {
   return {
     type: 'about:blank',
-    title: `The answer ${answer.status} is not one of Postern`,
+    title: `The response ${answer.status} is not from Postern`,
     status: answer.status,
     code: 'unknown',
     instance: answer.headers.get('x-request-id') ?? '',

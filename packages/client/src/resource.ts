@@ -3,39 +3,39 @@ import { etagOf } from './etag.ts'
 import type { AnswerOf, BodyOf, OperationName } from './operations.ts'
 import { PosternProblem } from './problem.ts'
 
-/** A resource as it was read, or its address: an id, `ref:<reference>` or `ext:<external id>`. */
+/** A resource, or its address: an id, `ref:<reference>` or `ext:<external id>`. */
 export type Target = string | { readonly id: string }
 
 export interface ChangeOptions extends CallOptions {
-  /** The entity tag that the resource must still have. Default: that with which it was read. */
+  /** The entity tag that the resource must still have. Defaults to the tag with which it was read. */
   readonly ifMatch?: string
 }
 
 export interface MoveOptions extends CallOptions {
-  /** The entity tag that the resource must still have; without it, or with an address, it is moved as it is. */
+  /**
+   * The entity tag that the resource must still have. Defaults to the tag of a resource that this client read; an
+   * address has no default.
+   */
   readonly ifMatch?: string
 }
 
-/** A resource that is read by itself. */
+/** A resource with an address. */
 export interface Readable<Value> {
   get(address: string, options?: CallOptions): Promise<Value>
-  /**
-   * The same value when nothing has changed since it was read (and then next to nothing is sent), else what it is now, with
-   * as much beside it as it was read with.
-   */
+  /** Returns the same value if the resource has not changed, otherwise the current one with the same `expand`. */
   refresh(value: Value & { readonly id: string }, options?: CallOptions): Promise<Value>
 }
 
-/** A resource that is changed by a merge patch (RFC 7396). */
+/** A resource that accepts merge patches (RFC 7396). */
 export interface Changeable<Value, Patch, Answer> {
   /**
-   * Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. With an address,
-   * `ifMatch` must be given.
+   * Throws 412 `precondition_failed` if somebody changed the resource since it was read. With an address, `ifMatch` is
+   * required.
    */
   update(target: Target, patch: Patch, options?: ChangeOptions): Promise<Answer>
   /**
-   * Reads it, changes what `change` says of it, and begins anew, up to five times, when somebody was faster. Nothing is
-   * changed when `change` gives undefined. Gives what it is in the end.
+   * Reads the resource and applies the patch that `change` returns. If somebody was faster, it starts again, up to five
+   * times. If `change` returns undefined, it changes nothing. Returns the final resource.
    */
   edit(
     address: string,
@@ -44,20 +44,20 @@ export interface Changeable<Value, Patch, Answer> {
   ): Promise<Value | Answer>
 }
 
-const editTries = 5
+const maxEdits = 5
 
-/** The resource's address. */
+/** Returns the address of a resource. */
 export function addressOf(target: Target): string {
   return typeof target === 'string' ? target : target.id
 }
 
-/** If-Match of a change, where there is something to say. */
+/** Returns the If-Match header of a change, if there is a tag. */
 export function ifMatchOf(target: Target, ifMatch: string | undefined): { 'if-match'?: string } {
   const tag = ifMatch ?? (typeof target === 'string' ? undefined : etagOf(target))
   return tag === undefined ? {} : { 'if-match': tag }
 }
 
-/** Reading by the operation `get`, whose path has one parameter. */
+/** Creates the read methods from the operation `get`, whose path has one parameter. */
 export function readable<N extends OperationName>(
   connection: Connection,
   get: N,
@@ -76,7 +76,7 @@ export function readable<N extends OperationName>(
   }
 }
 
-/** Changing by the operation `update`, reading by `get`. */
+/** Creates the change methods from the operations `get` and `update`. */
 export function changeable<G extends OperationName, U extends OperationName>(
   connection: Connection,
   get: G,
@@ -93,21 +93,21 @@ export function changeable<G extends OperationName, U extends OperationName>(
     update: async (target, patch, { ifMatch, signal } = {}) => {
       const headers = ifMatchOf(target, ifMatch)
       if (headers['if-match'] === undefined) {
-        throw new TypeError('read the resource with this client and change that, or give its entity tag as ifMatch')
+        throw new TypeError('pass a resource that this client read, or its entity tag as ifMatch')
       }
       return await change(addressOf(target), headers, patch, signal)
     },
-    edit: async (address, changeOf, { signal } = {}) => {
-      for (let left = editTries; ; left -= 1) {
+    edit: async (address, createPatch, { signal } = {}) => {
+      for (let attemptsLeft = maxEdits; ; attemptsLeft -= 1) {
         const current = await connection.call(get, { params: { id: address }, signal })
-        const patch = await changeOf(current)
+        const patch = await createPatch(current)
         if (patch === undefined) return current
         const tag = typeof current === 'object' && current !== null ? etagOf(current) : undefined
         try {
           return await change(address, tag === undefined ? {} : { 'if-match': tag }, patch, signal)
         } catch (error) {
-          const isOvertaken = error instanceof PosternProblem && error.code === 'precondition_failed'
-          if (!isOvertaken || left === 1) throw error
+          const isConflict = error instanceof PosternProblem && error.code === 'precondition_failed'
+          if (!isConflict || attemptsLeft === 1) throw error
         }
       }
     },

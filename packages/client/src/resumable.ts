@@ -1,26 +1,26 @@
 import type { Receipt } from '@postern/contracts'
-import { type CallOptions, type Connection, fillPath, once } from './connection.ts'
-import { type EvidenceDetails, type EvidenceFile, sha256, typeOf } from './content.ts'
+import { type CallOptions, type Connection, fillPath, idempotencyHeader } from './connection.ts'
+import { type EvidenceDetails, type EvidenceFile, sha256, mediaTypeOf } from './content.ts'
 import { operations } from './operations.ts'
 import { PosternProblem } from './problem.ts'
-import { wait, waitBefore } from './retry.ts'
+import { wait, retryDelayMs } from './retry.ts'
 
 export interface ResumableOptions extends CallOptions {
   readonly testProcedures?: readonly string[]
   readonly about?: EvidenceDetails
-  /** The id of an upload that broke off, as `onProgress` has told it: goes on there. Of the very same file. */
+  /** The id of an interrupted upload of the same file, from `onProgress`. The upload resumes there. */
   readonly resume?: string
-  /** Size of a piece in bytes, default 8 MiB: so much is sent again at most. */
+  /** The size of a piece in bytes, default 8 MiB. A failure repeats one piece at most. */
   readonly pieceBytes?: number
-  /** Told after the upload has begun and after each piece. To be able to resume, keep the id. */
+  /** Called after the upload has been created and after each piece. Keep the id to resume. */
   readonly onProgress?: (progress: { readonly id: string; readonly sent: number; readonly size: number }) => void
 }
 
 const defaultPieceBytes = 8 * 1024 * 1024
 const version = { 'tus-resumable': '1.0.0' }
-/** Failures in a row, without a byte that has arrived between them. */
+/** Consecutive failures without progress. */
 const maxFailures = 5
-const longestWaitMs = 60_000
+const maxWaitMs = 60_000
 
 /** Uploads a file in pieces (tus 1.0 with creation and checksum), each with its SHA-256. */
 export async function uploadResumably(
@@ -40,19 +40,19 @@ export async function uploadResumably(
     const before = at.offset
     try {
       at = await sendPiece(connection, target, content, at.offset, pieceBytes, signal)
-      // As where something on the way drops headers: asked for ever it would say the same.
+      // A proxy may drop headers, and asking again would not help.
       if (at.offset <= before && at.receipt === undefined)
-        throw new TypeError('the answer tells of no byte that has arrived, and brings no receipt')
+        throw new TypeError('the response reports no progress and no receipt')
     } catch (error) {
       signal?.throwIfAborted()
-      if (!mayGoOn(error)) throw error
+      if (!isRetryable(error)) throw error
       failures += 1
       if (failures > maxFailures) throw error
-      const asked = error instanceof PosternProblem ? error.retryAfterSeconds : undefined
-      const waitMs = waitBefore(failures, asked, longestWaitMs)
+      const retryAfterSeconds = error instanceof PosternProblem ? error.retryAfterSeconds : undefined
+      const waitMs = retryDelayMs(failures, retryAfterSeconds, maxWaitMs)
       if (waitMs === undefined) throw error
       await wait(waitMs, signal)
-      // The other side alone knows what has arrived of the piece.
+      // Ask the API how much of the piece has arrived.
       at = await state()
     }
     if (at.offset > before) failures = 0
@@ -75,11 +75,16 @@ async function begin(
   const details = { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) }
   const metadata = {
     filename: file.fileName,
-    filetype: file.contentType ?? typeOf(file.content),
+    filetype: file.contentType ?? mediaTypeOf(file.content),
     metadata: JSON.stringify(details),
   }
-  const pairs = Object.entries(metadata).map(([name, value]) => `${name} ${inBase64(value)}`)
-  const headers = { ...version, ...once('POST'), 'upload-length': String(size), 'upload-metadata': pairs.join(',') }
+  const pairs = Object.entries(metadata).map(([name, value]) => `${name} ${toBase64(value)}`)
+  const headers = {
+    ...version,
+    ...idempotencyHeader('POST'),
+    'upload-length': String(size),
+    'upload-metadata': pairs.join(','),
+  }
   const [method, target] = operations.createUpload
   const answer = await connection.send({ method, target, headers, signal })
   const location = connection.targetOf(answer.headers.get('location') ?? '')
@@ -113,17 +118,17 @@ async function sendPiece(
 
 function readState({ headers }: Response): State {
   const offset = Number(headers.get('upload-offset') ?? Number.NaN)
-  if (!Number.isSafeInteger(offset)) throw new TypeError('the answer does not say how much has arrived')
+  if (!Number.isSafeInteger(offset)) throw new TypeError('the response has no valid Upload-Offset')
   return { offset, receipt: headers.get('postern-receipt') ?? undefined }
 }
 
-/** A connection that broke, a service that was away, a piece that came damaged or after one that had arrived. */
-function mayGoOn(error: unknown): boolean {
+/** Whether a retry can help: a broken connection, an unavailable service, or a damaged or repeated piece. */
+function isRetryable(error: unknown): boolean {
   if (!(error instanceof PosternProblem)) return error instanceof Error
   return (error.status >= 502 && error.status <= 504) || [408, 409, 429, 460].includes(error.status)
 }
 
-/** The receipt is the payload of its own signature (RFC 7515 §7.1). */
+/** The payload of the signature is the receipt (RFC 7515 §7.1). */
 function receiptOf(jws: string): Receipt {
   const payload = jws.split('.')[1] ?? ''
   const bytes = Uint8Array.from(
@@ -133,6 +138,6 @@ function receiptOf(jws: string): Receipt {
   return { ...JSON.parse(new TextDecoder().decode(bytes)), jws }
 }
 
-function inBase64(text: string): string {
+function toBase64(text: string): string {
   return btoa(String.fromCodePoint(...new TextEncoder().encode(text)))
 }

@@ -1,13 +1,21 @@
-import { type CallOptions, type Connection, type RequestBody, fillPath, once, queryOf, readJson } from './connection.ts'
+import {
+  type CallOptions,
+  type Connection,
+  type RequestBody,
+  fillPath,
+  idempotencyHeader,
+  queryOf,
+  readJson,
+} from './connection.ts'
 import { type AnswerOf, type BodyOf, type ContractOf, type ItemOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
-import { wait, waitBefore } from './retry.ts'
+import { wait, retryDelayMs } from './retry.ts'
 import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
 
 type Result = AnswerOf<'pushEntities'>
 type Run = AnswerOf<'getRun'>
 
-/** How a connector is run. `content` is the file, for a connector whose source is uploaded. */
+/** The input of a run. `content` is the file for a connector whose source is uploaded. */
 export interface RunInput extends CallOptions {
   readonly query?: QueryOf<'startRun'>
   readonly content?: RequestBody
@@ -20,18 +28,18 @@ export interface Connectors
     Changeable<AnswerOf<'getConnector'>, BodyOf<'updateConnector'>, AnswerOf<'updateConnector'>> {
   list(query?: QueryOf<'listConnectors'>, options?: CallOptions): Pages<ItemOf<'listConnectors'>>
   create(connector: BodyOf<'createConnector'>, options?: CallOptions): Promise<AnswerOf<'createConnector'>>
-  /** Retires it. Its runs stay. */
+  /** Retires the connector. Its runs remain. */
   remove(target: Target, options?: CallOptions): Promise<void>
-  /** What its source has no longer. */
+  /** The resources that the source no longer has. */
   missing(target: Target, query?: QueryOf<'listMissing'>, options?: CallOptions): Pages<ItemOf<'listMissing'>>
-  /** Reads at most 20 rows and says what they become; stores nothing. */
+  /** Reads at most 20 rows and returns what they would become. Stores nothing. */
   test(target: Target, input?: Omit<RunInput, 'query'>): Promise<AnswerOf<'testConnector'>>
-  /** Has a worker run it; follow the run with `runs.follow`. */
+  /** Starts a run. Follow it with `runs.follow`. */
   run(target: Target, input?: RunInput): Promise<Run>
 }
 
 export interface FollowOptions extends CallOptions {
-  /** How long the API may be out of reach before this is given up, in milliseconds. Default 120,000; 0: one try. */
+  /** How long the API may be unreachable, in milliseconds. Default 120,000; 0 means one attempt. */
   readonly patienceMs?: number
 }
 
@@ -39,15 +47,15 @@ export interface Runs extends Readable<Run> {
   list(query?: QueryOf<'listRuns'>, options?: CallOptions): Pages<ItemOf<'listRuns'>>
   changes(target: Target, query?: QueryOf<'listRunChanges'>, options?: CallOptions): Pages<ItemOf<'listRunChanges'>>
   errors(target: Target, query?: QueryOf<'listRunErrors'>, options?: CallOptions): Pages<ItemOf<'listRunErrors'>>
-  /** The run whenever it has changed, until it has ended or waits for approval. Goes on where the API is away for a while. */
+  /** Yields the run at every change until it ends or needs approval. Reconnects if the API is unreachable. */
   follow(target: Target, options?: FollowOptions): AsyncGenerator<Run>
   approve(target: Target, body: BodyOf<'approveRun'>, options?: CallOptions): Promise<Run>
   cancel(target: Target, options?: CallOptions): Promise<Run>
-  /** A new run that undoes what this one has applied. */
+  /** Starts a run that undoes what this run applied. */
   rollback(target: Target, body?: BodyOf<'rollbackRun'>, options?: CallOptions): Promise<Run>
 }
 
-/** Needs `admin:sync`. A push takes in all rows or none; a row is matched by its source's own key. */
+/** Needs `admin:sync`. A push applies all rows or none. The source's own key identifies a row. */
 export interface Sync {
   readonly connectors: Connectors
   readonly runs: Runs
@@ -55,12 +63,16 @@ export interface Sync {
   pushOrgStructure(key: string, hierarchy: BodyOf<'pushOrgStructure'>, options?: CallOptions): Promise<Result>
   pushTestProcedures(rows: BodyOf<'pushTestProcedures'>, options?: CallOptions): Promise<Result>
   pushPeople(rows: BodyOf<'pushPeople'>, options?: CallOptions): Promise<Result>
-  /** Rows that are lines of JSON already (NDJSON). They are checked by the API alone; a stream is sent once, whatever comes of it. */
-  pushLines(rows: keyof typeof linesOf, lines: RequestBody, options?: CallOptions): Promise<Result>
+  /** Pushes rows that are lines of JSON (NDJSON). Only the API validates them. A stream is never retried. */
+  pushLines(rows: keyof typeof operationsOfLines, lines: RequestBody, options?: CallOptions): Promise<Result>
 }
 
-/** What can be pushed as lines. */
-const linesOf = { entities: 'pushEntities', test_procedures: 'pushTestProcedures', people: 'pushPeople' } as const
+/** The resources that can be pushed as lines. */
+const operationsOfLines = {
+  entities: 'pushEntities',
+  test_procedures: 'pushTestProcedures',
+  people: 'pushPeople',
+} as const
 const linesMediaType = 'application/x-ndjson' satisfies ContractOf<'pushEntities'>['bodyMediaTypes'][number]
 
 export function openSync(connection: Connection): Sync {
@@ -73,8 +85,8 @@ export function openSync(connection: Connection): Sync {
     pushTestProcedures: async (body, options = {}) => await connection.call('pushTestProcedures', { body, ...options }),
     pushPeople: async (body, options = {}) => await connection.call('pushPeople', { body, ...options }),
     pushLines: async (rows, body, { signal } = {}) => {
-      const [method, target] = operations[linesOf[rows]]
-      const headers = { 'content-type': linesMediaType, ...once(method) }
+      const [method, target] = operations[operationsOfLines[rows]]
+      const headers = { 'content-type': linesMediaType, ...idempotencyHeader(method) }
       return readJson<Result>(await connection.receive({ method, target, headers, body, signal, isLong: true }))
     },
   }
@@ -85,7 +97,10 @@ function openConnectors(connection: Connection): Connectors {
     const answer = await connection.receive({
       method: 'POST',
       target: `${fillPath(path, { id: addressOf(target) })}${queryOf(query ?? {})}`,
-      headers: { ...(content === undefined ? {} : { 'content-type': contentType ?? 'text/csv' }), ...once('POST') },
+      headers: {
+        ...(content === undefined ? {} : { 'content-type': contentType ?? 'text/csv' }),
+        ...idempotencyHeader('POST'),
+      },
       ...(content === undefined ? {} : { body: content }),
       signal,
       isLong: content !== undefined,
@@ -128,48 +143,48 @@ function openRuns(connection: Connection): Runs {
   }
 }
 
-const longestWaitMs = 2_000
+const maxWaitMs = 2_000
 const defaultPatienceMs = 120_000
-/** Streams in a row without any event, after which somebody has to look. */
+/** Consecutive streams without an event before an error is thrown. */
 const maxSilentStreams = 5
 
 /**
- * Reads the stream of events, and the next one, which begins with the run as it is, when it has ended or was cut before the run has. A
- * gateway that is started anew refuses connections meanwhile: that is no end of the run.
+ * Follows streams of events, which begin with the current run, until the run ends. A restarting gateway
+ * refuses connections for a while.
  */
 async function* follow(
   connection: Connection,
   id: string,
   { signal, patienceMs = defaultPatienceMs }: FollowOptions,
 ): AsyncGenerator<Run> {
-  for (let silent = 0; ;) {
+  for (let silentStreams = 0; ;) {
     const answer = await connection.send({
       method: 'GET',
       target: fillPath(operations.followRun[1], { id }),
       headers: { accept: 'text/event-stream' },
       signal,
       isLong: true,
-      triedUntil: performance.now() + patienceMs,
+      retryUntilMs: performance.now() + patienceMs,
     })
-    let failure: unknown = new TypeError('the stream of events ends without any')
+    let failure: unknown = new TypeError('the stream of events ended without an event')
     try {
       for await (const { event, data } of eventsOf(answer)) {
         if (event === 'end') return
         const run: Run | undefined = event === 'run' ? JSON.parse(data) : undefined
-        silent = 0
+        silentStreams = 0
         if (run !== undefined) yield run
       }
     } catch (error) {
       signal?.throwIfAborted()
       failure = error
     }
-    silent += 1
-    if (silent > maxSilentStreams) throw failure
-    await wait(waitBefore(silent, undefined, longestWaitMs) ?? 0, signal)
+    silentStreams += 1
+    if (silentStreams > maxSilentStreams) throw failure
+    await wait(retryDelayMs(silentStreams, undefined, maxWaitMs) ?? 0, signal)
   }
 }
 
-/** Server-sent events (WHATWG HTML §9.2.6), of those the members that are used here. */
+/** Parses server-sent events (WHATWG HTML §9.2.6): only `event` and `data`. */
 async function* eventsOf(answer: Response): AsyncGenerator<{ readonly event: string; readonly data: string }> {
   let text = ''
   for await (const part of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {

@@ -18,7 +18,7 @@ import { type Readable, type Target, addressOf, readable } from './resource.ts'
 
 /** Needs `read:universe`. */
 export interface Entities extends Readable<ExpandedEntity> {
-  /** By id, `ref:<reference>` or `ext:<external id>`; `expand` adds `ancestors`, `nodes` and `open_findings`. */
+  /** Finds by id, `ref:<reference>` or `ext:<external id>`. `expand` adds `ancestors`, `nodes` and `open_findings`. */
   get(address: string, options?: CallOptions & QueryOf<'getEntity'>): Promise<ExpandedEntity>
   list(filter?: QueryOf<'listEntities'>, options?: CallOptions): Pages<ExpandedEntity>
   children(target: Target, filter?: QueryOf<'listChildrenOfEntity'>, options?: CallOptions): Pages<Entity>
@@ -26,16 +26,16 @@ export interface Entities extends Readable<ExpandedEntity> {
   ancestors(target: Target, options?: CallOptions): Promise<Entity[]>
 }
 
-/** Needs `read:universe`. A hierarchy is addressed by its key or its id. */
+/** Needs `read:universe`. Address a hierarchy by its key or id. */
 export interface Hierarchies {
   list(query?: QueryOf<'listHierarchies'>, options?: CallOptions): Pages<Hierarchy>
   get(key: string, options?: CallOptions): Promise<Hierarchy>
   refresh(hierarchy: Hierarchy, options?: CallOptions): Promise<Hierarchy>
   nodes(key: string, filter?: QueryOf<'listNodes'>, options?: CallOptions): Pages<HierarchyNode>
-  /** By id, whatever hierarchy it is of. */
+  /** Finds a node of any hierarchy by id. */
   node(id: string, options?: CallOptions): Promise<LookedUpNode>
   tree(key: string, query?: QueryOf<'getTree'>, options?: CallOptions): Promise<HierarchyTreeNode[]>
-  /** What differs between two versions. */
+  /** The differences between two versions. */
   diff(key: string, query: QueryOf<'diffHierarchy'>, options?: CallOptions): Pages<HierarchyNodeChange>
 }
 
@@ -44,22 +44,25 @@ export interface TestProcedures extends Readable<TestProcedure> {
   list(filter?: QueryOf<'listTestProcedures'>, options?: CallOptions): Pages<TestProcedure>
 }
 
-/** Needs `read:universe`. People have no reference: `ref:` is no address of theirs. */
+/** Needs `read:universe`. People have no reference, so `ref:` does not work. */
 export interface People extends Readable<Person> {
   list(filter?: QueryOf<'listPeople'>, options?: CallOptions): Pages<Person>
 }
 
-/** Some changes, and where to go on: the text is good for 30 days, to be kept wherever the changes are kept. */
+/** One page of changes. Store `next` with them: it is valid for 30 days. */
 export interface ChangesPage {
   readonly changes: readonly Change[]
   readonly next: string
 }
 
-/** Needs `read:findings` or `read:universe`, and tells of what the key can read. */
+/** Needs `read:findings` or `read:universe`. Returns only changes of resources that the key can read. */
 export interface Changes {
-  /** One page. `since`: the `next` of the page before, or `now` to begin at the end of the feed; absent: all that is kept. */
+  /**
+   * Returns one page. `since` is the `next` of the previous page, or `now` to start at the end. Without it, the feed
+   * starts at the oldest change.
+   */
   read(query?: QueryOf<'listChanges'>, options?: CallOptions): Promise<ChangesPage>
-  /** Page after page until there is nothing new. */
+  /** Yields pages until there are no new changes. */
   catchUp(query?: QueryOf<'listChanges'>, options?: CallOptions): AsyncGenerator<ChangesPage, void, undefined>
 }
 
@@ -110,26 +113,26 @@ export function openChanges(connection: Connection): Changes {
     const url = nextUrl(answer.headers.get('link'))
     const next =
       url === undefined ? undefined : new URLSearchParams(connection.targetOf(url).split('?', 2)[1]).get('since')
-    if (typeof next !== 'string') throw new TypeError('the answer does not say where to go on')
+    if (typeof next !== 'string') throw new TypeError('the response has no next position in the feed')
     return { changes: readJson<Change[]>(answer), next }
   }
   return {
     read: async (query = {}, options = {}) => await read(query, options),
     catchUp: async function* catchUp(query = {}, options = {}) {
-      let told = query.since
+      let lastYielded = query.since
       let before = query.since
       let page = await read(query, options)
-      // An empty page that leads on has passed much that the key may not read; at the end the link stays what it is.
+      // An empty page with a new `next` skipped changes that the key cannot read. At the end, `next` stays the same.
       while (page.changes.length > 0 || (before !== 'now' && page.next !== before)) {
         if (page.changes.length > 0) {
           yield page
-          told = page.next
+          lastYielded = page.next
         }
         before = page.next
         page = await read({ ...query, since: before }, options)
       }
-      // What was passed over is kept for a month: whoever went on from before it would be told one day that it is gone.
-      if (page.next !== told) yield page
+      // Return the last position even after an empty page: the API forgets older ones after a month.
+      if (page.next !== lastYielded) yield page
     },
   }
 }

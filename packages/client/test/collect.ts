@@ -1,4 +1,4 @@
-/** Everything that a list gives, in its order. */
+/** Returns everything that a list yields, in order. */
 export async function collect<T>(list: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = []
   for await (const each of list) all.push(each)

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { createServer } from 'node:http'
 
-/** An OpenID Connect issuer with one key, whose tokens are of administrators. */
+/** An OpenID Connect issuer with one key. Its tokens belong to administrators. */
 export interface Issuer {
   readonly url: string
   tokenFor(tenantId: string): string
@@ -12,7 +12,7 @@ function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
 }
 
-/** Starts an issuer on a free port of the loopback address. */
+/** Starts an issuer on a free loopback port. */
 export async function startIssuer(): Promise<Issuer> {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const key = { ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'ES256', use: 'sig' }

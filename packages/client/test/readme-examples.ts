@@ -1,4 +1,4 @@
-// The examples of README.md, in their order: a test runs this file against a real system and compares it with the page.
+// The examples of README.md in order. A test runs this file on a real system and compares it with README.md.
 // oxlint-disable no-console
 import { openAsBlob } from 'node:fs'
 import { PosternProblem, createPosternClient, etagOf } from '@postern/client'

@@ -43,7 +43,7 @@ async function listen(on: Server): Promise<string> {
   return `http://127.0.0.1:${(await promise).port}`
 }
 
-/** All that can be read off an error. */
+/** Returns everything that an error shows. */
 function everythingOf(error: unknown): string {
   return inspect(error, { depth: 10, showHidden: true })
 }
@@ -55,9 +55,9 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
   )
 }
 
-describe('the client refuses, before anything is sent,', () => {
+describe('before it sends anything, the client rejects', () => {
   test.each(['', 'postern_', `${key}0`, key.slice(0, -1), `${key}\r\nx: y`, `ApiKey ${key}`])(
-    'a key that is none (%#), and does not show it',
+    'an invalid key (%#) without showing it',
     (wrong) => {
       const failure = (): unknown => createPosternClient({ baseUrl: origin, key: wrong })
       expect(failure).toThrow('key must be a whole Postern API key')
@@ -76,27 +76,27 @@ describe('the client refuses, before anything is sent,', () => {
     expect(() => createPosternClient({ baseUrl, key })).toThrow('baseUrl must be an origin')
   })
 
-  test('a filter by one of none, without which a list would hold all', async () => {
+  test('an empty list as a filter, because the API would return everything', async () => {
     const { findings } = createPosternClient({ baseUrl: origin, key })
-    const failure = new TypeError('entity_id is an empty list, of which nothing is one: leave it out, or do not ask')
+    const failure = new TypeError('entity_id is an empty list, which matches nothing: leave it out to get everything')
     expect(() => findings.list({ entity_id: [] })).toThrow(failure)
     expect(await failureOf(findings.summary({ entity_id: [] }))).toEqual(failure)
   })
 })
 
 describe('the key', () => {
-  test('goes into the Authorization header of every request and never into a URL', async () => {
+  test('is in the Authorization header of every request and never in a URL', async () => {
     await client.findings.get('ref:F-2026-0042')
     await client.whoami()
     expect(seen.map(({ authorization }) => authorization)).toEqual([`ApiKey ${key}`, `ApiKey ${key}`])
     expect(seen.map(({ url }) => url)).toEqual(['/api/v1/findings/ref:F-2026-0042', '/api/v1/whoami'])
   })
 
-  test('does not show when the client or a list is printed', () => {
+  test('is hidden when the client or a list is printed', () => {
     expect(everythingOf([client, client.findings.list()])).not.toContain('k3Y')
   })
 
-  test('is in no error: refused, broken off, not reached', async () => {
+  test('is not in errors after a rejection, a broken response or a failed connection', async () => {
     answer = (request, response) => {
       if (request.url?.endsWith('whoami') === true) response.destroy()
       else response.writeHead(401, { 'content-type': 'text/plain' }).end(request.headers.authorization)
@@ -106,7 +106,7 @@ describe('the key', () => {
     for (const failure of await Promise.all(failures)) expect(everythingOf(failure)).not.toContain('k3Y')
   })
 
-  test('does not follow a redirect', async () => {
+  test('is not sent to the target of a redirect', async () => {
     const elsewhere = createServer((request, response) => {
       seen.push({ method: request.method, url: request.url, authorization: request.headers.authorization })
       response.end('{}')
@@ -118,7 +118,7 @@ describe('the key', () => {
     expect(seen.map(({ url }) => url)).toEqual(['/api/v1/whoami'])
   })
 
-  test('does not follow a next page to another origin', async () => {
+  test('is not sent to a next page on another origin', async () => {
     answer = (_request, response) => {
       response.setHeader('link', '<http://127.0.0.1:1/api/v1/findings?cursor=x>; rel="next"')
       response.end('[{"id":"1"}]')
@@ -129,8 +129,8 @@ describe('the key', () => {
   })
 })
 
-describe('a refusal', () => {
-  test('is thrown as the problem document that it is', async () => {
+describe('an error response', () => {
+  test('is thrown with its problem document', async () => {
     const problem = {
       type: '/problems/too-many-requests',
       title: 'Too many requests',
@@ -159,14 +159,14 @@ describe('a refusal', () => {
     ['text/html', '<h1>Bad gateway</h1>'],
     ['application/problem+json', '{"status":'],
     ['application/problem+json', '{"status":"502"}'],
-  ])('that is no problem document (%s %s) is thrown with the code unknown', async (type, text) => {
+  ])('without a problem document (%s %s) is thrown with the code unknown', async (type, text) => {
     answer = (_request, response) => response.writeHead(502, { 'content-type': type }).end(text)
     expect(await failureOf(client.whoami())).toMatchObject({ status: 502, code: 'unknown' })
   })
 })
 
 describe('a list', () => {
-  test('asks for page after page as the loop needs it', async () => {
+  test('requests pages as the loop needs them', async () => {
     answer = ({ url }, response) => {
       const page = Number(new URL(url ?? '', origin).searchParams.get('cursor') ?? '1')
       const links = [`</first>; rel="first"`, `</api/v1/findings?cursor=${page + 1}>; title="a, b"; rel="last next"`]
@@ -187,7 +187,7 @@ describe('a list', () => {
     expect(pages.map((page) => page.length)).toEqual([2, 2, 2])
   })
 
-  test('goes on behind a page that is empty, as the remediation log by kind may have them', async () => {
+  test('continues after an empty page, which the filtered remediation log can have', async () => {
     answer = (request, response) => {
       const page = Number(new URL(request.url ?? '', origin).searchParams.get('cursor') ?? 0)
       if (page < 3) response.setHeader('link', `</api/v1/remediation-log?cursor=${page + 1}>; rel="next"`)
@@ -198,14 +198,14 @@ describe('a list', () => {
     expect((await collect(log.pages())).map((page) => page.length)).toEqual([0, 0, 1, 0])
   })
 
-  test.each(['<x>; rel="nextish"', '<x>; rel="prev"', '<x>', 'next'])('ends when no link is next: %s', async (link) => {
+  test.each(['<x>; rel="nextish"', '<x>; rel="prev"', '<x>', 'next'])('ends without a next link: %s', async (link) => {
     answer = (_request, response) => response.setHeader('link', link).end('[]')
     expect(await collect(client.entities.list())).toEqual([])
     expect(seen).toHaveLength(1)
   })
 })
 
-/** Of which the key sees nothing: each reading passes 100 changes, up to 500. */
+/** A feed whose 500 changes the key cannot read; each page skips 100. */
 function hidden(_request: IncomingMessage, response: ServerResponse): void {
   const asked = new URL(seen.at(-1)?.url ?? '', origin).searchParams.get('since')
   const next = asked === 'now' ? 500 : Math.min(500, Number(asked) + 100)
@@ -215,9 +215,9 @@ function hidden(_request: IncomingMessage, response: ServerResponse): void {
 describe('below a base URL with a path', () => {
   test.each([
     ['names the path', '/postern/api/v1'],
-    ['names none', '/api/v1'],
-    ['names another', '/elsewhere/api/v1'],
-  ])('every request stays there, also after an answer whose link %s', async (_which, linked) => {
+    ['does not name the path', '/api/v1'],
+    ['names another path', '/elsewhere/api/v1'],
+  ])('every request stays below it, even after a response whose link %s', async (_which, linked) => {
     const answers = [
       { link: `<${linked}/findings?cursor=2>; rel="next"`, text: '[{"id":"1"}]' },
       { link: '', text: '[{"id":"2"}]' },
@@ -238,7 +238,7 @@ describe('below a base URL with a path', () => {
     ])
   })
 
-  test('a resumable upload stays there', async () => {
+  test('a resumable upload stays below it', async () => {
     answer = (request, response) => {
       request.resume()
       request.on('end', () => {
@@ -257,7 +257,7 @@ describe('below a base URL with a path', () => {
 })
 
 describe('the feed of changes', () => {
-  test('says where to go on, also where all that it has passed is nothing to the key', async () => {
+  test('returns its next position even if the key cannot read any of the changes', async () => {
     answer = hidden
     expect(await collect(client.changes.catchUp({ since: '100' }))).toEqual([{ changes: [], next: '500' }])
     expect(await collect(client.changes.catchUp({ since: 'now' }))).toEqual([{ changes: [], next: '500' }])

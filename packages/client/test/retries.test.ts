@@ -2,7 +2,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer } 
 import type { AddressInfo } from 'node:net'
 import { type FollowOptions, createPosternClient } from '@postern/client'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { waitBefore } from '../src/retry.ts'
+import { retryDelayMs } from '../src/retry.ts'
 
 const key = `postern_${'k3Y'.repeat(16)}z`
 const finding = { title: 'Late', condition: 'As seen.', severity: 'high' } as const
@@ -18,7 +18,7 @@ type Step = (response: ServerResponse) => void
 let server: Server
 let baseUrl: string
 let seen: Seen[]
-/** What is answered, one after the other; then always 200. */
+/** The responses in order; after them every response is 200. */
 let steps: Step[]
 
 beforeEach(async () => {
@@ -58,14 +58,14 @@ const cutOff: Step = (response) => response.destroy()
 const brokenOff: Step = (response) =>
   void response.writeHead(200, { 'content-length': '10' }).write('{"id', () => response.destroy())
 
-/** Of a resumable upload of four bytes. */
+/** The response to a complete resumable upload of four bytes. */
 const allArrived: Step = (response) => response.writeHead(204, { 'upload-offset': '4' }).end()
 
 function client(options = {}): ReturnType<typeof createPosternClient> {
   return createPosternClient({ baseUrl, key, ...options })
 }
 
-describe('a request is not sent again', () => {
+describe('a request is not retried', () => {
   test.each([
     [400, 'bad_request'],
     [401, 'key_revoked'],
@@ -84,9 +84,9 @@ describe('a request is not sent again', () => {
   test.each([
     ['502', refuse(502, 'bad_gateway')],
     ['503', refuse(503, 'service_unavailable', '0')],
-    ['a cut', cutOff],
-    ['a cut in the middle of its answer', brokenOff],
-  ])('after %s, when it is a PATCH: it may have been carried out', async (_what, step) => {
+    ['a broken connection', cutOff],
+    ['a response that breaks off', brokenOff],
+  ])('after %s if it is a PATCH, which may have been applied', async (_what, step) => {
     steps = [step]
     await expect(client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })).rejects.toThrow(
       /502|503|fetch failed|terminated/,
@@ -94,14 +94,14 @@ describe('a request is not sent again', () => {
     expect(seen).toHaveLength(1)
   })
 
-  test('when its body was a stream', async () => {
+  test('if its body is a stream', async () => {
     steps = [refuse(503, 'service_unavailable', '0')]
     const content = new Blob(['fuzz']).stream()
     await expect(client().evidence.upload({ content, fileName: 'a.txt' })).rejects.toMatchObject({ status: 503 })
     expect(seen).toHaveLength(1)
   })
 
-  test('more often than was asked', async () => {
+  test('more often than `retries` allows', async () => {
     steps = Array.from({ length: 9 }, () => refuse(503, 'service_unavailable', '0'))
     await expect(client({ retries: 2 }).whoami()).rejects.toMatchObject({ status: 503 })
     expect(seen).toHaveLength(3)
@@ -109,23 +109,25 @@ describe('a request is not sent again', () => {
     expect(seen).toHaveLength(4)
   })
 
-  test('when the answer asks for a longer wait than is wanted', async () => {
+  test('if Retry-After exceeds maxWaitMs', async () => {
     steps = [refuse(429, 'too_many_requests', '61')]
     await expect(client().whoami()).rejects.toMatchObject({ status: 429, retryAfterSeconds: 61 })
     expect(seen).toHaveLength(1)
   })
 
-  test('for ever, where all of a resumable upload has arrived and no receipt comes', async () => {
+  test('forever if a complete resumable upload gets no receipt', async () => {
     steps = [(response) => response.writeHead(201, { location: `${baseUrl}/api/v1/evidence/uploads/1` }).end()]
     for (let turn = 0; turn < 40; turn += 1) steps.push(allArrived)
     const content = new Blob(['fuzz'])
-    await expect(client().evidence.uploadResumably({ content, fileName: 'a.txt' })).rejects.toThrow('brings no receipt')
+    await expect(client().evidence.uploadResumably({ content, fileName: 'a.txt' })).rejects.toThrow(
+      'no progress and no receipt',
+    )
     const pieces = seen.filter(({ method }) => method === 'PATCH')
     expect(pieces.map(({ body }) => body)).toEqual(['fuzz', ...Array.from({ length: pieces.length - 1 }, () => '')])
     expect(pieces.length).toBeLessThan(10)
   })
 
-  test('when its signal aborts while it waits', async () => {
+  test('if its signal aborts during the wait', async () => {
     const controller = new AbortController()
     steps = [
       (response) => {
@@ -138,17 +140,17 @@ describe('a request is not sent again', () => {
   })
 })
 
-describe('a request is sent again', () => {
+describe('a request is retried', () => {
   test.each([
     ['429', refuse(429, 'too_many_requests', '0')],
     ['502', refuse(502, 'bad_gateway')],
     ['503', refuse(503, 'auth_unavailable', '0')],
     ['504', refuse(504, 'gateway_timeout')],
-    ['409 while it is carried out', refuse(409, 'request_in_progress', '0')],
-    ['a cut', cutOff],
-    ['a cut in the middle of its answer', brokenOff],
-    ['a wait until a moment', refuse(503, 'service_unavailable', new Date(0).toUTCString())],
-  ])('after %s: a GET as it is, a POST under the same Idempotency-Key', async (_what, step) => {
+    ['409 while the first attempt is in progress', refuse(409, 'request_in_progress', '0')],
+    ['a broken connection', cutOff],
+    ['a response that breaks off', brokenOff],
+    ['a Retry-After with a date', refuse(503, 'service_unavailable', new Date(0).toUTCString())],
+  ])('after %s, a POST with the same Idempotency-Key', async (_what, step) => {
     steps = [step]
     expect(await client().whoami()).toEqual({ id: '1' })
     steps = [step]
@@ -159,19 +161,19 @@ describe('a request is sent again', () => {
     expect(posts[1]).toEqual(posts[0])
   })
 
-  test('under another Idempotency-Key when it is another request', async () => {
+  test('with its own Idempotency-Key, which no other request has', async () => {
     await client().findings.create(finding)
     await client().findings.create(finding)
     expect(seen[0]?.idempotencyKey).not.toBe(seen[1]?.idempotencyKey)
   })
 
-  test('after 429, a PATCH too: it was not looked at', async () => {
+  test('after 429 even if it is a PATCH, because the API did not process it', async () => {
     steps = [refuse(429, 'too_many_requests', '0')]
     await client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })
     expect(seen.map(({ body }) => body)).toEqual(['{"severity":"low"}', '{"severity":"low"}'])
   })
 
-  test('for a page and a part of the feed that break off in the middle', async () => {
+  test('if a page of a list or of the change feed breaks off', async () => {
     steps = [brokenOff, (response) => response.end('[]')]
     expect(await client().findings.list().all()).toEqual([])
     steps = [brokenOff, (response) => response.setHeader('link', '</c?since=b>; rel="next"').end('[]')]
@@ -179,7 +181,7 @@ describe('a request is sent again', () => {
     expect(seen).toHaveLength(4)
   })
 
-  test('a form to the byte, or its key would be that of another request', async () => {
+  test('with the same bytes if it is a form', async () => {
     steps = [cutOff]
     await client().evidence.uploadAll([{ content: new Blob(['fuzz']), fileName: 'a "b".txt' }])
     expect(seen[0]?.body).toContain(String.raw`filename="a \"b\".txt"`)
@@ -187,7 +189,7 @@ describe('a request is sent again', () => {
   })
 })
 
-test('where no token is to be had nothing is sent, and nobody is asked for one again', async () => {
+test('a failure to get a token is thrown without a request or a retry', async () => {
   let asked = 0
   const token = async (): Promise<string> => {
     asked += 1
@@ -199,23 +201,23 @@ test('where no token is to be had nothing is sent, and nobody is asked for one a
 
 const answerless: Step = () => undefined
 
-test('an answer that does not come in its time is asked for again, and then a DOMException', async () => {
+test('a request that times out is retried and then fails with a TimeoutError', async () => {
   steps = [answerless, answerless]
   const { findings } = createPosternClient({ baseUrl, key, timeoutMs: 500, retries: 1, maxWaitMs: 1 })
   await expect(findings.get('1')).rejects.toMatchObject({ name: 'TimeoutError' })
   expect(seen).toHaveLength(2)
 })
 
-test('waits grow, are spread by chance, follow Retry-After, and have an end', () => {
-  const least = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 0))
-  const most = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 1))
+test('waits grow, are randomized, follow Retry-After and have a limit', () => {
+  const least = [1, 2, 3, 20].map((retry) => retryDelayMs(retry, undefined, 60_000, () => 0))
+  const most = [1, 2, 3, 20].map((retry) => retryDelayMs(retry, undefined, 60_000, () => 1))
   expect([least, most]).toEqual([
     [125, 250, 500, 5000],
     [250, 500, 1000, 10_000],
   ])
-  expect(waitBefore(1, 7, 60_000, () => 0)).toBe(7000)
-  expect(waitBefore(1, 7, 60_000, () => 1)).toBe(8000)
-  expect(waitBefore(1, 61, 60_000)).toBeUndefined()
+  expect(retryDelayMs(1, 7, 60_000, () => 0)).toBe(7000)
+  expect(retryDelayMs(1, 7, 60_000, () => 1)).toBe(8000)
+  expect(retryDelayMs(1, 61, 60_000)).toBeUndefined()
 })
 
 const stream =
@@ -233,8 +235,8 @@ const followed = async (options: FollowOptions = {}): Promise<string[]> => {
   return runs
 }
 
-describe('a run is followed', () => {
-  test('past streams that are cut or end before it has', async () => {
+describe('following a run', () => {
+  test('reconnects after streams that break off or end early', async () => {
     steps = [
       stream(event('fetching'), cut),
       stream('', cut),
@@ -245,17 +247,17 @@ describe('a run is followed', () => {
     expect(seen).toHaveLength(4)
   })
 
-  test('past a gateway that is away, for longer than other requests are tried again', async () => {
+  test('survives an unreachable gateway for longer than other requests', async () => {
     const { port } = new URL(baseUrl)
     const tries = vi.spyOn(globalThis, 'fetch')
-    const away: Step = (response) => {
+    const stopGateway: Step = (response) => {
       server.close()
       stream(event('fetching'), () => server.closeAllConnections())(response)
     }
-    steps = [away, stream(`${event('succeeded')}event: end\ndata: {}\n\n`, close)]
+    steps = [stopGateway, stream(`${event('succeeded')}event: end\ndata: {}\n\n`, close)]
     try {
       const all = followed()
-      // The first, and more refused ones than a request has tries.
+      // The first attempt, and more than a normal request has.
       await vi.waitFor(() => expect(tries.mock.calls.length).toBeGreaterThan(1 + 4), { timeout: 20_000 })
       expect(server.listening).toBe(false)
       server.listen(Number(port), '127.0.0.1')
@@ -265,7 +267,7 @@ describe('a run is followed', () => {
     }
   }, 60_000)
 
-  test('past an upstream that is away, and no longer than whoever follows has patience', async () => {
+  test('survives an unavailable service for patienceMs', async () => {
     steps = [
       ...Array.from({ length: 5 }, () => refuse(503, 'service_unavailable', '0')),
       stream(`${event('succeeded')}event: end\ndata: {}\n\n`, close),
@@ -276,7 +278,7 @@ describe('a run is followed', () => {
     expect(seen).toHaveLength(6 + 2)
   })
 
-  test('no further than five streams in a row say nothing, or one is refused', async () => {
+  test('ends after five streams without an event, or an error that is not temporary', async () => {
     steps = [
       stream(event('fetching'), cut),
       ...Array.from({ length: 9 }, (_, n) => stream('', n % 2 === 0 ? cut : close)),

@@ -39,7 +39,7 @@ async function clientWith(...scopes: Parameters<TestStack['createKey']>[1]['scop
 const late = { title: 'Access reviews are late', condition: 'As seen.', severity: 'high' } as const
 
 describe('through the gateway', () => {
-  test('a scope that the key lacks is named in the refusal', async () => {
+  test('the error for a missing scope names the scope', async () => {
     const client = await clientWith('read:universe')
     const failure: unknown = await client.findings.get('ref:F-2026-0001').catch((error: unknown) => error)
     expect(failure).toMatchObject({
@@ -51,7 +51,7 @@ describe('through the gateway', () => {
     expect(await client.whoami()).toMatchObject({ granted: ['read:universe'], tenant: { id: tenant.id } })
   })
 
-  test('findings are documented, read by reference, counted, and listed over several pages', async () => {
+  test('findings can be created, read by reference, counted and listed over several pages', async () => {
     const writer = await clientWith('write:findings')
     const references: string[] = []
     for (const severity of ['high', 'low', 'high'] as const) {
@@ -69,7 +69,7 @@ describe('through the gateway', () => {
     )
   })
 
-  test('a change is made on what was read, and never on what it has become', async () => {
+  test('a change never overwrites a newer version', async () => {
     const { id } = await all.findings.create(late)
     const read = await all.findings.get(id)
     expect(etagOf(read)).toMatch(/^"/)
@@ -80,7 +80,7 @@ describe('through the gateway', () => {
     await expect(all.findings.update(read, { severity: 'critical' })).rejects.toMatchObject({
       code: 'precondition_failed',
     })
-    await expect(all.findings.update(id, { severity: 'critical' })).rejects.toThrow('give its entity tag')
+    await expect(all.findings.update(id, { severity: 'critical' })).rejects.toThrow('its entity tag as ifMatch')
 
     const expanded = await all.findings.get(id, { expand: ['action_plans'] })
     expect(await all.findings.refresh(expanded)).toBe(expanded)
@@ -97,7 +97,7 @@ describe('through the gateway', () => {
     expect(edited).toMatchObject({ custom: { tries: 1 } })
   })
 
-  test('an edit begins anew when somebody was faster', async () => {
+  test('an edit starts again if somebody was faster', async () => {
     const { id } = await all.findings.create(late)
     const other = await all.findings.get(id)
     const writer = await clientWith('read:findings', 'write:findings')
@@ -114,7 +114,7 @@ describe('through the gateway', () => {
     })
   })
 
-  test('a finding goes its way: recommendation, plan, extension, status, log', async () => {
+  test('a finding gets a recommendation, a plan, an extension, a status and log entries', async () => {
     const { findings, actionPlans, recommendations, remediationLog, entities } = all
     const { id: entity } = await entities.get('ext:pay')
     const { id } = await findings.create({
@@ -151,7 +151,7 @@ describe('through the gateway', () => {
     expect((await remediationLog.list({ limit: 1000 }).all()).length).toBeGreaterThanOrEqual(log.length)
   })
 
-  test('rows are pushed as lines of JSON, of a text or a stream', async () => {
+  test('rows can be pushed as lines of JSON, from text or a stream', async () => {
     const { sync, entities } = all
     const lines = ['pay-eu', 'pay-us'].map((key) => JSON.stringify({ external_id: key, name: key, type: 'process' }))
     expect(await sync.pushLines('entities', lines.join('\n'))).toMatchObject({ counts: { created: 2 } })
@@ -162,7 +162,7 @@ describe('through the gateway', () => {
     expect((await entities.get('ext:pay-eu')).name).toBe('pay-eu')
   })
 
-  test('the universe is read as lists, trees and versions', async () => {
+  test('the universe can be read as lists, trees and versions', async () => {
     await all.sync.pushOrgStructure('legal', {
       name: 'Legal',
       kind: 'legal_entity',
@@ -195,7 +195,7 @@ describe('through the gateway', () => {
     expect(await collect(reader.entities.list({ type: ['vendor', 'project'] }))).toEqual([])
   })
 
-  test('the feed of changes is followed from where it was left', async () => {
+  test('the change feed continues where the last reading ended', async () => {
     const { next } = await all.changes.read({ since: 'now' })
     const { id } = await all.findings.create(late)
     const pages = await collect(all.changes.catchUp({ since: next }))
@@ -203,7 +203,7 @@ describe('through the gateway', () => {
     expect((await all.changes.read({ since: pages.at(-1)?.next ?? '' })).changes).toEqual([])
   })
 
-  test('a file is uploaded, from memory and as a stream, and the receipt is for its bytes', async () => {
+  test('a file can be uploaded from memory or a stream, and the receipt is for its bytes', async () => {
     const client = await clientWith('write:evidence')
     const bytes = new TextEncoder().encode('Access review of 2026-11: 3 accounts removed.\n')
     const sha256 = createHash('sha256').update(bytes).digest('hex')
@@ -230,7 +230,7 @@ describe('through the gateway', () => {
     expect((await client.evidence.receiptKeys()).keys.length).toBeGreaterThan(0)
   })
 
-  test('an upload in pieces that is ended in the middle goes on there, and its receipt is for all bytes', async () => {
+  test('an interrupted resumable upload continues, and its receipt is for all bytes', async () => {
     const content = new Uint8Array(50_000).fill(0x61)
     const file = { content, fileName: 'large.txt', contentType: 'text/plain' }
     const controller = new AbortController()
@@ -259,7 +259,7 @@ describe('through the gateway', () => {
     })
   })
 
-  test('an administrator manages keys with an access token, and a key does not', async () => {
+  test('an access token of an administrator can manage keys, and a key cannot', async () => {
     await expect(all.keys.list().all()).rejects.toMatchObject({ status: 403, code: 'role_required' })
     const token = issuer.tokenFor(tenant.id)
     const admin = createPosternClient({ baseUrl: stack.gateways[0] ?? '', token: async () => token })
@@ -283,7 +283,7 @@ describe('through the gateway', () => {
 })
 
 describe('an administrator', () => {
-  test('looks after evidence with an access token, and a key does not', async () => {
+  test('manages evidence with an access token, and a key cannot', async () => {
     const { id } = await all.evidence.upload({
       fileName: 'kept.txt',
       content: Buffer.from('kept'),
@@ -313,7 +313,7 @@ describe('an administrator', () => {
 describe('README.md', () => {
   const folder = join(import.meta.dirname, '..')
 
-  test('has no example that is not run below', async () => {
+  test('contains exactly the examples that the next test runs', async () => {
     const page = await readFile(join(folder, 'README.md'), 'utf8')
     const code = await readFile(join(folder, 'test', 'readme-examples.ts'), 'utf8')
     const examples = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
