@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { emailSchema, sentEmailSchema } from './email.ts'
 import { namedScopes } from './scope.ts'
 
-/** A UUID in lower case; ids that Postern makes are version 7 (RFC 9562). */
+/** A UUID in lower case. Postern creates version 7 (RFC 9562). */
 export const uuidSchema = z
   .uuid()
   .toLowerCase()
@@ -11,15 +11,15 @@ export const uuidSchema = z
 /** RFC 3339 in UTC with milliseconds. */
 export const timestampSchema = z.iso.datetime({ precision: 3 }).meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 
-/** A calendar date, `YYYY-MM-DD`, of the year 0001 or later: PostgreSQL has no year 0. */
+/** A calendar date, `YYYY-MM-DD`. PostgreSQL has no year 0. */
 export const dateSchema = z.iso
   .date()
   .refine((date) => !date.startsWith('0000'), { message: 'must be in the year 0001 or later' })
   .meta({ examples: ['2026-11-21'] })
 
-/** A time as a person or a script writes it: RFC 3339 with the offset of a place on earth, in the years 0001 to 9999 of UTC. */
+/** A time from a client: RFC 3339 with a realistic offset, in the years 0001 to 9999 of UTC. */
 export const momentSchema = z.iso
-  // What is no time is told so, and nothing else of it.
+  // Report only one problem for an invalid time.
   .datetime({ offset: true, abort: true })
   .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
     message: 'must be in the years 0001 to 9999 of UTC',
@@ -30,7 +30,7 @@ export const momentSchema = z.iso
   })
   .meta({ examples: ['2026-11-21T10:30:00+01:00'] })
 
-/** The same time in UTC; empty where there is none, which the form of it has been refused for then. */
+/** Returns the time in UTC, or an empty string if it is invalid. */
 function isoOf(moment: string): string {
   const time = Date.parse(moment)
   return Number.isNaN(time) ? '' : new Date(time).toISOString()
@@ -38,19 +38,19 @@ function isoOf(moment: string): string {
 
 const withoutNul = new RegExp(String.raw`^[^\x00]*$`)
 
-/** Text that people read: no NUL, no lone surrogates, which neither PostgreSQL nor UTF-8 can hold. */
+/** Human-readable text without NUL and lone surrogates, which PostgreSQL and UTF-8 cannot store. */
 export function text(min: number, max: number) {
   return z
     .string()
     .min(min)
     .max(max)
-    .regex(withoutNul, 'must not hold NUL or lone surrogates')
-    .refine((value) => value.isWellFormed(), { message: 'must not hold NUL or lone surrogates' })
+    .regex(withoutNul, 'must not contain NUL or lone surrogates')
+    .refine((value) => value.isWellFormed(), { message: 'must not contain NUL or lone surrogates' })
 }
 
-/** Text that says something: more than white space, to PostgreSQL too, for which U+0085 is some. */
+/** Text with more than white space. PostgreSQL also treats U+0085 as white space. */
 export function saying(max: number) {
-  return text(1, max).regex(/[^\s\u0085]/, 'must say something')
+  return text(1, max).regex(/[^\s\u0085]/, 'must not be blank')
 }
 
 function plainLine(min: number, max: number) {
@@ -58,10 +58,10 @@ function plainLine(min: number, max: number) {
     .string()
     .min(min)
     .max(max)
-    .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not hold control characters')
+    .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not contain control characters')
 }
 
-/** One line of text: trimmed, no control characters. */
+/** One line of text: trimmed, without control characters. */
 export function line(min: number, max: number) {
   return z
     .string()
@@ -73,13 +73,13 @@ export function line(min: number, max: number) {
 const lineSeparators = '\u2028\u2029'
 const controls = String.raw`\x00-\x1f\x7f-\x9f` + `${lineSeparators}\u202a-\u202e\u2066-\u2069`
 
-/** What `line` accepts before it trims, as a pattern that regular expressions of every language can read. */
+/** Returns the pattern of what `line` accepts before trimming, for regular expressions of any language. */
 function linePattern(min: number): string {
   const said = String.raw`[^${controls}\s][^${controls}]*(?:[\t-\r${lineSeparators}]\s*)?`
   return min === 0 ? `^\\s*(?:${said})?$` : `^\\s*${said}$`
 }
 
-/** Text of any number of lines: trimmed, no control characters except tabs and line breaks. */
+/** Text of any number of lines: trimmed, without control characters except tabs and line breaks. */
 export function lines(min: number, max: number) {
   return z
     .string()
@@ -91,7 +91,7 @@ export function lines(min: number, max: number) {
         .max(max)
         .regex(
           /^(?:[^\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|[\t\n\v\f\r\u0085])*$/u,
-          'must not hold control characters',
+          'must not contain control characters',
         ),
     )
     .meta({ minLength: min, maxLength: max })
@@ -99,12 +99,12 @@ export function lines(min: number, max: number) {
 
 const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
-/** Returns the text in one line: each run of line breaks and tabs becomes a blank. */
+/** Returns the text in one line: line breaks and tabs become a space. */
 export function inOneLine(value: string): string {
   return value.replaceAll(/[\s\u0085]+/g, (space) => (lineBreak.test(space) ? ' ' : space)).trim()
 }
 
-/** The integrator's own key of a resource: unique in the tenant for the kind of resource. */
+/** The integrator's own id of a resource, unique for the tenant and the kind of resource. */
 export const externalIdSchema = line(1, 255)
 
 function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown }): boolean {
@@ -112,7 +112,7 @@ function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown 
 }
 const mustBeNamed = { message: 'must name a person by person_id, email or name' }
 
-/** A person as an integrator knows them; an e-mail address that matches a synced person is linked to it. */
+/** A person as an integrator knows them. An e-mail address of a synced person links to that person. */
 export const personRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -124,12 +124,12 @@ export const personRefSchema = z
     id: 'Person reference',
     minProperties: 1,
     description:
-      'Findings and action plans take a `person_id` of one of the tenant’s people, active or not; what is synced, and who has collected evidence, is kept as told. An `email` that nobody has is kept.',
+      'In findings and action plans, `person_id` must be one of the tenant’s people, active or not. Synced rows and collectors of evidence are stored as sent. An `email` that matches no person is stored.',
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
   })
 export type PersonRef = z.infer<typeof personRefSchema>
 
-/** A person in a row of a push. Somebody named only by an unusable address keeps that text as the name. */
+/** A person in a row of a push. If only an invalid address names the person, its text becomes the name. */
 export const sentPersonRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -141,11 +141,11 @@ export const sentPersonRefSchema = z
     id: 'SentPersonReference',
     minProperties: 1,
     description:
-      'Kept as sent. An `email` that nobody has is kept. An `email` that cannot be used is left out with a warning; if nothing else names the person, it becomes the `name`.',
+      'Stored as sent. An `email` that matches no person is stored. An invalid `email` is left out with a warning; if nothing else names the person, it becomes the `name`.',
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
   })
 
-/** What a merge patch (RFC 7396) makes of a person: what is absent stays, null takes away. */
+/** A merge patch (RFC 7396) of a person: absent members stay, null removes one. */
 export const personPatchSchema = z
   .strictObject({
     person_id: uuidSchema.nullable().optional(),
@@ -155,39 +155,39 @@ export const personPatchSchema = z
   .meta({
     id: 'PersonPatch',
     description:
-      'Members that are absent stay as they are, null takes one away; what is left must name a person, and a `person_id` one of the tenant’s people. Another `email` or `person_id` names somebody else: of who was named before, only what the patch names too stays. So does another `name` with which `email` or `person_id` is taken away.',
+      'Absent members do not change, and null removes a member. The result must name a person, and a `person_id` must be one of the tenant’s people. A different `email` or `person_id` names another person, so members that the patch does not contain are removed. The same applies to a different `name` if the patch removes `email` or `person_id`.',
     examples: [{ name: 'Ada Lund-Berg' }],
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>
 
-/** A person in an item of a bulk request. Somebody named only by an unusable address keeps that text as the name. */
+/** A person in an item of a bulk request. If only an invalid address names the person, its text becomes the name. */
 export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmailSchema.nullable().optional() }).meta({
   id: 'SentPersonPatch',
   description:
-    'As in a single change. An `email` that cannot be used is left out with a warning; if nothing else names the person, it becomes the `name`.',
+    'As in a single change. An invalid `email` is left out with a warning; if nothing else names the person, it becomes the `name`.',
   examples: [{ name: 'Ada Lund-Berg' }],
 })
 
-/** Returns what an unusable e-mail address names a person by, if it can be a name. */
+/** Returns an invalid e-mail address as the name of a person, if it can be a name. */
 export function addressAsName(address: string): string | undefined {
   return line(1, 255).safeParse(inOneLine(address)).data
 }
 
-/** Who made a resource; `system`: Postern itself, as when a period is over. */
+/** The creator of a resource. `system` is Postern, for example at the end of a period. */
 export const createdBySchema = z
   .object({ type: z.enum(['api_key', 'user', 'operator', 'connector', 'system']), id: z.string(), label: z.string() })
   .meta({ id: 'Actor' })
 export type CreatedBy = z.infer<typeof createdBySchema>
 
-/** The name of a field of the integrator's own. Not trimmed: of two names that become one, one value would be lost in silence. */
+/** The name of a custom field. It is not trimmed, because two names could become the same. */
 const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
   message: 'must not begin or end with white space',
 })
 
-/** The integrator's own fields: at most 50, each a string, number, boolean or null. */
+/** Custom fields of the integrator: at most 50, each a string, number, boolean or null. */
 export const customSchema = z
   .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
-  .refine((fields) => Object.keys(fields).length <= 50, { message: 'must hold at most 50 fields' })
+  .refine((fields) => Object.keys(fields).length <= 50, { message: 'must have at most 50 fields' })
   .meta({ maxProperties: 50 })
 
 export const namedScopeSchema = z.enum(namedScopes)
@@ -200,10 +200,7 @@ const externalAddresses = [
     .refine((address) => externalIdOf64(address) !== undefined),
 ] as const
 
-/**
- * A resource's address in a path: its id, `ref:<reference>`, `ext:<external id>`, or `ext64:` and the external id in
- * base64url, since an external id with a slash or another character that paths cannot carry is refused on the way.
- */
+/** The address of a resource in a path. `ext64:` carries external ids with characters that a path cannot contain. */
 export const resourceAddressSchema = z
   .union([uuidSchema, z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/), ...externalAddresses])
   .meta({
@@ -211,7 +208,7 @@ export const resourceAddressSchema = z
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
   })
 
-/** What an address is that stands in a list with commas; an external id with one is addressed as `ext64:` there. */
+/** The pattern of an address in a comma-separated list. An external id with a comma needs `ext64:`. */
 export const listedAddressPattern: string = [
   '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}',
   'ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}',
@@ -225,7 +222,7 @@ export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses
     'An id, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
 })
 
-/** The external id of an `ext64:` address; undefined unless it is UTF-8 of 1 to 255 characters in its one spelling. */
+/** Decodes an `ext64:` address. Returns undefined unless it is canonical UTF-8 of 1 to 255 characters. */
 function externalIdOf64(address: string): string | undefined {
   const encoded = address.slice('ext64:'.length)
   const bytes = Buffer.from(encoded, 'base64url')
@@ -234,13 +231,13 @@ function externalIdOf64(address: string): string | undefined {
   return isExact && /^[^\p{Cc}]{1,255}$/u.test(externalId) ? externalId : undefined
 }
 
-/** How a parsed resource address selects: exactly one of the three. */
+/** A parsed resource address. */
 export type ResourceAddress =
   | { readonly by: 'id'; readonly id: string }
   | { readonly by: 'reference'; readonly reference: string }
   | { readonly by: 'external-id'; readonly externalId: string }
 
-/** Splits a resource address that `resourceAddressSchema` has accepted. External ids are in NFC. */
+/** Parses an address that `resourceAddressSchema` accepted. External ids are in NFC. */
 export function parseResourceAddress(address: string): ResourceAddress {
   if (address.startsWith('ref:')) return { by: 'reference', reference: address.slice(4) }
   if (address.startsWith('ext:')) return { by: 'external-id', externalId: address.slice(4) }

@@ -1,6 +1,6 @@
 type Json = Readonly<Record<string, unknown>>
 
-/** Returns the keywords `if`, `then` and `else` of JSON Schema 2020-12. Generators of clients pass over them. */
+/** Returns the keywords `if`, `then` and `else` of JSON Schema 2020-12. Client generators ignore them. */
 export function conditional(condition: Json, consequence: Json, alternative?: Json): Json {
   const keywords = [
     ['if', condition],
@@ -15,7 +15,7 @@ export function requiredMembers(...names: readonly string[]): Json {
   return { properties: Object.fromEntries(names.map((name) => [name, {}])), required: names }
 }
 
-/** Returns the JSON Schema of an object in which a member, if it is there, has this value. */
+/** Returns the JSON Schema of an object whose member, if present, has this value. */
 export function memberIs(name: string, value: string): Json {
   return { properties: { [name]: { enum: [value] } } }
 }

@@ -42,7 +42,7 @@ describe('Content-Digest', () => {
     expect(one.kind === 'given' && [...one.digests.keys()]).toEqual(['sha-256'])
     expect(parseContentDigest(`sha-512=:${sha512}:`, ['sha-256'])).toEqual({
       kind: 'malformed',
-      reason: 'must hold a sha-256 digest',
+      reason: 'must contain a sha-256 digest',
     })
   })
 })

@@ -1,13 +1,13 @@
-/** Algorithms that are checked (RFC 9530 §5, those that are not deprecated), and the bytes of their digests. */
+/** The supported algorithms (RFC 9530 §5) and the bytes of their digests. */
 const bytesOf = { 'sha-256': 32, 'sha-512': 64 } as const
 
 type DigestAlgorithm = keyof typeof bytesOf
 const allAlgorithms = ['sha-256', 'sha-512'] as const satisfies readonly DigestAlgorithm[]
 
-/** What a Content-Digest header asks for. */
+/** A parsed Content-Digest header. */
 export type ContentDigest =
   | { readonly kind: 'none' }
-  /** Digests that the sender computed, in lower-case hex: at least one. */
+  /** At least one digest, in lower-case hexadecimal. */
   | { readonly kind: 'given'; readonly digests: ReadonlyMap<DigestAlgorithm, string> }
   | { readonly kind: 'malformed'; readonly reason: string }
 
@@ -15,8 +15,8 @@ const member = /^(?<name>[a-z*][a-z0-9_.*-]*)=:(?<value>[A-Za-z0-9+/]*={0,2}):$/
 const maxLength = 1024
 
 /**
- * Reads a Content-Digest header (RFC 9530 §2), a dictionary of byte sequences (RFC 9651 §3.2). A header with none of the
- * algorithms that are checked is malformed to us, rather than ignored, since its sender believes that something was checked.
+ * Parses a Content-Digest header (RFC 9530 §2; RFC 9651 §3.2). A header without a supported algorithm is malformed,
+ * because its sender relies on the check.
  */
 export function parseContentDigest(
   header: string | undefined,
@@ -39,13 +39,13 @@ export function parseContentDigest(
     const value = values.get(algorithm)
     if (value === undefined) continue
     const bytes = Buffer.from(value, 'base64')
-    // Comparing the text again refuses what the decoder would only have skipped.
+    // The decoder ignores invalid characters, so compare with the encoded result.
     if (bytes.length !== bytesOf[algorithm] || bytes.toString('base64') !== value) {
       const name = algorithm.toUpperCase()
-      return { kind: 'malformed', reason: `must hold the ${bytesOf[algorithm]} bytes of a ${name} in base64` }
+      return { kind: 'malformed', reason: `must be the ${bytesOf[algorithm]} bytes of a ${name} in base64` }
     }
     digests.set(algorithm, bytes.toString('hex'))
   }
-  if (digests.size === 0) return { kind: 'malformed', reason: `must hold a ${algorithms.join(' or ')} digest` }
+  if (digests.size === 0) return { kind: 'malformed', reason: `must contain a ${algorithms.join(' or ')} digest` }
   return { kind: 'given', digests }
 }

@@ -1,19 +1,19 @@
 import { z } from 'zod'
 
-/** Octets of an address: a path of 256 has angle brackets around it (RFC 5321 §4.5.3.1.3). */
+/** Octets of an address (RFC 5321 §4.5.3.1.3: a path has 256 with angle brackets). */
 const maxAddressBytes = 254
 /** RFC 5321 §4.5.3.1.1. */
 const maxLocalBytes = 64
 /** RFC 1035 §2.3.4. */
 const maxLabelLength = 63
 
-// Beyond ASCII, RFC 6531 §3.3 allows any UTF-8. Controls and what nobody sees are no part of an address here.
+// RFC 6531 §3.3 allows any UTF-8. We reject control and invisible characters.
 const invisible = /(?!\u200c|\u200d)\p{C}|[^\P{Z} ]/u
 const atoms = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+(?:\.[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+)*$/u
 const quoted = /^"(?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*"$/u
 const label = /^[\p{L}\p{N}](?:(?:[\p{L}\p{M}\p{N}-]|\u200c|\u200d)*[\p{L}\p{M}\p{N}])?$/u
 
-/** Whether a text is an e-mail address: a mailbox of RFC 5321 §4.1.2, which may be internationalized (RFC 6531). */
+/** Whether a text is an e-mail address (RFC 5321 §4.1.2, RFC 6531). */
 export function isEmailAddress(text: string): boolean {
   const at = text.lastIndexOf('@')
   const [local, domain] = [text.slice(0, Math.max(0, at)), text.slice(at + 1)]
@@ -22,7 +22,7 @@ export function isEmailAddress(text: string): boolean {
   return (atoms.test(local) || quoted.test(local)) && isDomain(domain)
 }
 
-/** Octets in UTF-8. Not by `Buffer`, which browsers lack. */
+/** Returns the octets in UTF-8. Browsers have no `Buffer`. */
 function countBytes(text: string): number {
   return new TextEncoder().encode(text).length
 }
@@ -36,19 +36,19 @@ function isDomain(domain: string): boolean {
   return domain.split('.').every((each) => each.length <= maxLabelLength && label.test(each))
 }
 
-/** What the OpenAPI document says of an address: a pattern that any language can read, and no less than what is accepted. */
+/** The pattern in the OpenAPI document. Any language can read it, and it accepts every valid address. */
 const published = /^(?:"[^\r\n]*"|[^\s@"(),:;<>[\]\\]+)@(?:\[[0-9A-Za-z.:]+\]|[^\s@",]+)$/
 const message = 'must be an e-mail address'
 
-/** An e-mail address, in any case. The one definition: answers have the same addresses as requests. */
+/** An e-mail address in any case, for requests and responses. */
 export const emailSchema = z
   .string()
   .regex(published, { message, abort: true })
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
 
-/** An e-mail address in a batch, as it is sent. Any text: an address that cannot be used is left out, and the rest is accepted. */
+/** An e-mail address in a batch. It accepts any text: an invalid address is left out, and the rest is accepted. */
 export const sentEmailSchema = z.string().meta({
-  description: 'An address that cannot be used (RFC 5321, RFC 6531) is left out, and `warnings` names it',
+  description: 'An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
   examples: ['ada.lund@harbourline.example'],
 })

@@ -1,14 +1,14 @@
 import type { z } from 'zod'
 
-/** What a value must be, in our words instead of zod's. They follow the name of a member, as in `must be text`. */
+/** Returns what a value must be, to follow the name of a member: `must be text`. Replaces zod's own wording. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
-  // What a contract says itself is said.
+  // Messages of our own contracts are used unchanged.
   if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
       return issue.message.endsWith('received undefined')
         ? 'is missing'
-        : `must be ${types[issue.expected] ?? 'another type'}`
+        : `must be ${types[issue.expected] ?? 'a different type'}`
     case 'invalid_value':
       return issue.values.length === 1
         ? `must be ${String(issue.values[0])}`
@@ -22,11 +22,11 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
     case 'invalid_union':
       return unionWords(issue.errors)
     case 'unrecognized_keys':
-      return `may not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
+      return `must not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
     case 'invalid_key':
-      return 'is not a name that a member may have here'
+      return 'is not an allowed member name'
     case 'invalid_element':
-      return 'holds a value that it may not hold'
+      return 'has a value that is not allowed'
     case 'not_multiple_of':
       return `must be a multiple of ${issue.divisor}`
     case 'custom':
@@ -44,7 +44,7 @@ function formatWords({ format, prefix, suffix, includes }: FormatIssue): string 
   if (format === 'starts_with' && prefix !== undefined) return `begin with ${prefix}`
   if (format === 'ends_with' && suffix !== undefined) return `end with ${suffix}`
   if (format === 'includes' && includes !== undefined) return `contain ${includes}`
-  return `be ${formats[format] ?? 'in its form'}`
+  return `be ${formats[format] ?? 'in the right format'}`
 }
 
 interface FormatIssue {
@@ -54,15 +54,15 @@ interface FormatIssue {
   readonly includes?: string
 }
 
-/** Characters of names that somebody has made up. */
+/** The maximum length of names that a client made up. */
 const maxNamed = 80
 
-/** Where all that is wrong is the type, the types that there are; else the forms would have to be told one by one. */
+/** Returns the allowed types if only the type is wrong. Otherwise the forms would need one message each. */
 function unionWords(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
   const expected = forms.map(([first]) =>
     first?.code === 'invalid_type' && first.path.length === 0 ? types[first.expected] : undefined,
   )
-  if (expected.length === 0 || expected.includes(undefined)) return 'has none of the forms that it may have'
+  if (expected.length === 0 || expected.includes(undefined)) return 'must match one of the allowed forms'
   return `must be ${[...new Set(expected)].join(' or ')}`
 }
 
@@ -81,17 +81,17 @@ const formats: Readonly<Record<string, string>> = {
   email: 'an e-mail address',
   url: 'a URL',
   uuid: 'a UUID',
-  date: 'a date that there is, as 2026-11-21',
-  time: 'a time of day, as 09:30:00',
-  duration: 'a duration, as P3D',
+  date: 'a calendar date such as 2026-11-21',
+  time: 'a time of day such as 09:30:00',
+  duration: 'a duration such as P3D',
   ipv4: 'an IPv4 address',
   ipv6: 'an IPv6 address',
-  cidrv4: 'an IPv4 network, as 203.0.113.0/24',
-  cidrv6: 'an IPv6 network, as 2001:db8::/32',
+  cidrv4: 'an IPv4 network such as 203.0.113.0/24',
+  cidrv6: 'an IPv6 network such as 2001:db8::/32',
   base64: 'base64',
   base64url: 'base64url',
   jwt: 'a JWT',
-  datetime: 'a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)',
+  datetime: 'a valid time with Z or an offset (RFC 3339), such as 2026-11-21T09:30:00Z',
 }
 
 function bound(origin: string, orEqual: string, strict: string, limit: number | bigint, isInclusive = true): string {
@@ -102,7 +102,7 @@ function bound(origin: string, orEqual: string, strict: string, limit: number | 
     case 'array':
     case 'set':
     case 'map':
-      return `hold ${than}`
+      return `have ${than} item${limit === 1 ? '' : 's'}`
     default:
       return `be ${than}`
   }

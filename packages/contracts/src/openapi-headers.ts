@@ -11,26 +11,30 @@ const responseHeaders = {
   RequestId: ['X-Request-Id', 'The id of the request; the `instance` of a problem', '0G4Yb3kQX1-8'],
   ApiVersion: ['API-Version', 'The version of this interface', '1.0.0-beta'],
   RateLimitPolicy: ['RateLimit-Policy', 'The limit: requests (`q`) in so many seconds (`w`)', '"caller";q=600;w=60'],
-  RateLimit: ['RateLimit', 'What is left (`r`), and the seconds until it is filled up (`t`)', '"caller";r=598;t=42'],
-  KeyExpiresAt: ['X-Key-Expires-At', 'In the last 14 days of a key: when it expires', '2026-11-30T00:00:00.000Z'],
+  RateLimit: [
+    'RateLimit',
+    'Remaining requests (`r`), and the seconds until the limit is full again (`t`)',
+    '"caller";r=598;t=42',
+  ],
+  KeyExpiresAt: ['X-Key-Expires-At', 'The expiry of the key, in its last 14 days', '2026-11-30T00:00:00.000Z'],
   ETag: ['ETag', 'The entity tag of the resource, for If-Match and If-None-Match', '"3.2026-11-21"'],
-  Location: ['Location', 'Where the new resource is', '/api/v1/findings/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
-  Link: ['Link', 'The next page (RFC 8288), where there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
-  Vary: ['Vary', 'What the answer depends on besides the target', 'accept'],
-  TotalCount: ['X-Total-Count', 'With `count=true`: the resources on all pages', '1204'],
+  Location: ['Location', 'The URL of the new resource', '/api/v1/findings/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
+  Link: ['Link', 'The next page (RFC 8288), if there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
+  Vary: ['Vary', 'The request headers that the response depends on', 'accept'],
+  TotalCount: ['X-Total-Count', 'With `count=true`: the number of resources on all pages', '1204'],
   Disposition: [
     'Content-Disposition',
-    'Of a CSV: `attachment` and the name of the file',
+    'For a CSV: `attachment` and the file name',
     'attachment; filename="findings.csv"',
   ],
-  Replayed: ['Idempotent-Replayed', '`true` where the answer is that of an earlier request', 'true'],
-  RetryAfter: ['Retry-After', 'Seconds to wait before the request is sent again', '1'],
+  Replayed: ['Idempotent-Replayed', '`true` if the response is from an earlier request', 'true'],
+  RetryAfter: ['Retry-After', 'Seconds to wait before a retry', '1'],
   Authenticate: ['WWW-Authenticate', 'The scheme, and what is wrong with the credentials', 'ApiKey realm="postern"'],
 } as const satisfies Readonly<Record<string, readonly [name: string, description: string, example: string]>>
 
 type HeaderKey = keyof typeof responseHeaders
 
-/** Those without which an answer that may have them is not complete. The others depend on the request or on what is found. */
+/** Headers that are always present if a response can have them. The others depend on the request or the result. */
 const always: ReadonlySet<HeaderKey> = new Set(['RequestId', 'ApiVersion', 'ETag', 'Location', 'Vary', 'Authenticate'])
 
 /** The components of the document that `headersOf` refers to. */
@@ -100,8 +104,8 @@ export function headersOf(route: Route, status: number): Json {
       ...Object.fromEntries(keys.map((key) => [responseHeaders[key][0], { $ref: `#/components/headers/${key}` }])),
       ...Object.fromEntries(
         onAll.map(([name, { description, value }]) => {
-          // What is refused before its path is read belongs to no route.
-          const where = status < 400 ? '' : ', where the path could be read'
+          // A request that is rejected before its path is parsed has no route.
+          const where = status < 400 ? '' : ', if the path could be parsed'
           return [name, { description: `${description}${where}`, required: status < 400, schema: text, example: value }]
         }),
       ),
@@ -113,23 +117,19 @@ export function headersOf(route: Route, status: number): Json {
 /** The headers that a request to the route can carry, besides credentials and what describes its body. */
 export function headerParameters(route: Route): Json[] {
   const list = [
-    parameter(
-      'X-Request-Id',
-      'An id of your own for the request, 8 to 128 of A-Z a-z 0-9 . _ -',
-      'nightly-2026-11-21.1',
-    ),
+    parameter('X-Request-Id', 'Your own id for the request, 8 to 128 of A-Z a-z 0-9 . _ -', 'nightly-2026-11-21.1'),
   ]
   if (isRepeatable(route)) {
     list.push(
       parameter(
         'Idempotency-Key',
-        'A new one for each request, 1 to 255 visible ASCII characters. Within 24 hours the same request with the same key is carried out once, and gets the first answer again; what was refused is carried out anew.',
+        'A new value for each request, 1 to 255 visible ASCII characters. Within 24 hours, a repeated request with the same value gets the first response again and has no second effect. Rejected requests are processed again.',
         '4f1c0a52-8d0c-4a53-a8a5-7f3f0f0c2d19',
       ),
     )
   }
   if (route.answers[304] !== undefined) {
-    list.push(parameter('If-None-Match', 'An entity tag that you have: 304 when it is still right', '"3.2026-11-21"'))
+    list.push(parameter('If-None-Match', 'The entity tag of your copy; returns 304 if it is current', '"3.2026-11-21"'))
   }
   const isRequired = route.problems.includes('precondition_required')
   if (isRequired || route.problems.includes('precondition_failed')) {
@@ -141,7 +141,7 @@ export function headerParameters(route: Route): Json[] {
     list.push(
       parameter(
         'Content-Digest',
-        `The digest of the body (RFC 9530, ${algorithms}), which is then checked: \`sha-256=:\`, the digest in base64, and \`:\``,
+        `The digest of the body (RFC 9530, ${algorithms}), which is verified if present: \`sha-256=:\`, the digest in base64, and \`:\``,
         // An example would be wrong for every body but one.
         undefined,
       ),

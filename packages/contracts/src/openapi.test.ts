@@ -217,7 +217,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     expect(offered).toEqual(item === undefined ? [] : ['application/x-ndjson', 'text/csv'])
     if (route === undefined || item === undefined) return
     const { example: lines, 'x-item-schema': described, schema: said } = record(content['application/x-ndjson'])
-    expect(record(said)['description']).toContain('blanks without a line')
+    expect(record(said)['description']).toContain('ignore blanks')
     expect(item.safeParse(JSON.parse(String(lines)))).toMatchObject({ success: true })
     expect(described).toBeDefined()
     const { example: csv, 'x-columns': columns } = record(content['text/csv'])

@@ -29,7 +29,7 @@ export function openApi(serverUrl: string, routes: readonly Route[] = routeTable
   }
 }
 
-/** The same in turns of some milliseconds, for who has something else to do in between: it takes most of a second. */
+/** Builds the document in steps of some milliseconds, so that the caller stays responsive. */
 export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = routeTable): Generator<undefined, Json> {
   const schemas = new Map<string, unknown>()
   const paths: Record<string, Record<string, Json>> = {}
@@ -61,7 +61,7 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
         provider: {
           type: 'http',
           scheme: 'bearer',
-          description: 'Below /scim/v2 alone: Authorization: Bearer <key>, an API key as identity providers send it',
+          description: 'Only below /scim/v2: Authorization: Bearer <key>, an API key as identity providers send it',
         },
         person: {
           type: 'http',
@@ -129,7 +129,7 @@ function parameter(place: 'path' | 'query', name: string, schema: unknown, schem
   if (!(schema instanceof z.ZodType)) throw new TypeError(`${name} is not a schema`)
   const { description, ...rest } = asJson(schemaOf(schema, 'input', schemas))
   const words = wordsOf(name, schema, { ...rest, description })
-  // zod leaves the default out of the schema of an input that it transforms.
+  // zod omits the default from the input schema of a transform.
   const absent = schema.safeParse(undefined)
   const isDefaulted = absent.success && absent.data !== undefined
   return {
@@ -159,11 +159,11 @@ function requestBody(route: Route, schemas: Map<string, unknown>): Json {
   }
 }
 
-/** A list as lines, which JSON Schema has no words for: what each holds is an item of the same list as JSON. */
+/** Describes a list as lines, which JSON Schema cannot. Each line is an item of the same list as JSON. */
 function linesOf(items: unknown): Json {
   const rows = Array.isArray(items) ? items : []
   return {
-    schema: { type: 'string', description: 'A line for each item of the list, as JSON. Empty lines are none.' },
+    schema: { type: 'string', description: 'One line of JSON for each item of the list. Empty lines are ignored.' },
     example: rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
   }
 }
@@ -194,7 +194,7 @@ function content(
   }
 }
 
-/** A list as a whole, which JSON Schema has no words for: what a line is, and what the columns are, stands beside it. */
+/** Describes NDJSON and CSV exports, which JSON Schema cannot. Lines and columns are described in text. */
 function exports(route: Route, schemas: Map<string, unknown>): Json {
   const item = itemSchemaOf(route)
   if (item === undefined) return {}
@@ -207,7 +207,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list: a line for each, as JSON, with blanks around it where the next one is looked for for long. A list of none is empty, or blanks without a line: pass over what is blank. `limit` means nothing here.',
+          'The whole list: one line of JSON for each item. Slow searches send blanks to keep the connection open, so ignore blanks. An empty list can be empty or blank. `limit` is ignored.',
       },
       'x-item-schema': described,
       example: `${JSON.stringify(example)}\n`,
@@ -216,7 +216,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list (RFC 4180), with a header. Objects stand in a cell as JSON, several words with spaces between. What a spreadsheet would take for a formula is led by an apostrophe. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
+          'The whole list (RFC 4180), with a header. Cells contain objects as JSON and lists of words separated by spaces. An apostrophe precedes values that a spreadsheet would treat as formulas. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
       },
       'x-columns': columns,
       example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,
@@ -244,7 +244,7 @@ function problems(route: Route): Json {
   )
 }
 
-/** The same problems in the words of SCIM, which has fewer statuses. */
+/** Describes problems as SCIM errors. SCIM has fewer statuses. */
 function scimErrors(route: Route): Json {
   const byStatus = Map.groupBy(problemsOf(route), scimStatusOf)
   return Object.fromEntries(
@@ -287,8 +287,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
       },
     }),
   )
-  // What a request may bring is wider than what an answer holds, since texts are trimmed. Of a component of both the document must not
-  // refuse what is taken: the definition for requests stands, whichever comes first.
+  // Requests accept more than responses contain, because texts are trimmed. A component of both has the schema of requests.
   const publish = (id: string, definition: unknown): void => {
     const name = componentName(id)
     if (io === 'input' || !schemas.has(name)) schemas.set(name, withComponentRefs(definition))
@@ -303,7 +302,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
   return withComponentRefs(root)
 }
 
-/** zod leaves the examples out of the schema of an input that it transforms; ours are examples of the input. */
+/** Adds the examples that zod omits from the input schema of a transform. */
 function withExamples({
   zodSchema,
   jsonSchema,
@@ -315,7 +314,7 @@ function withExamples({
   if (Array.isArray(examples)) jsonSchema.examples = examples
 }
 
-/** Formats of zod's own, which no reader of JSON Schema knows: what the text looks like is in its pattern. */
+/** zod's own formats, which readers of JSON Schema do not know. Their patterns remain. */
 const ownFormats: ReadonlySet<unknown> = new Set(['cidrv4', 'cidrv6'])
 
 function withKnownFormat(jsonSchema: z.core.JSONSchema.BaseSchema): void {
@@ -340,7 +339,7 @@ function withComponentRefs(value: unknown): unknown {
   )
 }
 
-/** Whether a keyword holds values rather than schemas: a member `id` is then a member and no name of a component. */
+/** Whether a keyword contains values, in which `id` does not name a component. */
 function isValue(keyword: string): boolean {
   return keyword === 'examples' || keyword === 'default' || keyword === 'const' || keyword === 'enum'
 }

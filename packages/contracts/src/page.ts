@@ -4,7 +4,7 @@ import { onceOrRepeated, patternOf, patternOfWords, withCommas } from './several
 
 const maxLimit = 1000
 
-/** Query parameters that every list takes. A list answers with a bare array; the next page is in `Link` (RFC 8288). */
+/** The query parameters of every list. A list returns a bare array; `Link` has the next page (RFC 8288). */
 export const pageQuery = {
   limit: z
     .string()
@@ -12,49 +12,49 @@ export const pageQuery = {
     .transform(Number)
     .pipe(z.int().max(maxLimit))
     .default(100)
-    // What a query carries is a text; the document says what that text stands for.
+    // A query parameter is text. The document shows the number in it.
     .meta({
       type: 'integer',
       minimum: 1,
       maximum: maxLimit,
-      description: `Resources a page, 1 to ${maxLimit}`,
+      description: `Resources per page, 1 to ${maxLimit}`,
     }),
   cursor: z
     .string()
     .min(1)
     .max(2048)
     .optional()
-    .meta({ description: 'Opaque, from the Link header of the page before' }),
-  count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a page of JSON' }),
+    .meta({ description: 'Opaque position from the Link header of the previous page' }),
+  count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a JSON page' }),
   csv: z.enum(['excel']).optional().meta({
     description:
-      '`excel` begins a CSV with a byte order mark, by which Excel reads it as UTF-8. It changes nothing else, and nothing of JSON or NDJSON',
+      '`excel` adds a byte order mark to a CSV, so that Excel reads it as UTF-8. It does not affect JSON or NDJSON',
   }),
 }
 
-/** Most resources of a page whose resources are expanded. */
+/** The maximum size of a page with expanded resources. */
 export const maxExpanded = 100
 
-/** What an expansion holds of each kind at most: beside one resource, and beside each of a list. */
+/** The maximum number of related resources of each kind: for one resource, and for each resource of a list. */
 export const mostExpanded = { one: 200, listed: 20 } as const
 
-/** What the document says of `expand` on a list. */
-export const expandedPages = `Pages of JSON of up to ${maxExpanded} alone: NDJSON and CSV hold the list by itself`
+/** The OpenAPI description of `expand` for a list. */
+export const expandedPages = `Only for JSON pages of up to ${maxExpanded} resources; NDJSON and CSV contain no related resources`
 
-/** The members that an expansion adds, where it is not one that is called as the expansion is. */
+/** The members that an expansion adds, if their names differ from the expansion's. */
 const expandedMembers: Readonly<Record<string, readonly string[]>> = {
   finding_counts: ['open_findings', 'archived_with_open_findings'],
 }
 
-/** The members of an answer that a word of `expand` adds. */
+/** Returns the members of a response that a word of `expand` adds. */
 export function membersOf(expansion: string): readonly string[] {
   return expandedMembers[expansion] ?? [expansion]
 }
 
-/** Most names that `fields` takes. */
+/** The maximum number of names in `fields`. */
 const maxFields = 100
 
-/** One of some words, or several. */
+/** One or several of some words. */
 function words(values: readonly string[], most: number) {
   return onceOrRepeated(most, () => {
     const one = z.enum(values)
@@ -66,10 +66,7 @@ function split(given: string | readonly string[]): string[] {
   return [given].flat().flatMap((part) => part.split(','))
 }
 
-/**
- * The parameter `fields` of a route that answers with items of a kind, or with one: which of their members the answer
- * shall hold. The kit leaves the others out.
- */
+/** The parameter `fields` of a route with these items. service-kit leaves out all other members. */
 export function fieldsOf(item: z.ZodObject) {
   const names = Object.keys(item.shape)
   return words(names, maxFields)
@@ -78,14 +75,12 @@ export function fieldsOf(item: z.ZodObject) {
     .optional()
     .meta({
       description:
-        'Only these members, and those that `expand` adds; comma-separated. What the answer must hold otherwise may then be absent',
+        'Returns only these members and those of `expand`; comma-separated. Members that are otherwise required can be absent',
       examples: [names.includes('id') ? 'id' : (names[0] ?? '')],
     })
 }
 
-/**
- * A filter that takes several values, repeated or comma-separated, meaning any of them. `values` are the allowed words.
- */
+/** A filter with several values, repeated or comma-separated; any may match. */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
   return words(values, values.length)
     .transform(split)
@@ -93,12 +88,12 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
 }
 
-/** How long before `updated_since` a change may have begun that is shown all the same. */
+/** How much earlier than `updated_since` a returned change may be. */
 const safetyLagMs = 30_000
 
 /**
- * The filter `updated_since`; parsed, it is the time to compare with. A change has the time at which its transaction began,
- * so one that was committed behind a pull can be older than it: hence half a minute more is shown, some of it again.
+ * The filter `updated_since`; parsed, it is the time to compare with. A change has the start time of its transaction,
+ * so one that was committed after a request can be older. The filter therefore returns 30 seconds more.
  */
 export const updatedSince = momentSchema
   .transform((moment) => {
@@ -108,18 +103,19 @@ export const updatedSince = momentSchema
   .optional()
   .meta({
     description:
-      'Changed at this time or later, or in the 30 seconds before it: give the time of the last pull, and nothing that was committed behind it is missed; what was seen before may come again. What takes longer than that to be committed, as large pushes may, is in `GET /changes`',
+      'Changed at this time or later, or in the 30 seconds before it. Pass the time of your last request: you miss no change that is committed within 30 seconds, and can get some changes twice. `GET /changes` also has changes that take longer, such as large pushes',
   })
 
 /**
- * A filter that takes several texts, repeated or comma-separated, meaning any of them. A text that holds a comma itself is
- * looked for as a whole too.
+ * A filter with several texts, repeated or comma-separated; any may match. A text with commas is also matched
+ * as a whole.
  */
 export function anyText(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
     if (pattern === undefined) return { one: z.string().min(1) }
-    // Free text may hold commas itself. In a list they part the values, and its classes must not match them: nested, that is exponential.
+    // Free text may contain commas, which separate values in a list. If the classes matched commas, nesting them would
+    // be exponential.
     const isFree = new RegExp(`^(?:${pattern})$`, 'u').test('a,b')
     const each = isFree ? pattern.replaceAll('[^', '[^,') : pattern
     const several = `(?:\\s*,)*(?:${each})(?:,(?:${each}|\\s*))*`
@@ -132,8 +128,8 @@ export function anyText(item: z.ZodType<string, string>, description: string) {
 }
 
 /**
- * A filter that takes several keys, repeated, meaning any of them. A comma belongs to a key that may hold one: whoever asks
- * for the resource with a key is never shown another.
+ * A filter with several repeated keys; any may match. Commas belong to the keys, so that a key never matches
+ * another resource.
  */
 export function anyKey(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => ({ one: item }))
@@ -149,7 +145,7 @@ function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
   return item.safeParse(text).success ? [text, ...parts] : parts
 }
 
-/** A filter that takes several addresses of resources, meaning any of them. */
+/** A filter with several addresses of resources; any may match. */
 export function anyAddress(description: string) {
   return onceOrRepeated(maxIds, () => ({
     one: z.string().meta({ pattern: `^(?:${listedAddressPattern})$` }),
@@ -163,10 +159,10 @@ export function anyAddress(description: string) {
     })
 }
 
-/** Ids that one filter takes. */
+/** The maximum number of ids in a filter. */
 const maxIds = 100
 
-/** A filter that takes several ids, repeated or comma-separated, meaning any of them. */
+/** A filter with several ids, repeated or comma-separated; any may match. */
 export function anyId(description: string) {
   return onceOrRepeated(maxIds, () => ({ one: uuidSchema, commas: withCommas(patternOf(uuidSchema) ?? '', maxIds) }))
     .transform(split)

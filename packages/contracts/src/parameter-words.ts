@@ -1,32 +1,31 @@
 import type { z } from 'zod'
 
-/** What a parameter is for, and values that it can have: the first that its schema accepts is shown. */
+/** The description and examples of a parameter. The first example that its schema accepts is shown. */
 interface Words {
   readonly description?: string
   readonly examples?: readonly string[]
 }
 
 /**
- * What the OpenAPI document says of parameters whose contracts do not say it themselves, by their names: a name means the
- * same in every route.
+ * The OpenAPI description of parameters by name, if their contracts have none. A name means the same in every route.
  */
 const words: Readonly<Record<string, Words>> = {
   id: { description: 'Its id', examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   key: { description: 'Its key', examples: ['legal'] },
-  slug: { description: 'The last part of the type of a problem', examples: ['not-found'] },
+  slug: { description: 'The last part of the problem type URI', examples: ['not-found'] },
   limit: { examples: ['100'] },
   since: { examples: ['now'] },
   sort: {
     description:
-      'The order; a leading `-` turns it round. What is changed while a list is read, and stands elsewhere in its order then, may be left out or come twice: where none may be missed, read by what stays as it is, or follow `GET /changes`',
+      'The order; a leading `-` reverses it. A resource that changes its position while you read the list can be missing or occur twice. To miss nothing, sort by a value that does not change, or follow `GET /changes`',
   },
-  expand: { description: 'What belongs to it, in the same answer' },
+  expand: { description: 'Adds related resources to the response' },
   external_id: { examples: ['SAP-4711'] },
   updated_since: { examples: ['2026-11-21T10:30:00+01:00'] },
   q: { examples: ['access'] },
   fields: { examples: ['id'] },
   owner: { examples: ['ada.lund@harbourline.example'] },
-  overdue: { description: 'Whether its date is over and it is not done', examples: ['true'] },
+  overdue: { description: 'Whether its date has passed and it is not done', examples: ['true'] },
   repeat: { description: 'Whether it repeats an earlier one', examples: ['true'] },
   identified_from: { description: 'Identified on this day or later' },
   identified_to: { description: 'Identified on this day or earlier' },
@@ -34,7 +33,7 @@ const words: Readonly<Record<string, Words>> = {
   target_before: { description: 'To be done before this day' },
   due_after: { description: 'Due after this day' },
   due_before: { description: 'Due before this day' },
-  next_audit_due_before: { description: 'To be audited next before this day' },
+  next_audit_due_before: { description: 'The next audit is due before this day' },
   entity_id: { examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   finding_id: { examples: ['ref:F-2026-0042'] },
   ref: { examples: ['F-2026-0042'] },
@@ -49,15 +48,15 @@ const words: Readonly<Record<string, Words>> = {
   as_of: { examples: ['2026-11-21'] },
   from: { examples: ['1'] },
   to: { examples: ['2'] },
-  group_by: { description: 'What is counted by' },
-  after_seq: { description: 'Entries behind this number', examples: ['0'] },
+  group_by: { description: 'The property to group by' },
+  after_seq: { description: 'Entries after this number', examples: ['0'] },
   since_seq: { examples: ['0'] },
   actor: { examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   day: { description: 'A day (UTC)' },
-  engagement_ref: { description: 'Of the engagement with this name', examples: ['ENG-2026-07'] },
-  control_ref: { description: 'Of the control with this name', examples: ['ITGC-04'] },
-  email: { description: 'The one with this e-mail address', examples: ['ada.lund@harbourline.example'] },
-  active: { description: 'Whether the source knows them as active' },
+  engagement_ref: { description: 'The reference of the engagement', examples: ['ENG-2026-07'] },
+  control_ref: { description: 'The reference of the control', examples: ['ITGC-04'] },
+  email: { description: 'The person with this e-mail address', examples: ['ada.lund@harbourline.example'] },
+  active: { description: 'Whether the source lists the person as active' },
   label: { examples: ['BI export'] },
   test_procedure: { examples: ['ref:TP-0001'] },
   source_system: { examples: ['Identity management'] },
@@ -66,10 +65,10 @@ const words: Readonly<Record<string, Words>> = {
   classification: { description: 'How confidential the file is' },
   description: { description: 'What the file shows', examples: ['Access review of the third quarter'] },
   connector: { examples: ['hr-nightly'] },
-  reason: { description: 'Why, for who reads it later', examples: ['Agreed with the owner'] },
+  reason: { description: 'The reason, for later readers', examples: ['Agreed with the owner'] },
 }
 
-/** What the JSON Schema of a parameter says of it. */
+/** The parts of a JSON Schema that describe a parameter. */
 interface Described {
   readonly type?: unknown
   readonly description?: unknown
@@ -77,7 +76,7 @@ interface Described {
   readonly enum?: unknown
 }
 
-/** The description of a parameter, and an example that its schema accepts, where its contract or its name gives them. */
+/** Returns the description of a parameter and an example that its schema accepts, if there are any. */
 export function wordsOf(
   name: string,
   schema: z.ZodType,
@@ -91,7 +90,7 @@ export function wordsOf(
   }
 }
 
-/** The first that the schema accepts: a parameter is text, whatever it stands for. */
+/** Returns the first example that the schema accepts. Parameters are text. */
 function exampleIn(name: string, schema: z.ZodType, { type, examples, enum: choices }: Described): unknown {
   const own = [examples, choices].flatMap((given): unknown[] => (Array.isArray(given) ? given : []))
   const fitting = [...own, ...(words[name]?.examples ?? [])].find((each) => schema.safeParse(String(each)).success)

@@ -2,7 +2,7 @@ import { answerHeaderNamesOf } from './openapi-headers.ts'
 import type { Route } from './route.ts'
 import { routeTable } from './route-table.ts'
 
-/** Headers of answers that belong to no route's contract, and that services set. */
+/** Response headers that services set and route contracts do not list. */
 const commonAnswerHeaders = [
   'allow',
   'cache-control',
@@ -21,7 +21,7 @@ const commonAnswerHeaders = [
   'x-content-type-options',
 ] as const
 
-/** What the gateway says on its own behalf, which no service can say for it. */
+/** Response headers that only the gateway sets. */
 const gatewayAnswerHeaders = [
   'api-version',
   'ratelimit',
@@ -30,20 +30,22 @@ const gatewayAnswerHeaders = [
   'x-request-id',
 ] as const
 
-/** Lower-case names of the headers that an answer of a service to this route may have. Everything else ends at the gateway. */
+/**
+ * Returns the lower-case names of the headers that a service may return for a route. The gateway removes all others.
+ */
 export function passedAnswerHeaders(route: Route): ReadonlySet<string> {
   const names = new Set<string>([...commonAnswerHeaders, ...answerHeaderNamesOf(route)])
   for (const name of [...gatewayAnswerHeaders, 'www-authenticate']) names.delete(name)
   return names
 }
 
-/** Lower-case names of the headers that any answer of the public API may have, besides the challenge of a 401. */
+/** The lower-case names of every response header of the public API, except the challenge of a 401. */
 export const publicAnswerHeaders: ReadonlySet<string> = new Set([
   ...routeTable.flatMap((route) => [...passedAnswerHeaders(route)]),
   ...gatewayAnswerHeaders,
 ])
 
-/** Lower-case names of the headers of a client that reach a service. Signed headers and the platform's own are not among them. */
+/** The lower-case names of client headers that reach a service, without signed and platform headers. */
 export const passedRequestHeaders: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

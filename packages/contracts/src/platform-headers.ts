@@ -1,6 +1,6 @@
 /**
- * The headers that carry the platform's own word from the gateway to a service. The gateway strips them from every
- * client, in every spelling, and sets them itself; a service believes them only under a valid signature (RFC 9421).
+ * The headers in which the gateway tells a service about the caller. The gateway removes them from client requests in
+ * every spelling. A service trusts them only with a valid signature (RFC 9421).
  */
 export const contextHeader = 'postern-context'
 export const assertionHeader = 'postern-assertion'
@@ -8,7 +8,7 @@ export const requestIdHeader = 'x-request-id'
 export const signatureInputHeader = 'signature-input'
 export const signatureHeader = 'signature'
 
-/** Every header whose folded name (lower case, `_` read as `-`) begins with one of these never passes the gateway. */
+/** The gateway removes headers whose folded name (lower case, `_` read as `-`) begins with one of these. */
 export const strippedHeaderPrefixes = [
   'postern-',
   'x-postern-',
@@ -26,8 +26,8 @@ export const strippedHeaderPrefixes = [
 ] as const
 
 /**
- * Folded names that never pass the gateway: credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature itself, and
- * fields by which a client could make a service see another request than the one that was authorized.
+ * Folded names that the gateway removes: credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature, and fields
+ * that could make a service see a different request than the authorized one.
  */
 export const strippedHeaders = [
   'authorization',

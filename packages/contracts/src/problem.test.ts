@@ -38,7 +38,7 @@ describe('problem documents', () => {
     const one = JSON.stringify(problemDocument('not_found', 'req-1'))
     expect(JSON.stringify(problemDocument('not_found', 'req-1', { detail: undefined, errors: undefined }))).toBe(one)
     expect(one).toBe(
-      '{"type":"/problems/not-found","title":"There is no such resource","status":404,"code":"not_found","instance":"req-1"}',
+      '{"type":"/problems/not-found","title":"The resource does not exist","status":404,"code":"not_found","instance":"req-1"}',
     )
   })
 

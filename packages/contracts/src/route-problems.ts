@@ -2,7 +2,7 @@ import { mediaTypesOf } from './media-types.ts'
 import type { ProblemCode } from './problem.ts'
 import type { Route } from './route.ts'
 
-/** What can become of any request, before anybody has looked at what it asks for or after nobody could answer. */
+/** The problems of every route, from the gateway or any service. */
 const ofEveryRoute = [
   'bad_request',
   'non_canonical_path',
@@ -32,31 +32,31 @@ const ofCredentials = [
 ] as const satisfies readonly ProblemCode[]
 
 /**
- * Every problem that a route can be answered with: its own, and those that follow from what it is. The OpenAPI document
- * lists them, and with POSTERN_CHECK_ANSWERS a service that answers another one fails.
+ * Returns every problem that a route can return, including those of every route. The OpenAPI document lists them. With
+ * POSTERN_CHECK_ANSWERS, a service that returns another one fails.
  */
 export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   const codes = new Set<ProblemCode>([...ofEveryRoute, ...route.problems])
-  // An answer without a body suits every `Accept`.
+  // A response without a body suits every `Accept`.
   if (mediaTypesOf(route).length === 0) codes.delete('not_acceptable')
   if (route.access.kind !== 'public') for (const code of ofCredentials) codes.add(code)
   if (route.access.kind === 'scope' || route.access.kind === 'any-scope') codes.add('insufficient_scope')
   if (route.access.kind === 'person') codes.add('role_required')
-  // A path that cannot address anything addresses nothing.
+  // An invalid path parameter addresses nothing.
   if (route.params !== undefined) codes.add('not_found')
   if (route.body !== undefined) {
     codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
     codes.add('digest_mismatch')
   }
-  // The database may have no room for a change.
+  // The database may be full.
   if (route.method !== 'GET' && route.method !== 'HEAD' && route.method !== 'OPTIONS') codes.add('insufficient_storage')
-  // The method that a POST names may be one that the path lacks.
+  // A POST may name a method that the path lacks.
   if (route.method === 'POST' && route.acceptsMethodOverride === true) codes.add('method_not_allowed')
   if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
   return codes
 }
 
-/** Whether a request to the route can be repeated with its Idempotency-Key: every POST. */
+/** Whether requests to the route can be repeated with an Idempotency-Key: every POST. */
 export function isRepeatable(route: Route): boolean {
   return route.method === 'POST'
 }

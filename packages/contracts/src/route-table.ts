@@ -8,7 +8,7 @@ import { scimRoutes } from './scim/routes.ts'
 import { syncRoutes } from './sync/routes.ts'
 import { universeRoutes } from './universe/routes.ts'
 
-/** Every route of the public API. What is not here does not exist: the gateway forwards nothing else. */
+/** Every route of the public API. The gateway forwards nothing else. */
 export const routeTable: readonly Route[] = [
   ...gatewayRoutes,
   ...keysRoutes,

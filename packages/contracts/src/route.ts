@@ -2,16 +2,16 @@ import type { z } from 'zod'
 import type { ProblemCode } from './problem.ts'
 import type { NamedScope, Role } from './scope.ts'
 
-/** The parts of Postern that a route can lead to; `gateway` answers itself. */
+/** The services that a route can be forwarded to. The gateway answers `gateway` routes itself. */
 export const upstreams = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 export type Upstream = (typeof upstreams)[number]
 
 /**
  * Who may call a route.
- * - `public`: anyone, no credential is looked at.
+ * - `public`: anyone; credentials are ignored.
  * - `any`: any active key or signed-in person.
- * - `scope`: keys and people that hold the scope.
- * - `any-scope`: keys and people that hold one of the scopes; what they get of the answer depends on which.
+ * - `scope`: keys and people with the scope.
+ * - `any-scope`: keys and people with one of the scopes, which also decide what the response contains.
  * - `person`: people with the role, and administrators; never an API key.
  */
 export type Access =
@@ -27,14 +27,14 @@ export interface Answer {
   readonly description: string
   readonly schema?: z.ZodType
   readonly mediaType?: string
-  /** Other media types under which the same body can be asked for with `Accept`. */
+  /** Other media types of the same body, selected with `Accept`. */
   readonly alternatives?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** Headers that an answer with this status usually has, and this one does not. */
+  /** Headers that this response lacks, although responses with this status usually have them. */
   readonly withoutHeaders?: readonly ('ETag' | 'Location')[]
 }
 
-/** One route of the public API: the gateway matches and authorizes by it, the service validates by it. */
+/** One route of the public API. The gateway matches and authorizes with it, the service validates with it. */
 export interface Route {
   /** Stable name, `<area>.<operation>`; the OpenAPI operationId. */
   readonly id: string
@@ -48,19 +48,18 @@ export interface Route {
   readonly description?: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
-  /** The JSON body. A route without it takes a body of its `bodyMediaTypes` as a stream, and where it has none, no body. */
+  /** The JSON body. Without it, a route streams a body of its `bodyMediaTypes`, if it has any. */
   readonly body?: z.ZodType
-  /** Members of the JSON body whose texts are kept as they are sent. All other texts are normalized to NFC (UAX #15). */
+  /** Members of the JSON body that are not normalized. All other texts are normalized to NFC (UAX #15). */
   readonly exactMembers?: readonly string[]
-  /** Media types of the body; `application/json` where `body` is given and this is not. */
+  /** Media types of the body. Default with `body`: `application/json`. */
   readonly bodyMediaTypes?: readonly string[]
-  /** The largest body that the gateway lets through, in bytes; 0 where the route takes none. */
+  /** The largest body that the gateway accepts, in bytes; 0 if the route has no body. */
   readonly maxBodyBytes: number
-  /** How long the gateway waits for the head of the answer, in milliseconds. */
+  /** How long the gateway waits for the response headers, in milliseconds. */
   readonly answerWithinMs: number
   /**
-   * How long PostgreSQL shall believe the gateway that the request is for its tenant, in seconds: for a body that may
-   * take longer to arrive than a usual request lives. At most 270; where nothing is said, 60.
+   * The lifetime of the tenant assertion in seconds, for bodies that can take long to arrive. At most 270, default 60.
    */
   readonly assertionSeconds?: number
   readonly answers: Readonly<Record<number, Answer>>

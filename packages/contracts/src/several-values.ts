@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { documentAs } from './each-on-its-own.ts'
 
 /**
- * A parameter that comes once or several times. What its values are is told to the document by `one` and `commas`, which
- * is a text of several of them with commas between; what is made of them is for the caller to say.
+ * A parameter that occurs once or several times. The OpenAPI document describes a value with `one` and a
+ * comma-separated text with `commas`; the caller parses the values.
  */
 export function onceOrRepeated(
   most: number,
@@ -17,17 +17,17 @@ export function onceOrRepeated(
   })
 }
 
-/** Several values that a pattern describes, with commas between, as a text of the document; nothing is checked by it. */
+/** Returns the documented schema of comma-separated values of a pattern. It checks nothing. */
 export function withCommas(pattern: string, most: number): z.ZodType {
   return z.string().meta({ pattern: `^(?:${pattern})(?:,(?:${pattern})){1,${most - 1}}$` })
 }
 
-/** The pattern of any of these words. */
+/** Returns the pattern of any of these words. */
 export function patternOfWords(words: readonly string[]): string {
   return words.map((word) => word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|')
 }
 
-/** The pattern of a schema without its anchors; undefined where it has none. */
+/** Returns the pattern of a schema without its anchors, or undefined. */
 export function patternOf(schema: z.ZodType): string | undefined {
   const { pattern } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
   return pattern?.replace(/^\^/, '').replace(/\$$/, '')

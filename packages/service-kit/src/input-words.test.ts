@@ -58,16 +58,16 @@ test('what is wrong with a value is told in words that follow its name', () => {
     }),
   ).toEqual({
     '/text': 'must have at least 2 characters',
-    '/some': 'must hold at most 1',
+    '/some': 'must have at most 1 item',
     '/count': 'must be a whole number',
     '/kind': 'must be one of a, b',
-    '/day': 'must be a date that there is, as 2026-11-21',
-    '/at': 'must be a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)',
+    '/day': 'must be a calendar date such as 2026-11-21',
+    '/at': 'must be a valid time with Z or an offset (RFC 3339), such as 2026-11-21T09:30:00Z',
     '/id': 'must be a UUID',
     '/email': 'must be an e-mail address',
     '/flag': 'must be true or false',
     '/either': 'must be text or a number',
-    '/forms': 'has none of the forms that it may have',
+    '/forms': 'must match one of the allowed forms',
     '/own': 'must be x',
     '/more': 'is not a field of this resource',
   })
@@ -111,7 +111,7 @@ test('a time in a query whose + has become a space is told how a + is written th
     const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { since })
     return errors.map(({ detail }) => detail)
   }
-  const words = 'must be a time that there is, with Z or an offset, as 2026-11-21T09:30:00Z (RFC 3339)'
+  const words = 'must be a valid time with Z or an offset (RFC 3339), such as 2026-11-21T09:30:00Z'
   expect(said('2026-11-01T00:00:00 01:00')).toEqual([
     `${words}; a + is written %2B in a query, where it stands for a space`,
   ])

@@ -95,7 +95,7 @@ const faultDetails = {
   duplicate_key: 'stands more than once in its object',
   forbidden_key: 'is no name for a member',
   inexact_number: 'is no number that a double can hold: out of its range, or of more digits',
-  invalid_text: 'must not hold NUL or lone surrogates',
+  invalid_text: 'must not contain NUL or lone surrogates',
 } as const satisfies Record<JsonFault['kind'], string>
 
 /** Says where, and never what: the body may hold what must not be repeated. */

@@ -4,7 +4,7 @@ import { pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import type { NamedScope } from '../scope.ts'
 
-/** What the feed tells of, and the scope that reads it: a caller without the scope is not told that there was a change. */
+/** The kinds of the feed and their scopes. A caller without the scope does not learn of a change. */
 export const changeKinds = {
   finding: 'read:findings',
   recommendation: 'read:findings',
@@ -18,7 +18,7 @@ export const changeKinds = {
 } as const satisfies Readonly<Record<string, NamedScope>>
 export type ChangeKind = keyof typeof changeKinds
 
-/** Where the resource of a change is read: `{id}` stands for the change's. */
+/** The path of a changed resource; `{id}` is the id of the change. */
 export const changePaths: Readonly<Record<ChangeKind, string>> = {
   finding: '/api/v1/findings/{id}',
   recommendation: '/api/v1/recommendations/{id}',
@@ -33,15 +33,18 @@ export const changePaths: Readonly<Record<ChangeKind, string>> = {
 
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
-/** How long a change is kept, in days. */
+/** How long a change is stored, in days. */
 export const changesKeptDays = 30
 
 export const changeSchema = z
   .object({
     kind: kinds,
-    id: uuidSchema.meta({ description: 'Of the resource; of a `log_entry` that of its finding' }),
+    id: uuidSchema.meta({ description: 'The id of the resource, or of the finding of a `log_entry`' }),
     change: z.enum(['created', 'updated', 'deleted']),
-    version: z.int().nullable().meta({ description: 'Of the resource after the change; null where it has none' }),
+    version: z
+      .int()
+      .nullable()
+      .meta({ description: 'The version of the resource after the change; null if it has no version' }),
     changed_at: timestampSchema.meta({ description: 'When the change was committed' }),
   })
   .meta({
@@ -65,24 +68,24 @@ export const listChanges = defineRoute({
   upstream: 'findings',
   access: { kind: 'any-scope', scopes: ['read:findings', 'read:universe'] },
   tag: 'Changes',
-  summary: 'Follow what changes',
-  description: `Every change of a resource that the caller may read, in the order of their commits, deletions included. Follow \`rel="next"\` of \`Link\`, which is always there, for as long as you like: the feed leaves nothing out, and may repeat a change. Where half a million changes lie between that the caller may not read, a page is empty before the end: at the end the link stays the same. To begin, ask with \`since=now\`, keep the link, read the lists, and follow the link from then on. Changes are kept for ${changesKeptDays} days; a cursor of before is answered with 410, and so is one of a time that a restore of the database has undone: begin anew.
+  summary: 'Follow changes',
+  description: `Every change, including deletions, of the resources that the caller can read, in commit order. Follow \`rel="next"\` of \`Link\`, which is always present. The feed is complete and can repeat a change. A page can be empty before the end if the caller cannot read half a million changes in a row; at the end the link stays the same. To start, request \`since=now\`, keep the link, read the lists, and then follow the link. Changes are stored for ${changesKeptDays} days. An older cursor, or one that a restored database no longer knows, returns 410: start again.
 
-What has changed is read where its kind is: ${Object.entries(changePaths)
+Read the changed resource by its kind: ${Object.entries(changePaths)
     .map(([kind, path]) => `\`${kind}\` at \`${path}\``)
-    .join(', ')}. Of a log, the entry is the one behind those that you know (\`after_seq\`).`,
+    .join(', ')}. For a log, read the entries after the last one that you know (\`after_seq\`).`,
   query: z.strictObject({
     limit: pageQuery.limit,
     since: z.string().min(1).max(200).optional().meta({
       description:
-        'Opaque, from the Link header of the page before; `now` for the end of the feed. Absent: all that is kept',
+        'Opaque position from the Link header of the previous page, or `now` for the end of the feed. Default: the oldest stored change',
     }),
   }),
   answers: {
     200: {
       description: 'Changes, oldest first',
       schema: z.array(changeSchema),
-      headers: { Link: 'The link to go on with (RFC 8288), always' },
+      headers: { Link: 'The link to the next page (RFC 8288), always present' },
     },
   },
   problems: ['cursor_expired'],

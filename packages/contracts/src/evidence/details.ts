@@ -8,10 +8,10 @@ export const classifications = ['public', 'internal', 'confidential', 'restricte
 /** The largest evidence file, in bytes (5 GiB). */
 export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 
-/** The largest number of files in one upload: all are taken, or none. */
+/** The maximum number of files in one upload, all of which are stored or none. */
 export const maxFilesAtOnce = 10
 
-/** The largest number of test procedures that a file is attached to, over all requests. */
+/** The maximum number of test procedures of a file, over all requests. */
 export const maxAttachments = 1_000
 
 // Of what a name may not hold: controls, lone surrogates, separators of paths and lines, marks that turn text around or
@@ -19,7 +19,7 @@ export const maxAttachments = 1_000
 const fileNameCharacters =
   /^[^\p{Cc}\p{Cs}/\\\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e007f}]+$/u
 
-/** Names that are devices on Windows, whatever their ending. */
+/** Device names of Windows, with any extension. */
 const deviceName = /^(?:con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)/i
 
 /** A bare file name, in NFC: no path, no device, no control characters, nothing that turns text around or hides. */
@@ -30,41 +30,42 @@ export const fileNameSchema = z
   .refine((name) => !/^[. ]+$/.test(name) && !deviceName.test(name), { message: 'must be a file name' })
   .meta({ minLength: 1, maxLength: 255, examples: ['access-review-2026-q3.csv'] })
 
-/** What a sender says of a file, short enough for a query. */
+/** The details of a file that fit in a query. */
 export const briefDetails = {
   evidence_date: dateSchema.optional().meta({
-    description:
-      'The day that the evidence speaks of, at most tomorrow (UTC); where not given, the day of receipt (UTC)',
+    description: 'The day that the evidence is about, at most tomorrow (UTC). Default: the day of receipt (UTC)',
   }),
   period_start: dateSchema.optional().meta({ description: 'First day of the period that the evidence covers' }),
   period_end: dateSchema.optional().meta({ description: 'Last day of that period; not before the first' }),
-  source_system: line(1, 255).optional().meta({ description: 'Where the evidence was taken from' }),
+  source_system: line(1, 255).optional().meta({ description: 'The system that the evidence was collected from' }),
   collection_method: z.enum(collectionMethods).optional(),
-  collected_at: momentSchema.optional().meta({ description: 'At most now, and five minutes for clocks that differ' }),
+  collected_at: momentSchema
+    .optional()
+    .meta({ description: 'At most now, with five minutes of tolerance for clock differences' }),
   classification: z.enum(classifications).default('confidential'),
   description: text(1, 5_000).optional(),
 }
 
-/** All that a sender can say of what is uploaded: the `metadata` of a multipart or resumable upload. */
+/** All details of an upload: the `metadata` of a multipart or resumable upload. */
 export const evidenceDetailsSchema = z
   .strictObject({
     ...briefDetails,
     collected_by: personRefSchema.optional(),
     query_text: text(1, 10_000)
       .optional()
-      .meta({ description: 'The query or report parameters by which the evidence was made' }),
+      .meta({ description: 'The query or report parameters that produced the evidence' }),
     test_procedures: testProceduresSchema.optional(),
     sha256: z
       .array(senderDigestSchema)
       .max(maxFilesAtOnce)
       .optional()
-      .meta({ description: 'Of each file, in their order: checked, and nothing is kept where one differs' }),
+      .meta({ description: 'The SHA-256 of each file, in order. If one differs, no file is stored' }),
   })
   .refine(isPeriodOrdered, { message: 'must not be before period_start', path: ['period_end'] })
   .meta({ id: 'EvidenceDetails' })
 export type EvidenceDetails = z.output<typeof evidenceDetailsSchema>
 
-/** Whether a period does not end before it begins. Dates of this form compare as text. */
+/** Whether a period does not end before it begins. Dates in this format compare as text. */
 export function isPeriodOrdered({
   period_start: start,
   period_end: end,

@@ -19,12 +19,12 @@ const base = {
   access: { kind: 'person', role: 'admin' },
 } as const
 
-/** To look at evidence, and to say what it is worth, is what auditors do; what becomes of it is for administrators. */
+/** Auditors read and review evidence; administrators decide about it. */
 const forAuditors = { ...base, access: { kind: 'person', role: 'auditor' } } as const
 
 const oneFile = z.strictObject({ id: uuidSchema })
 
-/** What a list of evidence files can be sorted by: in the order in which they came, or the other way round. */
+/** Evidence files are sorted by the time of receipt. */
 export const evidenceFileSorts = ['-received_at', 'received_at'] as const
 
 export const listEvidenceFiles = defineRoute({
@@ -33,29 +33,26 @@ export const listEvidenceFiles = defineRoute({
   method: 'GET',
   path: '/api/v1/evidence-files',
   summary: 'List evidence files',
-  description: 'What is known of them; their bytes are in no answer. `status=quarantined` is the quarantine.',
+  description: 'Returns metadata without the content. `status=quarantined` lists the quarantine.',
   query: z.strictObject({
     ...pageQuery,
     status: anyOf(evidenceStatuses).optional(),
     sha256: senderDigestSchema.optional(),
-    retention_over: z
-      .enum(['true', 'false'])
-      .optional()
-      .meta({ description: '`true`: those that may be purged, and have not been' }),
-    legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: those that are under a legal hold' }),
+    retention_over: z.enum(['true', 'false']).optional().meta({ description: '`true`: files that can be purged' }),
+    legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: files under a legal hold' }),
     test_procedure_id: anyId('Files that are attached to one of the test procedures'),
     received_after: momentSchema.optional(),
     received_before: momentSchema.optional(),
     evidence_from: dateSchema.optional().meta({ description: 'Files whose `evidence_date` is this day or later' }),
     evidence_to: dateSchema.optional().meta({ description: 'Files whose `evidence_date` is this day or earlier' }),
     q: line(2, 200).optional().meta({
-      description: 'Words that stand together in the name, description, source or reference, in any case',
+      description: 'Consecutive words in the name, description, source or reference, case-insensitive',
     }),
     sort: z.enum(evidenceFileSorts).default('-received_at'),
     fields: fieldsOf(evidenceFileSchema),
   }),
   answers: {
-    200: { description: 'Files, newest first where not asked otherwise', schema: z.array(evidenceFileSchema) },
+    200: { description: 'Files, newest first by default', schema: z.array(evidenceFileSchema) },
   },
 })
 
@@ -64,7 +61,7 @@ export const getEvidenceFile = defineRoute({
   id: 'evidence.get-file',
   method: 'GET',
   path: '/api/v1/evidence-files/:id',
-  summary: 'Read what is known of an evidence file',
+  summary: 'Read the metadata of an evidence file',
   params: oneFile,
   query: z.strictObject({ fields: fieldsOf(evidenceFileSchema) }),
   answers: { 200: { description: 'The file', schema: evidenceFileSchema }, 304: { description: 'Not modified' } },
@@ -78,12 +75,11 @@ export const readEvidenceContent = defineRoute({
   path: '/api/v1/evidence-files/:id/content',
   summary: 'Download an evidence file',
   description:
-    'For auditors and administrators, never for a key. That it was looked at, and by whom, is in its custody before the first byte leaves. The bytes are hashed on their way: where the store no longer holds what was received, the answer breaks off before its end. 409 `conflict` for a file that is in quarantine, or purged. Ranges are not answered.',
+    'Only for auditors and administrators, not for keys. The custody trail records the access before the first byte is sent. The bytes are hashed while they are sent: if they differ from what was received, the response breaks off. Returns 409 `conflict` for a quarantined or purged file. Ranges are not supported.',
   params: oneFile,
   answers: {
     200: {
-      description:
-        'The bytes as they were received, whatever they are; what they were declared to be is known of the file',
+      description: 'The bytes as received. The metadata has the declared media type',
       mediaType: 'application/octet-stream',
       headers: {
         'Content-Disposition': 'To be kept as a file, under the name that its sender gave it (RFC 6266, RFC 8187)',
@@ -100,7 +96,7 @@ export const listCustodyEvents = defineRoute({
   id: 'evidence.list-custody',
   method: 'GET',
   path: '/api/v1/evidence-files/:id/custody',
-  summary: 'Read who had an evidence file in hand, oldest first',
+  summary: 'Read the custody trail of an evidence file, oldest first',
   params: oneFile,
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'Events', schema: z.array(custodyEventSchema) } },
@@ -114,10 +110,10 @@ export const releaseEvidence = defineRoute({
   path: '/api/v1/evidence-files/:id/release',
   summary: 'Release a file from quarantine',
   description:
-    'For what was looked at and found to be harmless. Its sender can then attach it, and it replaces what it is a newer version of. Again: the same answer. 409 `conflict` for a file that is not in quarantine, 409 `procedure_locked` where it would replace evidence for a test procedure that is completed.',
+    'For a file that was checked and found harmless. Its sender can then attach it, and it replaces the older version, if any. Repeating the request returns the same response. Returns 409 `conflict` if the file is not in quarantine, and 409 `procedure_locked` if it would replace evidence for a completed test procedure.',
   params: oneFile,
   body: decideBodySchema,
-  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema } },
   problems: ['not_found', 'conflict', 'procedure_locked', 'invalid_content'],
 })
 
@@ -126,12 +122,12 @@ export const purgeEvidence = defineRoute({
   id: 'evidence.purge',
   method: 'POST',
   path: '/api/v1/evidence-files/:id/purge',
-  summary: 'Delete the bytes of a file whose retention is over',
+  summary: 'Delete the bytes of a file after its retention period',
   description:
-    'What is known of the file stays, and so does its custody trail. Again: the same answer, and what could not be deleted before is. 409 `conflict` while the file is to be kept, or under a legal hold.',
+    'The metadata and the custody trail remain. Repeating the request returns the same response and deletes what could not be deleted before. Returns 409 `conflict` during the retention period or a legal hold.',
   params: oneFile,
   body: decideBodySchema,
-  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema } },
   problems: ['not_found', 'conflict', 'invalid_content'],
 })
 
@@ -142,10 +138,10 @@ export const holdEvidence = defineRoute({
   path: '/api/v1/evidence-files/:id/hold',
   summary: 'Put a file under a legal hold',
   description:
-    'As long as it lasts nobody purges the file, however long its retention has been over. Again: the same answer. 409 `conflict` for a file that is purged.',
+    'The file cannot be purged during the hold, even after its retention period. Repeating the request returns the same response. Returns 409 `conflict` for a purged file.',
   params: oneFile,
   body: decideBodySchema,
-  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema } },
   problems: ['not_found', 'conflict', 'invalid_content'],
 })
 
@@ -155,10 +151,10 @@ export const liftHoldOfEvidence = defineRoute({
   method: 'POST',
   path: '/api/v1/evidence-files/:id/lift-hold',
   summary: 'Lift the legal hold of a file',
-  description: 'Where there is none, nothing changes. It can be set again.',
+  description: 'Has no effect without a hold. The hold can be set again.',
   params: oneFile,
   body: decideBodySchema,
-  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema } },
   problems: ['not_found', 'invalid_content'],
 })
 
@@ -167,12 +163,12 @@ export const reviewEvidence = defineRoute({
   id: 'evidence.review',
   method: 'POST',
   path: '/api/v1/evidence-files/:id/review',
-  summary: 'Say what a file is worth as evidence',
+  summary: 'Review a file',
   description:
-    'A verdict on a file that is accepted or released: `reviewed` or `rejected`, with a reason, once. The same again: the same answer. 409 `conflict` for another one, and for a file that is in quarantine, superseded or purged.',
+    'Records one verdict on an accepted or released file: `reviewed` or `rejected`, with a reason. Repeating it returns the same response. Returns 409 `conflict` for a different verdict, and for a quarantined, superseded or purged file.',
   params: oneFile,
   body: reviewBodySchema,
-  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema } },
   problems: ['not_found', 'conflict', 'invalid_content'],
 })
 
@@ -181,7 +177,7 @@ export const getEvidencePolicy = defineRoute({
   id: 'evidence.policy',
   method: 'GET',
   path: '/api/v1/evidence-policy',
-  summary: 'How long the tenant keeps evidence',
+  summary: 'Read how long the tenant stores evidence',
   answers: { 200: { description: 'The policy', schema: evidencePolicySchema }, 304: { description: 'Not modified' } },
 })
 
@@ -190,11 +186,11 @@ export const updateEvidencePolicy = defineRoute({
   id: 'evidence.change-policy',
   method: 'PATCH',
   path: '/api/v1/evidence-policy',
-  summary: 'Change how long the tenant keeps evidence',
-  description: 'With If-Match. Files that there are stay for as long as was said when they came.',
+  summary: 'Change how long the tenant stores evidence',
+  description: 'Requires If-Match. Existing files keep their retention period.',
   body: updateEvidencePolicyBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
-  answers: { 200: { description: 'The policy as it is now', schema: evidencePolicySchema } },
+  answers: { 200: { description: 'The policy', schema: evidencePolicySchema } },
   problems: ['precondition_failed', 'precondition_required', 'invalid_content'],
 })
 

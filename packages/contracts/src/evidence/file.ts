@@ -3,7 +3,7 @@ import { createdBySchema, dateSchema, personRefSchema, saying, timestampSchema, 
 import { classifications, collectionMethods } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
-/** What has become of a file: the last of these that has happened to it. */
+/** The status of a file: the last of these events. */
 export const evidenceStatuses = [
   'accepted',
   'quarantined',
@@ -16,7 +16,7 @@ export const evidenceStatuses = [
 
 const { reference, sha256, scan } = receiptSchema.shape
 
-/** That a file is evidence for a test procedure, since when, and who says so. */
+/** An attachment of a file to a test procedure. */
 export const attachmentSchema = z
   .object({
     test_procedure_id: z.string(),
@@ -26,10 +26,10 @@ export const attachmentSchema = z
   })
   .meta({ id: 'EvidenceAttachment' })
 
-/** Attachments of a file that a list tells with their notes: else a page of it could be larger than any memory. */
+/** The maximum number of attachments of each file in a list, which keeps pages small. */
 export const maxListedAttachments = 20
 
-/** An evidence file as auditors and administrators of the tenant see it. Its bytes are in no answer. */
+/** The metadata of an evidence file, for auditors and administrators of the tenant. */
 export const evidenceFileSchema = z
   .object({
     id: uuidSchema,
@@ -43,35 +43,33 @@ export const evidenceFileSchema = z
     evidence_date: dateSchema.nullable(),
     period_start: dateSchema.nullable().meta({ description: 'First day of the period that it covers' }),
     period_end: dateSchema.nullable(),
-    source_system: z.string().nullable().meta({ description: 'Where it was taken from' }),
+    source_system: z.string().nullable().meta({ description: 'The system that it was collected from' }),
     collection_method: z.enum(collectionMethods).nullable(),
     collected_by: personRefSchema.nullable(),
     collected_at: timestampSchema.nullable(),
-    query_text: z.string().nullable().meta({ description: 'The query or report parameters by which it was made' }),
+    query_text: z.string().nullable().meta({ description: 'The query or report parameters that produced it' }),
     classification: z.enum(classifications),
     description: z.string().nullable(),
     attachments: z.array(attachmentSchema).meta({
-      description: `What it is attached to, in that order; in a list the first ${maxListedAttachments}, all of them in the file by itself`,
+      description: `The attachments in order; a list has only the first ${maxListedAttachments} of each file`,
     }),
-    test_procedure_ids: z
-      .array(z.string())
-      .meta({ description: 'The ids of all that it is attached to, in that order' }),
+    test_procedure_ids: z.array(z.string()).meta({ description: 'The ids of all attachments, in the same order' }),
     version_of: uuidSchema.nullable(),
     revision: z.int().min(1),
     status: z.enum(evidenceStatuses).meta({
       description:
-        'In quarantine is what carries malware; released is what was found to be harmless; reviewed or rejected is what an auditor has judged; superseded is what has a newer version that counts, one that was accepted or released; of what is purged the bytes are gone',
+        '`quarantined`: contains malware. `released`: found harmless. `reviewed`, `rejected`: the verdict of an auditor. `superseded`: has a newer version that was accepted or released. `purged`: the bytes were deleted',
     }),
     scan,
     malware: z.string().nullable(),
-    retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
+    retention_until: dateSchema.meta({ description: 'It is stored at least until the end of this day (UTC)' }),
     decided_at: timestampSchema.nullable().meta({ description: 'When it was released, reviewed, rejected or purged' }),
     decided_by: createdBySchema.nullable(),
     decision_reason: z.string().nullable(),
     legal_hold: z
       .object({ reason: z.string(), set_at: timestampSchema, set_by: createdBySchema })
       .nullable()
-      .meta({ description: 'As long as there is one, nobody purges it' }),
+      .meta({ description: 'It cannot be purged while it has a hold' }),
     created_by: createdBySchema,
   })
   .meta({ id: 'EvidenceFile' })
@@ -79,17 +77,17 @@ export type EvidenceFile = z.infer<typeof evidenceFileSchema>
 
 const reasonSchema = saying(2_000)
 
-/** Why a person decides so: it stays in the custody trail. */
+/** The reason of a decision, which the custody trail keeps. */
 export const decideBodySchema = z
   .strictObject({ reason: reasonSchema })
   .meta({ id: 'EvidenceDecision', examples: [{ reason: 'Looked at by the security team: a test signature.' }] })
 
-/** What an auditor makes of a file, and why. */
+/** The verdict of an auditor, with its reason. */
 export const reviewBodySchema = z
   .strictObject({ verdict: z.enum(['reviewed', 'rejected']), reason: reasonSchema })
   .meta({ id: 'EvidenceReview', examples: [{ verdict: 'rejected', reason: 'The list is of another period.' }] })
 
-/** One thing that happened to a file. */
+/** One event of a custody trail. */
 export const custodyEventSchema = z
   .object({
     id: uuidSchema,
@@ -115,11 +113,11 @@ export const custodyEventSchema = z
   .meta({ id: 'CustodyEvent' })
 export type StoredCustodyEvent = z.infer<typeof custodyEventSchema>
 
-/** How long a tenant keeps evidence. */
+/** How long a tenant stores evidence. */
 export const evidencePolicySchema = z
   .object({
-    retention_years: z.int().min(1).max(100).meta({ description: 'From the day of receipt (UTC)' }),
-    changed_at: timestampSchema.nullable().meta({ description: 'Null as long as nobody has changed it' }),
+    retention_years: z.int().min(1).max(100).meta({ description: 'Counted from the day of receipt (UTC)' }),
+    changed_at: timestampSchema.nullable().meta({ description: 'Null if nobody has changed it' }),
     changed_by: createdBySchema.nullable(),
     version: z.int().min(0),
   })
@@ -128,6 +126,6 @@ export type EvidencePolicy = z.infer<typeof evidencePolicySchema>
 
 export const updateEvidencePolicyBodySchema = z.strictObject({ retention_years: z.int().min(1).max(100) }).meta({
   id: 'UpdateEvidencePolicy',
-  description: 'JSON Merge Patch (RFC 7396). It binds files that come from then on, and no others.',
+  description: 'JSON Merge Patch (RFC 7396). It applies only to files that are received afterwards.',
   examples: [{ retention_years: 10 }],
 })

@@ -25,49 +25,46 @@ export const receiptSchema = z
     id: uuidSchema,
     reference: referenceSchema,
     file_name: z.string(),
-    content_type: z.string().meta({ description: 'As declared' }),
+    content_type: z.string().meta({ description: 'The declared media type' }),
     detected_content_type: z
       .string()
       .nullable()
-      .meta({ description: 'As the first bytes say; null where they say nothing' }),
+      .meta({ description: 'Detected from the first bytes; null if unknown' }),
     size_bytes: z.int().min(1),
     sha256: sha256Schema,
     received_at: timestampSchema,
-    evidence_date: dateSchema.meta({ description: 'The day that the evidence speaks of' }),
+    evidence_date: dateSchema.meta({ description: 'The day that the evidence is about' }),
     test_procedures: z.array(z.string()),
     version_of: uuidSchema.nullable().meta({ description: 'The file that this one replaces' }),
     revision: z.int().min(1).meta({ description: '1 for a first upload, one more for each revision' }),
     status: z.enum(['accepted', 'quarantined']).meta({
-      description: 'In quarantine is what carries malware: it is kept apart, and attached to no test procedure',
+      description: '`quarantined`: the file contains malware. It is isolated and attached to no test procedure',
     }),
     scan: z.enum(['not_configured', 'clean', 'infected', 'limits_exceeded']).meta({
       description:
-        'What a malware scanner made of the bytes; `limits_exceeded`: too large or too deeply packed for it, so that nothing is known',
+        'The result of the malware scanner. `limits_exceeded`: the file is too large or too deeply nested to scan, so the result is unknown',
     }),
-    malware: z.string().nullable().meta({ description: 'What the scanner has found, by its name for it' }),
-    retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
+    malware: z.string().nullable().meta({ description: 'The scanner’s name of the malware' }),
+    retention_until: dateSchema.meta({ description: 'The file is stored at least until the end of this day (UTC)' }),
     jws: jwsSchema,
   })
   .meta({ id: 'EvidenceReceipt' })
 export type Receipt = z.infer<typeof receiptSchema>
 
-/** The proof that a file was attached to test procedures. Signed as a receipt is. */
+/** The proof that a file was attached to test procedures, signed like a receipt. */
 export const attachmentReceiptSchema = z
   .object({
     id: uuidSchema.meta({ description: 'The evidence file' }),
     reference: referenceSchema,
     sha256: sha256Schema,
-    test_procedures: z.array(z.string()).meta({ description: 'As the request names them' }),
-    note: z
-      .string()
-      .nullable()
-      .meta({ description: 'As the request gives it; `attachments` has the notes that stand' }),
-    attached_at: timestampSchema.meta({ description: 'When this was asked for' }),
+    test_procedures: z.array(z.string()).meta({ description: 'The test procedures in the request' }),
+    note: z.string().nullable().meta({ description: 'The note in the request; `attachments` has the stored notes' }),
+    attached_at: timestampSchema.meta({ description: 'When the request was processed' }),
     attachments: z
       .array(z.object({ test_procedure_id: uuidSchema, note: z.string().nullable(), attached_at: timestampSchema }))
       .meta({
         description:
-          'What stands for the test procedures named: of a file that was attached before, the note and the time of then',
+          'The stored attachments to these test procedures. If the file was attached before, they have the earlier note and time',
       }),
     jws: jwsSchema,
   })
@@ -82,5 +79,5 @@ export const testProceduresSchema = z
   .max(50)
   .transform((addresses) => [...new Set(addresses)])
 
-/** A SHA-256 that a sender has computed. */
+/** A SHA-256 from the sender. */
 export const senderDigestSchema = sha256Schema

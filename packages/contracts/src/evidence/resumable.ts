@@ -3,7 +3,7 @@ import { uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
 import { maxEvidenceBytes } from './details.ts'
 
-/** The version of the protocol, and what of its extensions there is. */
+/** The version of the protocol and the supported extensions. */
 export const tusVersion = '1.0.0'
 export const tusExtensions = 'creation,termination,checksum,expiration'
 
@@ -26,17 +26,17 @@ const version = {
 } as const
 
 const onAnswers = {
-  'Upload-Expires': 'When an upload that is not complete by then is given up',
+  'Upload-Expires': 'When an incomplete upload is deleted',
 } as const
 
 const receiptOnAnswers = {
-  'Upload-Offset': 'How many bytes have arrived',
-  'Postern-Receipt': 'Of a complete upload: the receipt, as a compact JWS whose payload is the receipt',
+  'Upload-Offset': 'The number of bytes that have arrived',
+  'Postern-Receipt': 'The receipt of a complete upload, as a compact JWS',
 } as const
 
 const ownUpload = { path: '/api/v1/evidence/uploads/:id', params: z.strictObject({ id: uuidSchema }) } as const
 
-/** What can become of an upload when its last byte is there. */
+/** The problems of an upload whose last byte has arrived. */
 const completionProblems = [
   'not_found',
   'unsupported_protocol',
@@ -52,7 +52,7 @@ export const createUpload = defineRoute({
   id: 'evidence.create-upload',
   method: 'POST',
   path: '/api/v1/evidence/uploads',
-  summary: 'Begin a resumable upload',
+  summary: 'Create a resumable upload',
   description:
     'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Clients that cannot send PATCH or DELETE send POST with `X-HTTP-Method-Override`. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
   requestHeaders: {
@@ -83,18 +83,18 @@ export const readUpload = defineRoute({
   ...ownUpload,
   id: 'evidence.read-upload',
   method: 'HEAD',
-  summary: 'Ask how much of an upload has arrived',
-  description: 'Of an upload whose bytes are all there, this also completes what could not be completed before.',
+  summary: 'Read how much of an upload has arrived',
+  description: 'If all bytes have arrived, this also retries a completion that failed before.',
   requestHeaders: version,
   assertionSeconds: 270,
   answers: {
     200: {
-      description: 'Where to go on',
+      description: 'The position to resume at',
       headers: {
         ...onAnswers,
         ...receiptOnAnswers,
         'Upload-Length': 'The size of the file',
-        'Upload-Metadata': 'As it was sent when the upload was begun',
+        'Upload-Metadata': 'The metadata from the creation of the upload',
       },
     },
   },
@@ -127,20 +127,20 @@ export const deleteUpload = defineRoute({
   ...ownUpload,
   id: 'evidence.delete-upload',
   method: 'DELETE',
-  summary: 'Give an upload up',
+  summary: 'Delete an upload',
   requestHeaders: version,
-  answers: { 204: { description: 'Nothing of it is left' } },
+  answers: { 204: { description: 'Deleted' } },
   problems: ['not_found', 'conflict', 'unsupported_protocol'],
 })
 
-/** Public: clients ask before they send credentials, and the answer is the same for all tenants. */
+/** Public: clients ask before they send credentials, and the response is the same for all tenants. */
 const describing = {
   ...base,
   method: 'OPTIONS',
   access: { kind: 'public' },
   answers: {
     204: {
-      description: 'What the server offers',
+      description: 'The supported versions and extensions',
       headers: {
         'Tus-Version': 'The versions of the protocol',
         'Tus-Extension': 'The extensions of the protocol',
@@ -154,15 +154,15 @@ export const describeUploads = defineRoute({
   ...describing,
   id: 'evidence.describe-uploads',
   path: createUpload.path,
-  summary: 'Ask which parts of tus are offered',
+  summary: 'Read which parts of tus are supported',
 })
 
 export const describeUpload = defineRoute({
   ...describing,
   ...ownUpload,
   id: 'evidence.describe-upload',
-  summary: 'Ask the same of an upload',
-  description: 'The answer does not depend on the upload, or on whether it exists.',
+  summary: 'Read the same for an upload',
+  description: 'The response is the same for every upload, even if it does not exist.',
 })
 
 export const resumableRoutes = [

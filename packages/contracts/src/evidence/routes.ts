@@ -13,7 +13,7 @@ const base = {
   access: { kind: 'scope', scope: 'write:evidence' },
 } as const
 
-/** How a file travels, the same for a first upload and for a revision. */
+/** The parts that a first upload and a revision share. */
 const fileBody = {
   bodyMediaTypes: ['*/*'],
   maxBodyBytes: maxEvidenceBytes,
@@ -34,7 +34,7 @@ const uploadProblems = [
 ] as const
 
 const uploadQuery = z.strictObject({
-  file_name: fileNameSchema.optional().meta({ description: 'Needed where the body is the file itself' }),
+  file_name: fileNameSchema.optional().meta({ description: 'Required if the body is the file' }),
   test_procedure: onceOrRepeated(50, () => ({ one: resourceAddressSchema }))
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .pipe(testProceduresSchema)
@@ -51,11 +51,11 @@ export const uploadEvidence = defineRoute({
   path: '/api/v1/evidence',
   summary: 'Upload evidence',
   description:
-    'The body is the file, and the query says what it is; Content-Digest or Repr-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: 1 to 10 parts `file` and a part `metadata` (JSON, EvidenceDetails), best first, of which all are taken or none; the answer is then a list of receipts, in the order of the files. A test procedure that is not there is 404, one that is completed 409 `procedure_locked`, and nothing is kept. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
+    'The body is the file, and the query describes it. Content-Digest or Repr-Digest (RFC 9530, sha-256) is verified if present. Alternatively the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails), preferably first, and 1 to 10 parts `file`. All files are stored or none, and the response is a list of receipts in the order of the files. Returns 404 for a missing test procedure and 409 `procedure_locked` for a completed one, and stores nothing. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
   query: uploadQuery,
   answers: {
     201: {
-      description: 'The receipt; of a multipart upload, a list of them',
+      description: 'The receipt, or a list of receipts for a multipart upload',
       schema: z.union([receiptSchema, z.array(receiptSchema)]),
       withoutHeaders: ['ETag', 'Location'],
     },
@@ -73,7 +73,7 @@ export const reviseEvidence = defineRoute({
   path: '/api/v1/evidence/:id/revisions',
   summary: 'Upload a new version of a file',
   description:
-    'As an upload, of one file. It replaces a file that the same key has uploaded within the last 30 days and that has no newer version; the older one is kept. It has no test procedures but those that it is given. 409 `procedure_locked` where the older one, or what it would have replaced were it not in quarantine, is evidence for a test procedure that is completed. A version in quarantine replaces nothing: the older one counts until there is one that is accepted or released.',
+    'Like an upload of one file. It replaces a file that the same key uploaded within the last 30 days and that has no newer version; the older file stays stored. It has only the test procedures of this request. Returns 409 `procedure_locked` if the older file, or the file that it would have replaced without its quarantine, is evidence for a completed test procedure. A quarantined version replaces nothing: the older one counts until a version is accepted or released.',
   params: ownFile,
   query: uploadQuery,
   answers: { 201: { description: 'The receipt', schema: receiptSchema, withoutHeaders: ['ETag', 'Location'] } },
@@ -87,14 +87,18 @@ export const attachEvidence = defineRoute({
   path: '/api/v1/evidence/:id/attachments',
   summary: 'Attach a file to test procedures',
   description:
-    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing: `attachments` of the receipt says with which note, and since when. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed. A file that is in quarantine, rejected or purged is attached to nothing (409 `conflict`), and no file to more than 1,000 test procedures (422).',
+    'The same key must have uploaded the file within the last 30 days. An existing attachment does not change: `attachments` of the receipt has its note and time. The file is attached to all named test procedures or none: 404 if one is missing, 409 `procedure_locked` if one is completed. A quarantined, rejected or purged file cannot be attached (409 `conflict`), and a file can have at most 1,000 test procedures (422).',
   params: ownFile,
   body: z.strictObject({
     test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),
     note: text(1, 2_000).optional(),
   }),
   answers: {
-    201: { description: 'The proof of it', schema: attachmentReceiptSchema, withoutHeaders: ['ETag', 'Location'] },
+    201: {
+      description: 'The proof of the attachment',
+      schema: attachmentReceiptSchema,
+      withoutHeaders: ['ETag', 'Location'],
+    },
   },
   problems: ['not_found', 'conflict', 'procedure_locked'],
 })

@@ -26,7 +26,7 @@ export const actionPlanStatuses = [
 ] as const
 export const actionPlanPriorities = ['high', 'medium', 'low'] as const
 
-/** Money as a decimal text, so that no digit is lost, and an ISO 4217 code. */
+/** An amount as decimal text, so that no digit is lost, and an ISO 4217 code. */
 const money = {
   amount: z
     .string()
@@ -38,7 +38,7 @@ const money = {
     .meta({ examples: ['EUR'] }),
 }
 export const moneySchema = z.strictObject(money).meta({ id: 'Money' })
-/** What a merge patch (RFC 7396) makes of it; what is left must be both. */
+/** A merge patch (RFC 7396) of an amount. The result must have both members. */
 const moneyPatchSchema = z.strictObject(money).partial().meta({ id: 'MoneyPatch' })
 
 /** A link that people follow. It is stored and shown, never fetched. */
@@ -50,7 +50,7 @@ export const httpsUrlSchema = z
   })
   .meta({ pattern: '^https://[!-~]+$' })
 
-/** How often the due date of an action plan may move. */
+/** The maximum number of extensions of an action plan. */
 export const maxExtensions = 100
 
 /** One agreed change of a due date. */
@@ -67,7 +67,7 @@ export const extensionSchema = z
   .meta({ id: 'Extension' })
 export type Extension = z.infer<typeof extensionSchema>
 
-/** What is done about a finding, by whom and until when. */
+/** The work that remediates a finding, with its owner and due date. */
 export const actionPlanSchema = z
   .object({
     id: uuidSchema,
@@ -79,7 +79,7 @@ export const actionPlanSchema = z
     description: z.string().nullable(),
     owner: personRefSchema,
     due_date: dateSchema,
-    original_due_date: dateSchema.meta({ description: 'As first agreed; never changes' }),
+    original_due_date: dateSchema.meta({ description: 'The date that was first agreed; never changes' }),
     extension_count: z.int().min(0),
     extensions: z.array(extensionSchema),
     percent_complete: z.int().min(0).max(100),
@@ -102,7 +102,7 @@ export const actionPlanSchema = z
   .meta({ id: 'ActionPlan' })
 export type ActionPlan = z.infer<typeof actionPlanSchema>
 
-/** What the answer to a write holds for a caller that may not read findings. */
+/** The response to a write of a caller that cannot read findings. */
 export const actionPlanStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(actionPlanStatuses) })
   .meta({ id: 'ActionPlanStub' })
@@ -144,7 +144,7 @@ export const updateActionPlanBodySchema = z
     owner: personPatchSchema.optional(),
     due_date: dateSchema
       .optional()
-      .meta({ description: 'Another day needs extension_reason and extension_approved_by' }),
+      .meta({ description: 'A different day requires extension_reason and extension_approved_by' }),
     extension_reason: saying(20_000).optional(),
     extension_approved_by: personRefSchema.optional(),
     recommendation_ids: recommendationIdsSchema.optional(),
@@ -154,8 +154,8 @@ export const updateActionPlanBodySchema = z
     external_url: httpsUrlSchema.nullable().optional(),
     custom: customSchema.optional(),
     status: z.enum(actionPlanStatuses).optional(),
-    reason: text(1, 20_000).optional().meta({ description: 'For a status that moves; else 422' }),
-    note: text(1, 20_000).optional().meta({ description: 'For a status that moves; else 422' }),
+    reason: text(1, 20_000).optional().meta({ description: 'Only with a change of status; otherwise 422' }),
+    note: text(1, 20_000).optional().meta({ description: 'Only with a change of status; otherwise 422' }),
     verified_by: personRefSchema.optional().meta({ description: 'For the status verified' }),
     evidence_refs: evidenceRefs.optional(),
   })
@@ -167,11 +167,11 @@ export const changeActionPlanStatusBodySchema = z
   .strictObject({
     to: z.enum(actionPlanStatuses),
     reason: text(1, 20_000).optional(),
-    note: text(1, 20_000).optional().meta({ description: 'What was done; needed for implemented' }),
-    percent_complete: z.int().min(0).max(100).optional().meta({ description: 'Implemented needs 100' }),
-    verified_by: personRefSchema
-      .optional()
-      .meta({ description: 'Who verified it; never the owner, and named by something that the owner is named by too' }),
+    note: text(1, 20_000).optional().meta({ description: 'What was done; required for implemented' }),
+    percent_complete: z.int().min(0).max(100).optional().meta({ description: 'Must be 100 for implemented' }),
+    verified_by: personRefSchema.optional().meta({
+      description: 'The person who verified it, not the owner. Must have an identifier of the same kind as the owner',
+    }),
     evidence_refs: evidenceRefs.default([]),
   })
   .meta({ id: 'ChangeActionPlanStatus' })

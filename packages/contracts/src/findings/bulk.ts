@@ -16,19 +16,20 @@ const maxBulkBytes = 8 * 1024 * 1024
 const bulkMode = z
   .enum(['atomic', 'best_effort'])
   .default('atomic')
-  .meta({ description: '`atomic`: all items or none. `best_effort`: each item on its own' })
+  .meta({ description: '`atomic`: all items or none. `best_effort`: each item separately' })
 export type BulkMode = z.output<typeof bulkMode>
 
 const addressing = {
   id: resourceAddressSchema.optional().meta({
-    description: 'Changes this one. Without it `external_id` decides: change the one that has it, or make a new one',
+    description:
+      'The resource to change. Without it, the item changes the resource with its `external_id` or creates a new one',
   }),
   version: z
     .int()
     .min(1)
     .max(2_147_483_647)
     .optional()
-    .meta({ description: 'The version that is changed, as If-Match of a single change; needed beside `id`' }),
+    .meta({ description: 'The version to change, like If-Match of a single change; required with `id`' }),
 }
 
 /** A finding of a bulk request: what a creation needs where it is new, else a merge patch (RFC 7396). */
@@ -37,7 +38,7 @@ export const findingBulkItemSchema = updateFindingBodySchema
     ...addressing,
     owner: sentPersonPatchSchema.nullable().optional(),
     status: z.enum(['draft', 'open']).optional().meta({
-      description: 'Where it begins; `open` also opens a draft. What is past the draft keeps its status',
+      description: 'The initial status; `open` also opens a draft. Other findings keep their status',
     }),
   })
   .meta({ id: 'FindingBulkItem', examples: [{ external_id: 'SAP-4711', title: 'Backups are not tested' }] })
@@ -61,9 +62,10 @@ export type ActionPlanBulkItem = z.output<typeof actionPlanBulkItemSchema>
 /** What has become of one item. */
 export const bulkResultSchema = z
   .object({
-    index: z.int().min(0).meta({ description: 'Place of the item in the request' }),
+    index: z.int().min(0).meta({ description: 'Position of the item in the request' }),
     status: z.int().min(200).max(599).meta({
-      description: 'As of a single request: 201 made, 200 changed or already so, else what `problem` says',
+      description:
+        'Like the status of a single request: 201 created, 200 changed or unchanged, otherwise the status of `problem`',
     }),
     id: uuidSchema.optional(),
     reference: z.string().optional(),
@@ -84,14 +86,16 @@ export const bulkResultSchema = z
           .meta({ id: 'BulkWarning' }),
       )
       .optional()
-      .meta({ description: 'Values of the item that were left out. The rest of it was accepted' }),
+      .meta({ description: 'Values that were left out of the accepted item' }),
   })
   .meta({ id: 'BulkResult' })
 export type BulkResult = z.infer<typeof bulkResultSchema>
 
-const results = { 200: { description: 'One result for each item, in their order', schema: z.array(bulkResultSchema) } }
+const results = {
+  200: { description: 'One result for each item, in the same order', schema: z.array(bulkResultSchema) },
+}
 const description =
-  'Each item changes the one that `id` names or that has its `external_id`; else it makes a new one. Every item has its own result: the request is answered 200 also where items are refused. With `mode` `atomic`, the default, nothing is stored unless all items are good: the good ones are then `not_applied` (424). An e-mail address of an `owner` that cannot be used is left out with a warning; whoever verifies or approves must have a usable one.'
+  'Each item changes the resource with its `id` or `external_id`, or creates a new one. Every item has its own result, and the response is 200 even if items are rejected. With `mode` `atomic`, the default, nothing is stored if an item is rejected; the valid items are then `not_applied` (424). An invalid e-mail address of an `owner` is left out with a warning; the address of a verifier or approver must be valid.'
 
 export const bulkFindings = defineRoute({
   id: 'findings.bulk',
@@ -117,7 +121,7 @@ export const bulkActionPlans = defineRoute({
   upstream: 'findings',
   access: write,
   tag: 'Action plans',
-  summary: 'Propose, change and move up to 500 action plans',
+  summary: 'Propose and change up to 500 action plans',
   description,
   body: z
     .strictObject({ mode: bulkMode, items: eachOnItsOwn(actionPlanBulkItemSchema, maxBulkItems) })

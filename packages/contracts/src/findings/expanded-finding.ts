@@ -6,11 +6,11 @@ import { findingSchema } from './finding.ts'
 import { recommendationSchema } from './recommendation.ts'
 import { logEntrySchema } from './tracker-log.ts'
 
-/** What can come with a finding in one answer. */
+/** The expansions of a finding. */
 export const expansions = ['recommendations', 'action_plans', 'log', 'entities'] as const
 export type Expansion = (typeof expansions)[number]
 
-/** A finding with what `expand` has asked for. */
+/** A finding with its expansions. */
 export const expandedFindingSchema = findingSchema
   .extend({
     recommendations: z
@@ -36,7 +36,7 @@ export const expandedFindingSchema = findingSchema
         }),
       )
       .optional()
-      .meta({ description: 'With `expand=entities`: those that there are; without `read:universe` id and name alone' }),
+      .meta({ description: 'With `expand=entities`: existing ones; without `read:universe` only id and name' }),
   })
   .meta({ id: 'ExpandedFinding' })
 export type ExpandedFinding = z.infer<typeof expandedFindingSchema>

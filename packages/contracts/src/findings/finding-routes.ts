@@ -96,11 +96,11 @@ const findingFilters = {
   entity_id: anyId('Findings that concern one of the entities'),
   subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
     description:
-      'Findings that concern the entity or one below it. With `hierarchy`, a node of it: entities that belong to the node or one below.',
+      'Findings about the entity or one below it. With `hierarchy`, a node of it: findings about entities of the node or one below.',
   }),
   hierarchy: hierarchyKeySchema
     .optional()
-    .meta({ description: 'Findings that concern an entity which belongs to an active node of the hierarchy' }),
+    .meta({ description: 'Findings about an entity that belongs to an active node of the hierarchy' }),
   owner: ownerFilter,
   overdue: yesOrNo,
   repeat: yesOrNo,
@@ -129,7 +129,7 @@ export const listFindings = defineRoute({
     expand: anyOf(expansions)
       .optional()
       .meta({
-        description: `What belongs to each finding, in the same answer: any of recommendations, action_plans (the first ${mostExpanded.listed} of each), log (the last ${mostExpanded.listed} entries), entities; comma-separated. ${expandedPages}`,
+        description: `Adds related resources to each finding: any of recommendations, action_plans (the first ${mostExpanded.listed} of each), log (the last ${mostExpanded.listed} entries), entities; comma-separated. ${expandedPages}`,
       }),
     fields: fieldsOf(findingSchema),
   }),
@@ -148,7 +148,7 @@ export const getFinding = defineRoute({
   query: z.strictObject({
     expand: anyOf(expansions).optional().meta({
       description:
-        'What belongs to it, in the same answer: any of recommendations, action_plans (the first 200), log (the last 200 entries), entities; comma-separated',
+        'Adds related resources: any of recommendations, action_plans (the first 200), log (the last 200 entries), entities; comma-separated',
     }),
     fields: fieldsOf(findingSchema),
   }),
@@ -192,7 +192,7 @@ export const updateFinding = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Change a finding',
-  description: `JSON Merge Patch (RFC 7396) with If-Match, of objects within it too. Each change becomes an entry of the tracker log. ${briefAnswer}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match, also of nested objects. Each change becomes an entry of the tracker log. ${briefAnswer}`,
   params: addressed,
   body: updateFindingBodySchema,
   bodyMediaTypes: patchTypes,
@@ -214,8 +214,8 @@ export const changeFindingStatus = defineRoute({
   upstream: 'findings',
   access: write,
   tag: 'Findings',
-  summary: 'Move the status of a finding',
-  description: `\`GET /findings/{id}/transitions\` says where it can go. A move that there is not, or that lacks something, is 409 with the moves that are \`allowed\` and what is missing in \`errors\`. A finding that becomes open while a plan is approved goes on to \`in_remediation\` at once. If-Match is looked at where it is given. ${briefAnswer}`,
+  summary: 'Change the status of a finding',
+  description: `\`GET /findings/{id}/transitions\` lists the possible transitions. A transition that is impossible or incomplete returns 409 with the \`allowed\` transitions and the missing values in \`errors\`. If a finding with an approved plan becomes open, it moves to \`in_remediation\` at once. If-Match is optional. ${briefAnswer}`,
   params: addressed,
   body: changeFindingStatusBodySchema,
   answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
@@ -229,8 +229,8 @@ export const findingTransitions = defineRoute({
   upstream: 'findings',
   access: read,
   tag: 'Findings',
-  summary: 'Where the status of a finding can go, and what that needs',
+  summary: 'List the possible transitions of a finding and their requirements',
   params: addressed,
-  answers: { 200: { description: 'The moves', schema: transitionsSchema } },
+  answers: { 200: { description: 'The transitions', schema: transitionsSchema } },
   problems: ['not_found'],
 })

@@ -64,7 +64,7 @@ export const managementResponseSchema = z
     }),
   })
 
-/** What a merge patch (RFC 7396) makes of a management response; what is left must be one. */
+/** A merge patch (RFC 7396) of a management response. The result must be complete. */
 const managementResponsePatchSchema = z
   .strictObject({
     agreement: z.enum(agreements).optional(),
@@ -73,7 +73,7 @@ const managementResponsePatchSchema = z
   })
   .meta({ id: 'ManagementResponsePatch' })
 
-/** A finding as it is read: the five Cs (condition, criteria, cause, consequence, corrective action) and its state. */
+/** A finding: the five Cs (condition, criteria, cause, consequence, corrective action) and its state. */
 export const findingSchema = z
   .object({
     id: uuidSchema,
@@ -105,10 +105,12 @@ export const findingSchema = z
     age_days: z.int().min(0),
     closed_date: dateSchema.nullable(),
     reopened_count: z.int().min(0),
-    accepted_until: dateSchema.nullable().meta({ description: 'While the risk is accepted: the last day of it' }),
-    accepted_by: personRefSchema.nullable().meta({ description: 'Who has accepted the risk' }),
-    is_acceptance_expired: z.boolean().meta({ description: 'The risk was accepted until a day that has passed' }),
-    validated_by: personRefSchema.nullable().meta({ description: 'While closed: who has seen that it is remedied' }),
+    accepted_until: dateSchema.nullable().meta({ description: 'The last day of the risk acceptance' }),
+    accepted_by: personRefSchema.nullable().meta({ description: 'The person who accepted the risk' }),
+    is_acceptance_expired: z.boolean().meta({ description: 'Whether the risk acceptance has ended' }),
+    validated_by: personRefSchema
+      .nullable()
+      .meta({ description: 'The person who validated the remedy, while the finding is closed' }),
     custom: customSchema,
     created_by: createdBySchema,
     created_at: timestampSchema,
@@ -118,7 +120,7 @@ export const findingSchema = z
   .meta({ id: 'Finding' })
 export type Finding = z.infer<typeof findingSchema>
 
-/** A closed finding about the same entity with like criteria. */
+/** A closed finding about the same entity with similar criteria. */
 export const possibleRepeatSchema = z
   .object({
     id: uuidSchema,
@@ -126,25 +128,29 @@ export const possibleRepeatSchema = z
     title: z.string(),
     severity: z.enum(severities),
     closed_date: dateSchema,
-    similarity: z.number().min(0).max(1).meta({ description: 'Of the criteria: 1 for the same words' }),
+    similarity: z
+      .number()
+      .min(0)
+      .max(1)
+      .meta({ description: 'The similarity of the criteria; 1 means the same words' }),
   })
   .meta({ id: 'PossibleRepeat' })
 export type PossibleRepeat = z.infer<typeof possibleRepeatSchema>
 
-/** A finding that was just documented, and what its author may want to look at. */
+/** A new finding, with hints for its author. */
 export const documentedFindingSchema = findingSchema
   .extend({
     possible_repeats: z
       .array(possibleRepeatSchema)
-      .meta({ description: 'Where it names no finding that it repeats: those that it may repeat, the likest first' }),
+      .meta({ description: 'If the finding repeats no other: findings that it may repeat, most similar first' }),
     suggested_severity: z
       .enum(severities)
       .nullable()
-      .meta({ description: 'Where it repeats one: the severity that a repeat should have, if that is higher' }),
+      .meta({ description: 'If the finding repeats another: the suggested severity, if it is higher' }),
   })
   .meta({ id: 'DocumentedFinding' })
 
-/** What the answer to a write holds for a caller that may not read findings. */
+/** The response to a write of a caller that cannot read findings. */
 export const findingStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(findingStatuses) })
   .meta({ id: 'FindingStub' })
@@ -175,7 +181,7 @@ export const createFindingBodySchema = z
     owner: personRefSchema.optional(),
     identified_date: dateSchema
       .optional()
-      .meta({ description: 'Default: today (UTC). At most tomorrow (UTC), as a day begins earlier in the east' }),
+      .meta({ description: 'Default: today (UTC). At most tomorrow (UTC), because days start earlier in the east' }),
     target_date: dateSchema
       .optional()
       .meta({ description: 'Default: 30, 90, 180 or 365 days after identification, by severity' }),
@@ -189,7 +195,7 @@ export const createFindingBodySchema = z
   .meta({ id: 'CreateFinding' })
 export type CreateFinding = z.output<typeof createFindingBodySchema>
 
-/** A merge patch (RFC 7396), of objects within it too: null takes a value away. The status moves by `POST /findings/{id}/status` alone. */
+/** A recursive merge patch (RFC 7396). Only `POST /findings/{id}/status` changes the status. */
 export const updateFindingBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),
@@ -200,10 +206,9 @@ export const updateFindingBodySchema = z
     consequence: longText.nullable().optional(),
     corrective_action: longText.nullable().optional(),
     cause_category: z.enum(causeCategories).nullable().optional(),
-    severity: z
-      .enum(severities)
-      .optional()
-      .meta({ description: 'What is closed becomes critical or high only where its log names evidence of its remedy' }),
+    severity: z.enum(severities).optional().meta({
+      description: 'A closed finding can become critical or high only if its log names evidence of the remedy',
+    }),
     type: z.enum(findingTypes).optional(),
     deficiency_class: z.enum(deficiencyClasses).nullable().optional(),
     coso_component: z.enum(cosoComponents).nullable().optional(),
@@ -216,13 +221,13 @@ export const updateFindingBodySchema = z
     engagement_ref: line(1, 255).nullable().optional(),
     test_procedure_id: uuidSchema.nullable().optional(),
     management_response: managementResponsePatchSchema.nullable().optional(),
-    custom: customSchema.optional().meta({ description: 'Replaces single fields; null takes one away' }),
+    custom: customSchema.optional().meta({ description: 'Replaces single fields; null removes one' }),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({ id: 'UpdateFinding', minProperties: 1, examples: [{ title: 'Backups are not tested' }] })
 export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 
-/** Evidence as its uploader knows it: what the receipt says. What is in quarantine, rejected or purged proves nothing. */
+/** Evidence with the values of its receipt. A quarantined, rejected or purged file is not evidence. */
 export const evidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema,
@@ -231,7 +236,7 @@ export const evidenceRefSchema = z
   })
   .meta({
     id: 'EvidenceReference',
-    description: 'Evidence as its receipt says it. A file in quarantine, or that was rejected or purged, is none.',
+    description: 'Evidence with the values of its receipt. A quarantined, rejected or purged file is not evidence.',
   })
 export type EvidenceRef = z.infer<typeof evidenceRefSchema>
 
@@ -239,38 +244,39 @@ export const changeFindingStatusBodySchema = z
   .strictObject({
     to: z.enum(findingStatuses),
     reason: text(1, 20_000).optional(),
-    note: text(1, 20_000).optional().meta({ description: 'What was seen when the remedy was validated' }),
-    approver: personRefSchema.optional().meta({ description: 'Who accepts the risk' }),
+    note: text(1, 20_000).optional().meta({ description: 'The result of the validation' }),
+    approver: personRefSchema.optional().meta({ description: 'The person who accepts the risk' }),
     accepted_until: dateSchema.optional().meta({ description: 'At most 24 months from today' }),
     validated_by: personRefSchema.optional().meta({
-      description: 'Who validated the remedy; never the owner, and named by something that the owner is named by too',
+      description:
+        'The person who validated the remedy, not the owner. Must have an identifier of the same kind as the owner',
     }),
     evidence_refs: z.array(evidenceRefSchema).max(50).default([]).meta({
       description:
-        'To close a critical or high finding: of this remedy, here or in its log since it was last reopened or its validation failed',
+        'Required to close a critical or high finding: evidence of the remedy, here or in its log since it was last reopened or its validation failed',
     }),
   })
   .meta({ id: 'ChangeFindingStatus' })
 export type ChangeFindingStatus = z.output<typeof changeFindingStatusBodySchema>
 
-/** Something that a move of the status still needs. */
+/** A requirement of a transition that is not met yet. */
 export const missingSchema = z
   .object({
     code: z.string(),
     detail: z.string(),
-    pointer: z.string().optional().meta({ description: 'Member of the request that would give it' }),
+    pointer: z.string().optional().meta({ description: 'The member of the request that provides it' }),
   })
   .meta({ id: 'MissingForTransition' })
 
-/** Where a status can go from here. */
+/** The possible next statuses. */
 export const transitionsSchema = z
   .object({
     status: z.string(),
     transitions: z.array(
       z.object({
         to: z.string(),
-        requires: z.array(z.string()).meta({ description: 'Members of the request that this move needs' }),
-        missing: z.array(missingSchema).meta({ description: 'What the record itself still lacks' }),
+        requires: z.array(z.string()).meta({ description: 'The members of the request that this transition requires' }),
+        missing: z.array(missingSchema).meta({ description: 'The values that the finding still lacks' }),
       }),
     ),
   })
@@ -280,7 +286,7 @@ export type Transitions = z.infer<typeof transitionsSchema>
 export const summaryGroups = ['severity', 'status', 'entity', 'owner', 'age_bucket'] as const
 export type SummaryGroup = (typeof summaryGroups)[number]
 
-/** How many findings there are of each kind; the key is null for those that have none. */
+/** The number of findings in each group; the key is null for findings without a value. */
 export const findingsSummarySchema = z
   .array(
     z.object({

@@ -1,16 +1,15 @@
 import { z } from 'zod'
 
 /**
- * A plan of action and milestones in OSCAL (NIST), as much of it as an export holds. What is here has the names, the
- * required members and the forms of NIST's JSON schema for the release; what an export never holds is left out and
- * refused, so a document that is valid here holds nothing that NIST's schema would refuse.
+ * The part of an OSCAL plan of action and milestones (NIST) that an export contains. It rejects all other members, so a
+ * document that is valid here is also valid for NIST's JSON schema of the release.
  */
 export const oscalVersion = '1.2.0'
 
 /** The media type that NIST asks to use for OSCAL as JSON. */
 export const oscalMediaType = 'application/oscal+json'
 
-// OSCAL knows UUIDs of versions 4 and 5 alone.
+// OSCAL allows only UUIDs of versions 4 and 5.
 const uuid = z
   .string()
   .regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
@@ -38,7 +37,7 @@ const moment = z
   )
   // NIST's pattern knows how many days each month has, except that it has no 29 February of 19xx.
   .refine((time) => !/^19\d\d-02-29/.test(time), { message: 'must not be 29 February of the years 1900 to 1999' })
-  .refine((time) => isDay(time.slice(0, 10)), { message: 'must be of a day that there is' })
+  .refine((time) => isDay(time.slice(0, 10)), { message: 'must be on a calendar day' })
   .meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 const uri = z
   .string()
@@ -60,7 +59,7 @@ function some<T extends z.ZodType>(item: T) {
 
 export const poamPropertySchema = z
   .strictObject({ name: token, ns: uri, value: word })
-  .meta({ id: 'OscalProperty', description: 'What OSCAL has no member for, in a namespace of Postern’s' })
+  .meta({ id: 'OscalProperty', description: 'A value that OSCAL has no member for, in a namespace of Postern' })
 export type PoamProperty = z.infer<typeof poamPropertySchema>
 
 const originSchema = z.strictObject({
@@ -106,7 +105,7 @@ export const poamObservationSchema = z
     'relevant-evidence': some(z.strictObject({ description: markup, props: properties })).optional(),
     collected: moment,
   })
-  .meta({ id: 'OscalObservation', description: 'What was seen, and the evidence that the tracker log names' })
+  .meta({ id: 'OscalObservation', description: 'The condition, and the evidence that the tracker log names' })
 export type PoamObservation = z.infer<typeof poamObservationSchema>
 
 const taskSchema = z.strictObject({

@@ -20,7 +20,7 @@ export const recommendationStatuses = [
   'superseded',
 ] as const
 
-/** What the auditor recommends about a finding, and what became of it. */
+/** A recommendation of the auditor for a finding, with the response. */
 export const recommendationSchema = z
   .object({
     id: uuidSchema,
@@ -41,7 +41,7 @@ export const recommendationSchema = z
   .meta({ id: 'Recommendation' })
 export type Recommendation = z.infer<typeof recommendationSchema>
 
-/** What the answer to a write holds for a caller that may not read findings. */
+/** The response to a write of a caller that cannot read findings. */
 export const recommendationStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(recommendationStatuses) })
   .meta({ id: 'RecommendationStub' })
@@ -51,7 +51,7 @@ export const createRecommendationBodySchema = z
   .strictObject({
     external_id: externalIdSchema.optional(),
     text: saying(20_000),
-    priority: z.enum(recommendationPriorities).optional().meta({ description: 'Default: by the severity' }),
+    priority: z.enum(recommendationPriorities).optional().meta({ description: 'Default: derived from the severity' }),
     custom: customSchema.optional(),
   })
   .meta({ id: 'CreateRecommendation' })
@@ -64,11 +64,11 @@ export const updateRecommendationBodySchema = z
     text: saying(20_000).optional(),
     priority: z.enum(recommendationPriorities).optional(),
     response: z.enum(['accepted', 'partially_accepted', 'rejected']).optional(),
-    response_rationale: text(0, 20_000).nullable().optional().meta({ description: 'Needed to reject' }),
+    response_rationale: text(0, 20_000).nullable().optional().meta({ description: 'Required to reject' }),
     status: z
       .enum(['implemented', 'verified', 'superseded'])
       .optional()
-      .meta({ description: 'Implemented and verified follow from the action plans where there are any' }),
+      .meta({ description: 'If there are action plans, implemented and verified follow from them' }),
     custom: customSchema.optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })

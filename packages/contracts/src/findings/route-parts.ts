@@ -6,10 +6,10 @@ import { anyKey, anyText } from '../page.ts'
 export const read = { kind: 'scope', scope: 'read:findings' } as const
 export const write = { kind: 'scope', scope: 'write:findings' } as const
 export const addressed = z.strictObject({ id: resourceAddressSchema })
-export const briefAnswer = 'A caller without `read:findings` is answered with id, reference, version and status alone.'
+export const briefAnswer = 'A caller without `read:findings` gets only id, reference, version and status.'
 export const patchTypes = ['application/merge-patch+json', 'application/json'] as const
 
 export const yesOrNo = z.enum(['true', 'false']).optional()
-export const search = line(2, 200).optional().meta({ description: 'Words that stand together in a text, in any case' })
+export const search = line(2, 200).optional().meta({ description: 'Consecutive words of a text, case-insensitive' })
 export const ownerFilter = anyText(line(1, 254), 'Id, e-mail address or name of a person')
 export const externalIdFilter = anyKey(externalIdSchema, 'The one with this key of the integrator’s own')

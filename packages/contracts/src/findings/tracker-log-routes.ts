@@ -69,7 +69,7 @@ export const createLogEntry = defineRoute({
   tag: 'Remediation tracker log',
   summary: 'Add a note, an escalation, a correction, or a link to evidence',
   description:
-    'Entries are never changed or taken away: what is wrong is corrected by another entry. A caller without `read:findings` is answered with the finding and the number of the entry alone.',
+    'Entries cannot be changed or deleted; a new entry corrects a wrong one. A caller without `read:findings` gets only the finding and the number of the entry.',
   params: addressed,
   body: createLogEntryBodySchema,
   answers: {
@@ -89,9 +89,9 @@ export const verifyLogOfFinding = defineRoute({
   upstream: 'findings',
   access: read,
   tag: 'Remediation tracker log',
-  summary: 'Check the hash chain of the tracker log of a finding',
+  summary: 'Verify the hash chain of a finding’s tracker log',
   params: addressed,
-  answers: { 200: { description: 'What the check found', schema: logVerificationSchema } },
+  answers: { 200: { description: 'The result of the verification', schema: logVerificationSchema } },
   problems: ['not_found'],
 })
 
@@ -104,15 +104,15 @@ export const listLog = defineRoute({
   access: read,
   tag: 'Remediation tracker log',
   summary: 'Read the tracker logs of all findings, oldest first',
-  description: `With \`kind\` or \`actor\`, a page looks through ${maxLogWalk} entries at most: where they leave less than a page it is short, or empty, and goes on with \`rel="next"\` of \`Link\`. Where there is none, that was all. NDJSON and CSV hold the whole list.`,
+  description: `With \`kind\` or \`actor\`, a page searches at most ${maxLogWalk} entries, so it can be short or empty. Follow \`rel="next"\` of \`Link\` until it is absent. NDJSON and CSV contain the whole list.`,
   query: z.strictObject({
     ...pageQuery,
     count: pageQuery.count.meta({
-      description: `\`true\` adds X-Total-Count to a page of JSON. With \`kind\` or \`actor\`, where more than ${maxLogWalk} entries are behind \`since_seq\`, it is refused with 400`,
+      description: `\`true\` adds X-Total-Count to a JSON page. With \`kind\` or \`actor\` and more than ${maxLogWalk} entries after \`since_seq\`, it is rejected with 400`,
     }),
     kind: anyOf(logKinds).optional(),
-    actor: anyKey(line(1, 255), 'Id of who wrote the entry'),
-    since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),
+    actor: anyKey(line(1, 255), 'Id of the author of the entry'),
+    since_seq: countAfter.meta({ description: 'Entries after this position', type: 'integer', minimum: 0 }),
     fields: fieldsOf(logEntrySchema),
   }),
   answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },
@@ -127,7 +127,7 @@ export const getLogCheckpoint = defineRoute({
   tag: 'Remediation tracker log',
   summary: 'Read a signed end of the log',
   description:
-    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the end of the log as it is now; with one, that of the last day, up to the given one, on which something was logged and which is over (UTC): signed once, and the same from then on. 404 where nothing was logged by then.',
+    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the current end of the log. With `day` it is the end of the last complete day (UTC) with entries, up to that day; it is signed once and never changes. Returns 404 if there were no entries by then.',
   query: z.strictObject({ day: dateSchema.optional() }),
   answers: { 200: { description: 'The checkpoint', schema: logCheckpointSchema } },
   problems: ['not_found', 'log_contradicted'],

@@ -30,8 +30,8 @@ const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
  */
 export const logEntrySchema = z
   .object({
-    position: z.int().min(1).meta({ description: 'Counts all entries of the tenant, in the order of their commits' }),
-    seq: z.int().min(1).meta({ description: 'Counts the entries of the finding' }),
+    position: z.int().min(1).meta({ description: 'Numbers all entries of the tenant in commit order' }),
+    seq: z.int().min(1).meta({ description: 'Numbers the entries of the finding' }),
     finding_id: uuidSchema,
     action_plan_id: uuidSchema.nullable(),
     recommendation_id: uuidSchema.nullable(),
@@ -57,23 +57,23 @@ export const createLogEntryBodySchema = z
   .strictObject({
     kind: z.enum(['note', 'escalation', 'correction', 'evidence_linked']).default('note'),
     body: saying(20_000),
-    occurred_at: momentSchema.optional().meta({ description: 'When it happened; default, and at the latest, now' }),
+    occurred_at: momentSchema.optional().meta({ description: 'When it happened. Default and maximum: now' }),
     corrects_seq: z
       .int()
       .min(1)
       .max(2_147_483_647)
       .optional()
-      .meta({ description: 'Which entry a correction corrects' }),
+      .meta({ description: 'The entry that a correction corrects' }),
     on_behalf_of: line(1, 255).optional(),
     evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
   })
   .refine((entry) => (entry.kind === 'correction') === (entry.corrects_seq !== undefined), {
     path: ['corrects_seq'],
-    message: 'belongs to a correction, and a correction needs it',
+    message: 'is required for a correction and allowed only there',
   })
   .refine((entry) => entry.kind !== 'evidence_linked' || entry.evidence_refs.length > 0, {
     path: ['evidence_refs'],
-    message: 'must name the evidence that is linked',
+    message: 'must name the linked evidence',
   })
   .meta({
     id: 'CreateLogEntry',
@@ -90,9 +90,9 @@ export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
 /** A signed statement that the log of a tenant ends in `root` at `position`. */
 export const logCheckpointSchema = z
   .object({
-    position: z.int().min(0).meta({ description: '0: nothing has been logged yet' }),
+    position: z.int().min(0).meta({ description: '0 if nothing has been logged yet' }),
     root: hashSchema.meta({
-      description: 'SHA-256, in hex, of the root before (at first 64 zeros) followed by the hash',
+      description: 'SHA-256, in hex, of the previous root (at first 64 zeros) followed by the hash',
     }),
     day: z.iso.date().meta({ description: 'Day (UTC) whose end, so far, this is' }),
     jws: z.string().meta({ description: 'Compact JWS (RFC 7515, EdDSA) over tenant, position, root, day and time' }),
@@ -110,7 +110,7 @@ export const logVerificationSchema = z
     fault: z
       .object({ seq: z.int(), problem: z.enum(['content', 'link', 'order']) })
       .nullable()
-      .meta({ description: 'The first entry that does not hold, and what does not' }),
+      .meta({ description: 'The first invalid entry, and its invalid part' }),
   })
   .meta({ id: 'LogVerification' })
 export type LogVerification = z.infer<typeof logVerificationSchema>

@@ -10,8 +10,8 @@ export const whoamiSchema = z
     id: z.string(),
     label: z.string(),
     tenant: z.object({ id: uuidSchema, name: z.string() }),
-    granted: z.array(grantableScopeSchema).meta({ description: 'As granted, wildcards included' }),
-    scopes: z.array(z.enum(namedScopes)).meta({ description: 'The named scopes that this amounts to' }),
+    granted: z.array(grantableScopeSchema).meta({ description: 'The granted scopes, including wildcards' }),
+    scopes: z.array(z.enum(namedScopes)).meta({ description: 'The named scopes that these include' }),
     roles: z.array(z.enum(roles)),
     masked: z.string().nullable(),
     expires_at: timestampSchema.nullable(),
@@ -26,7 +26,7 @@ export const whoami = defineRoute({
   upstream: 'gateway',
   access: { kind: 'any' },
   tag: 'Access',
-  summary: 'Who these credentials are and what they may do',
+  summary: 'Read the caller and its scopes or roles',
   answers: { 200: { description: 'The principal', schema: whoamiSchema } },
 })
 
@@ -67,7 +67,7 @@ export const referencePage = defineRoute({
   upstream: 'gateway',
   access: { kind: 'public' },
   tag: 'Access',
-  summary: 'This API as a page to read',
+  summary: 'This API as a web page',
   answers: { 200: { description: 'A page', mediaType: 'text/html' }, 304: { description: 'Not modified' } },
 })
 

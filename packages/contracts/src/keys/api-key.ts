@@ -18,20 +18,20 @@ const scopesSchema = z
   .refine((scopes) => new Set(scopes).size === scopes.length, { message: 'must not repeat a scope' })
   .meta({ uniqueItems: true, examples: [['read:findings']] })
 
-/** What is said of an entry that is none. */
+/** The error for an invalid entry. */
 export const addressForms = 'must be an address or a network, as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/32'
 
-/** What the answer says about an IPv4-compatible IPv6 address (RFC 4291 section 2.5.5.1). */
+/** The error for an IPv4-compatible IPv6 address (RFC 4291 §2.5.5.1). */
 export const deprecatedAddress = 'must not be within ::/96, the deprecated IPv6 form of IPv4. Write the IPv4 address'
 
-/** One CIDR range, IPv4 or IPv6; a bare address means that address alone. */
+/** One CIDR range or single address, IPv4 or IPv6. */
 export const cidrSchema = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms }).meta({
   description:
     'IPv4 or IPv6 range in CIDR notation, or one address. A range within ::/96, except ::/128 and ::1/128, is rejected: it is the deprecated IPv6 form of IPv4',
   examples: ['203.0.113.0/24'],
 })
 
-/** Of a key, and of a tenant's policy. */
+/** The addresses of a key or of a tenant's policy. */
 export const addressesSchema = z.array(cidrSchema).max(100)
 
 export const apiKeySchema = z
@@ -50,19 +50,19 @@ export const apiKeySchema = z
     revoke_reason: z.string().nullable(),
     last_used_at: timestampSchema
       .nullable()
-      .meta({ description: 'When a request was last accepted, within 60 seconds. Refused requests do not count.' }),
+      .meta({ description: 'When a request was last accepted, within 60 seconds. Rejected requests do not count.' }),
     last_refused_at: timestampSchema
       .nullable()
-      .meta({ description: 'When a request was last refused for whatever reason, within 60 seconds' }),
+      .meta({ description: 'When a request was last rejected for any reason, within 60 seconds' }),
     rotated_from: uuidSchema.nullable(),
     version: z.int(),
   })
   .meta({ id: 'ApiKey' })
 export type ApiKey = z.infer<typeof apiKeySchema>
 
-/** The one answer that ever holds a key's value. */
+/** The only response that contains a key's value. */
 export const createdApiKeySchema = apiKeySchema
-  .extend({ key: z.string().meta({ description: 'The key itself. It is shown in this answer and never again.' }) })
+  .extend({ key: z.string().meta({ description: 'The key. Only this response contains it.' }) })
   .meta({ id: 'CreatedApiKey' })
 export type CreatedApiKey = z.infer<typeof createdApiKeySchema>
 
@@ -78,7 +78,7 @@ export const createApiKeyBodySchema = z
   })
   .refine((body) => (body.expires_in === 'custom') === (body.expires_at !== undefined), {
     path: ['expires_at'],
-    message: '`expires_at` goes with `expires_in: custom`, and with that alone',
+    message: '`expires_at` requires `expires_in: custom`, and the reverse',
   })
   .meta({
     id: 'CreateApiKey',
@@ -104,21 +104,21 @@ export const updateApiKeyBodySchema = z
 
 export const revokeApiKeyBodySchema = z.strictObject({ reason: line(1, 500).optional() }).meta({ id: 'RevokeApiKey' })
 
-/** What the revocation knows about its own enforcement. */
+/** How the gateways enforce a revocation. */
 export const enforcementSchema = z
   .object({
-    gateways: z.int().min(0).meta({ description: 'Gateways that could have accepted the key when it was revoked' }),
-    confirmed: z.int().min(0).meta({ description: 'Those that confirmed that they refuse it' }),
+    gateways: z.int().min(0).meta({ description: 'Gateways that could accept the key when it was revoked' }),
+    confirmed: z.int().min(0).meta({ description: 'Gateways that confirmed that they reject it' }),
     fenced: z
       .int()
       .min(0)
-      .meta({ description: 'Those whose lease ran out: they refuse everything until they have caught up' }),
+      .meta({ description: 'Gateways whose lease expired: they reject everything until they have caught up' }),
     waited_ms: z.number().min(0),
   })
   .meta({
     id: 'Enforcement',
     description:
-      'How the change came into force: every request that arrives after this answer is refused. Requests that were open before are ended within two seconds of it: downloads and event streams are cut, uploads are refused and nothing of them is stored.',
+      'How the change took effect. Every request that arrives after this response is rejected. Earlier requests end within two seconds: downloads and event streams are cut, uploads are rejected and nothing of them is stored.',
   })
 export type Enforcement = z.infer<typeof enforcementSchema>
 
@@ -132,11 +132,11 @@ export const rotateApiKeyBodySchema = z
       .string()
       .regex(/^(0|[1-9][0-9]{0,3})(s|m|h|d)$/)
       .default('24h')
-      .meta({ description: 'How long the old key still works: 0s to 7d', examples: ['24h'] }),
+      .meta({ description: 'How long the old key remains valid: 0s to 7d', examples: ['24h'] }),
     expires_in: z
       .enum(['30d', '90d', '1y'])
       .optional()
-      .meta({ description: 'Default: as long as the old key was made for' }),
+      .meta({ description: 'Default: the original lifetime of the old key' }),
   })
   .meta({ id: 'RotateApiKey' })
 
@@ -156,10 +156,10 @@ export const apiKeyEventSchema = z
     ]),
     at: timestampSchema,
     actor: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
-    address: z.string().nullable().meta({ description: 'Where the attempts came from that the event counts' }),
+    address: z.string().nullable().meta({ description: 'The address of the attempts that the event counts' }),
     detail: z.record(z.string(), z.unknown()).meta({
       description:
-        'Of a refusal: `attempts`, all of them from `address`. There is an event for each address, ten at most at a time; further addresses share one whose `address` is null and which has `other_addresses`.',
+        'For a rejection: the `attempts` from `address`. Each address has its own event, at most ten at a time. Further addresses share an event with the `address` null and the number `other_addresses`.',
     }),
   })
   .meta({ id: 'ApiKeyEvent' })
@@ -169,9 +169,9 @@ export const listApiKeysQuery = z.strictObject({
   ...pageQuery,
   state: anyOf(keyStates).optional(),
   scope: anyOf(grantableScopes).optional().meta({
-    description: 'Keys that may do what one of these allows, whether they hold it or a wildcard that holds it',
+    description: 'Keys with one of these scopes or a wildcard that includes it',
   }),
-  label: line(1, 100).optional().meta({ description: 'Part of the label, in any case' }),
+  label: line(1, 100).optional().meta({ description: 'Part of the label, case-insensitive' }),
 })
 
 export const keyIdParams = z.strictObject({ id: uuidSchema })

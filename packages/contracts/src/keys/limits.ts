@@ -1,4 +1,4 @@
-// Apart from the schemas: the console needs the number and must not load them.
+// A separate file, so that the console does not load the schemas.
 
-/** The most that administrators can let a key live, in days: five years. */
+/** The longest lifetime that administrators can allow, in days: five years. */
 export const mostKeyDays = 1825

@@ -3,26 +3,26 @@ import { timestampSchema } from '../common.ts'
 import { addressesSchema } from './api-key.ts'
 import { mostKeyDays } from './limits.ts'
 
-/** What the tenant demands of every key that is made. */
+/** The tenant's rules for new keys. */
 export const keyPolicySchema = z
   .object({
-    max_key_days: z.int().min(1).meta({ description: 'Longest life of a key, in days' }),
+    max_key_days: z.int().min(1).meta({ description: 'The maximum lifetime of a key in days' }),
     required_addresses: z.array(z.string()).meta({
       description:
-        'Networks. Where there is one, a key must name allowed addresses, each within one of these. Empty: it need not.',
+        'Networks. If the list is not empty, a key must have allowed addresses, each within one of these networks.',
       examples: [['203.0.113.0/24']],
     }),
-    changed_at: timestampSchema.nullable().meta({ description: 'Null as long as nobody has changed it' }),
+    changed_at: timestampSchema.nullable().meta({ description: 'Null if nobody has changed it' }),
     changed_by: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
     version: z.int(),
   })
   .meta({ id: 'KeyPolicy' })
 export type KeyPolicy = z.infer<typeof keyPolicySchema>
 
-/** A change of the policy, with what it demanded from then on. */
+/** A change of the policy, with the new rules. */
 export const keyPolicyEventSchema = z
   .object({
-    version: z.int().meta({ description: 'Of the policy since this change' }),
+    version: z.int().meta({ description: 'The version of the policy since this change' }),
     at: timestampSchema,
     actor: z.object({ type: z.string(), id: z.string(), label: z.string() }),
     max_key_days: z.int().min(1),
@@ -40,6 +40,6 @@ export const updateKeyPolicyBodySchema = z
   .meta({
     id: 'UpdateKeyPolicy',
     minProperties: 1,
-    description: 'JSON Merge Patch (RFC 7396). It binds keys that are made or rotated from then on, and no others.',
+    description: 'JSON Merge Patch (RFC 7396). It applies only to keys that are created or rotated afterwards.',
     examples: [{ max_key_days: 90 }],
   })

@@ -27,7 +27,7 @@ export const createApiKey = defineRoute({
   summary: 'Generate a key',
   body: createApiKeyBodySchema,
   answers: {
-    201: { description: 'The key. Its value is in this answer and never again.', schema: createdApiKeySchema },
+    201: { description: 'The key. Only this response contains its value.', schema: createdApiKeySchema },
   },
   problems: ['conflict', 'invalid_content', 'not_found'],
 })
@@ -58,14 +58,14 @@ export const updateApiKey = defineRoute({
   id: 'keys.update',
   method: 'PATCH',
   path: '/api/v1/api-keys/:id',
-  summary: 'Rename a key or make it narrower',
+  summary: 'Rename a key or narrow it',
   description:
-    'A key that already is as narrow as is asked is so enforced again, and that answered 200, also with an older `If-Match`: a narrowing can be repeated.',
+    'A narrowing can be repeated: if the key is already that narrow, it is enforced again and the response is 200, even with an older `If-Match`.',
   params: keyIdParams,
   body: updateApiKeyBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
   answers: {
-    200: { description: 'The key as it is now; a narrowing is enforced on every gateway', schema: apiKeySchema },
+    200: { description: 'The key; every gateway enforces a narrowing', schema: apiKeySchema },
   },
   problems: [
     'not_found',
@@ -82,12 +82,12 @@ export const revokeApiKey = defineRoute({
   id: 'keys.revoke',
   method: 'POST',
   path: '/api/v1/api-keys/:id/revoke',
-  summary: 'Revoke a key, at once and for good',
-  description: 'Answers when no gateway accepts the key any more in a request that arrives after the answer.',
+  summary: 'Revoke a key immediately and permanently',
+  description: 'Responds when every gateway rejects the key in requests that arrive after the response.',
   params: keyIdParams,
   body: revokeApiKeyBodySchema.optional(),
   answers: {
-    200: { description: 'The revoked key; the same answer when it was revoked before', schema: revokedApiKeySchema },
+    200: { description: 'The revoked key; the same response if it was already revoked', schema: revokedApiKeySchema },
   },
   problems: ['not_found', 'revocation_unconfirmed'],
 })
@@ -97,9 +97,9 @@ export const rotateApiKey = defineRoute({
   id: 'keys.rotate',
   method: 'POST',
   path: '/api/v1/api-keys/:id/rotate',
-  summary: 'Replace a key by a new one, with an overlap',
+  summary: 'Replace a key with a new one, with an overlap',
   description:
-    'The value of the new key is in the answer alone. A request that may have to be repeated needs an `Idempotency-Key`: without one another key is made. What was made without an answer is found by its `rotated_from`.',
+    'Only the response contains the value of the new key. Send an `Idempotency-Key` so that a retry does not create another key. If the response was lost, find the new key by its `rotated_from`.',
   params: keyIdParams,
   body: rotateApiKeyBodySchema.optional(),
   answers: { 201: { description: 'The new key; the old one expires after the overlap', schema: createdApiKeySchema } },
@@ -124,7 +124,7 @@ export const getApiKeyUsage = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys/:id/usage',
   summary: 'How often a key was used',
-  description: `By day and by route, over the last ${usageDays} days. Right within a minute; what a gateway that crashed had not yet reported is missing.`,
+  description: `By day and by route, over the last ${usageDays} days. Accurate to one minute; requests that a crashed gateway had not reported are missing.`,
   params: keyIdParams,
   answers: { 200: { description: 'Its usage', schema: apiKeyUsageSchema } },
   problems: ['not_found'],
@@ -135,7 +135,7 @@ export const getKeyPolicy = defineRoute({
   id: 'keys.policy',
   method: 'GET',
   path: '/api/v1/key-policy',
-  summary: 'What the tenant demands of every key',
+  summary: 'Read the rules for keys',
   answers: { 200: { description: 'The policy', schema: keyPolicySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
@@ -145,11 +145,11 @@ export const updateKeyPolicy = defineRoute({
   id: 'keys.change-policy',
   method: 'PATCH',
   path: '/api/v1/key-policy',
-  summary: 'Change what the tenant demands of every key',
-  description: 'Keys that there are work on as they are; what is made or rotated from then on must fit.',
+  summary: 'Change the rules for keys',
+  description: 'Existing keys do not change. Keys that are created or rotated afterwards must comply.',
   body: updateKeyPolicyBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
-  answers: { 200: { description: 'The policy as it is now', schema: keyPolicySchema } },
+  answers: { 200: { description: 'The policy', schema: keyPolicySchema } },
   problems: ['not_found', 'precondition_failed', 'precondition_required', 'invalid_content'],
 })
 
@@ -158,7 +158,7 @@ export const listKeyPolicyEvents = defineRoute({
   id: 'keys.policy-events',
   method: 'GET',
   path: '/api/v1/key-policy/events',
-  summary: 'Who has set the policy, and to what',
+  summary: 'List the changes of the policy',
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'Changes, newest first', schema: z.array(keyPolicyEventSchema) } },
 })
@@ -170,7 +170,7 @@ export const listMembers = defineRoute({
   method: 'GET',
   path: '/api/v1/members',
   summary: 'List the people who have signed in',
-  description: 'Read only: who belongs to the tenant, and with which roles, is for its identity provider to say.',
+  description: 'Read only: the identity provider decides who belongs to the tenant and with which roles.',
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'People, in the order of their ids', schema: z.array(memberSchema) } },
 })

@@ -1,15 +1,15 @@
 import { z } from 'zod'
 import { dateSchema, timestampSchema } from '../common.ts'
 
-/** Days that the usage of a key is told for, today among them. */
+/** The number of days in the usage of a key, including today. */
 export const usageDays = 30
 
-/** How many requests of a key were accepted, by day and by route, and from where it was used or tried. Right within a minute. */
+/** The accepted requests of a key by day and by route, and the addresses that used it. Accurate to one minute. */
 export const apiKeyUsageSchema = z
   .object({
-    days: z
-      .array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) }))
-      .meta({ description: `Accepted requests of the last ${usageDays} days, oldest first, also days without any` }),
+    days: z.array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) })).meta({
+      description: `Accepted requests of the last ${usageDays} days, oldest first, including days without requests`,
+    }),
     routes: z
       .array(
         z.object({
@@ -18,7 +18,7 @@ export const apiKeyUsageSchema = z
           last_used_on: dateSchema,
         }),
       )
-      .meta({ description: 'What was called in these days, most often first' }),
+      .meta({ description: 'The routes that were called, most frequent first' }),
     addresses: z
       .array(
         z.object({
@@ -27,11 +27,8 @@ export const apiKeyUsageSchema = z
           last_used_at: timestampSchema,
         }),
       )
-      .meta({ description: 'The hundred addresses that it was used from last, the newest first' }),
-    addresses_dropped: z
-      .int()
-      .min(0)
-      .meta({ description: 'How many addresses are not listed any more, because newer ones took their place' }),
+      .meta({ description: 'The last hundred addresses that used it, newest first' }),
+    addresses_dropped: z.int().min(0).meta({ description: 'The number of older addresses that are no longer listed' }),
   })
   .meta({ id: 'ApiKeyUsage' })
 export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>

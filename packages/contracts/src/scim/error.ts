@@ -1,19 +1,19 @@
 import { z } from 'zod'
 import { type ProblemCode, type ProblemInput, problemTypes, seeErrors } from '../problem.ts'
 
-/** Below this the words are those of SCIM 2.0 (RFC 7644): its media type, its errors, and keys as bearer tokens. */
+/** Routes below this path follow SCIM 2.0 (RFC 7644): its media type, its errors, and keys as bearer tokens. */
 export const scimBase = '/scim/v2'
 
 export const scimMediaType = 'application/scim+json'
 
-/** Whether a request target, or a path, lies below `/scim/v2`. HOT PATH. */
+/** Whether a request target or path is below `/scim/v2`. HOT PATH. */
 export function isScimTarget(target: string): boolean {
   if (!target.startsWith(scimBase)) return false
   const next = target[scimBase.length]
   return next === undefined || next === '/' || next === '?'
 }
 
-/** What RFC 7644 (table 9) has words for; a problem names one of them as the code of its first error. */
+/** The error types of RFC 7644 (table 9). The code of a problem's first error can be one of them. */
 export const scimTypes = [
   'invalidFilter',
   'tooMany',
@@ -30,13 +30,13 @@ export type ScimType = (typeof scimTypes)[number]
 
 export const scimErrorUrn = 'urn:ietf:params:scim:api:messages:2.0:Error'
 
-/** An error as RFC 7644 §3.12 has it. */
+/** An error of RFC 7644 §3.12. */
 export const scimErrorSchema = z
   .object({
     schemas: z.array(z.literal(scimErrorUrn)).min(1).max(1),
     status: z.string().regex(/^[45][0-9]{2}$/),
     scimType: z.enum(scimTypes).optional(),
-    detail: z.string().meta({ description: 'What to mend, and the id of the request' }),
+    detail: z.string().meta({ description: 'How to fix the request, and the id of the request' }),
   })
   .meta({
     id: 'ScimError',
@@ -47,7 +47,7 @@ export const scimErrorSchema = z
   })
 export type ScimError = z.infer<typeof scimErrorSchema>
 
-/** The status of a problem below `/scim/v2`: SCIM has no 422 (RFC 7644 table 8). */
+/** Returns the status of a problem below `/scim/v2`. SCIM has no 422 (RFC 7644 table 8). */
 export function scimStatusOf(code: ProblemCode): number {
   const { status } = problemTypes[code]
   return status === 422 ? 400 : status
@@ -58,7 +58,7 @@ const typeOfCode: Partial<Record<ProblemCode, ScimType>> = {
   invalid_content: 'invalidValue',
 }
 
-/** A problem in the words of SCIM. */
+/** Returns a problem as a SCIM error. */
 export function scimError(code: ProblemCode, requestId: string, input: ProblemInput = {}): ScimError {
   const { title } = problemTypes[code]
   const [first] = input.errors ?? []
@@ -67,9 +67,9 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     const place = pointer ?? parameter ?? ''
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
-  // Such errors stand in the detail itself here: there is no member to look at.
-  const said = input.detail === undefined || input.detail === seeErrors ? `${title}.` : input.detail
-  const words = [said, ...places, `Request ${requestId}.`]
+  // A SCIM error has no `errors`, so the detail contains them.
+  const summary = input.detail === undefined || input.detail === seeErrors ? `${title}.` : input.detail
+  const words = [summary, ...places, `Request ${requestId}.`]
   return {
     schemas: [scimErrorUrn],
     status: String(scimStatusOf(code)),

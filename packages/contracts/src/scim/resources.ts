@@ -7,12 +7,12 @@ export const enterpriseUrn = 'urn:ietf:params:scim:schemas:extension:enterprise:
 export const listUrn = 'urn:ietf:params:scim:api:messages:2.0:ListResponse'
 export const patchUrn = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 
-/** Most resources of one answer. */
+/** The maximum number of resources in a response. */
 export const maxScimCount = 200
-/** Most members that one request may name. */
+/** The maximum number of members in a request. */
 export const maxScimMembers = 20_000
 
-/** An object whose names may stand in any case (RFC 7643 §2.1), hence each once in whatever case. */
+/** An object with case-insensitive names (RFC 7643 §2.1), each of which may occur once. */
 function named<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]))
   return z.preprocess((value, { addIssue }) => {
@@ -21,7 +21,7 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
     for (const [given, member] of Object.entries(value)) {
       const name = names.get(given.toLowerCase()) ?? given
       if (members.has(name)) {
-        const message = 'must stand once in its object: names are the same in any case'
+        const message = 'must occur once: names are case-insensitive'
         addIssue({ code: 'custom', path: [given], message, params: { code: 'invalidSyntax' }, input: value })
       }
       members.set(name, member)
@@ -30,14 +30,14 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
   }, z.object(shape))
 }
 
-/** RFC 7643 §2.3.1 lets any text have several lines. */
+/** RFC 7643 §2.3.1 allows several lines in any text. */
 const word = lines(0, 255).nullish()
-/** Some providers send "True" and "False" where RFC 7643 §2.3.2 has true and false. */
+/** Some providers send "True" and "False" instead of true and false (RFC 7643 §2.3.2). */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
 const schemas = z.array(line(1, 255)).max(10).nullish()
 
 const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
-/** Longer than an e-mail address can be: one that cannot be used does not refuse the user. */
+/** Longer than any e-mail address, so that an invalid address does not reject the user. */
 const address = { ...plural, value: lines(0, 1000).nullish() }
 
 const nameParts = {
@@ -60,7 +60,7 @@ const addressParts = {
 }
 const managerParts = { value: word, displayName: word }
 
-/** Attributes of a user that are one word each. */
+/** The simple attributes of a user. */
 const userWords = {
   displayName: word,
   nickName: word,
@@ -79,10 +79,10 @@ const enterpriseWords = {
   department: word,
 }
 
-/** Some providers send the manager's id alone. */
+/** Some providers send only the manager's id. */
 const managerSchema = z.union([named(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
 
-/** A user as an identity provider sends it. What is not kept is left out, as RFC 7643 §3.1 has it. */
+/** A user from an identity provider. Unsupported attributes are ignored (RFC 7643 §3.1). */
 export const scimUserInputSchema = named({
   schemas,
   userName: line(1, 255),
@@ -125,7 +125,7 @@ const pluralOut = z.array(
   z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
 )
 
-/** A user as it is answered: what it was last sent as. `attributes` may leave everything out but the id. */
+/** A user as it was last sent. `attributes` can leave out everything except the id. */
 export const scimUserSchema = z
   .object({
     schemas: z.array(z.string()),
@@ -189,7 +189,7 @@ export const scimResourceSchema = z
 
 const memberInput = named({ value: uuidSchema, display: word, type: word })
 
-/** A group as an identity provider sends it. */
+/** A group from an identity provider. */
 export const scimGroupInputSchema = named({
   schemas,
   displayName: line(1, 255),
@@ -207,33 +207,33 @@ export const scimGroupSchema = z
     displayName: optional,
     members: z
       .array(
-        // A member of the name `$ref` is taken for a reference by what reads JSON Schema: the document tells of it in words.
+        // Readers of JSON Schema treat a member named `$ref` as a reference, so only the description mentions it.
         z
           .looseObject({
             value: uuidSchema.optional(),
             display: optional,
             type: z.enum(['User', 'Group']).optional(),
           })
-          .meta({ description: 'With `$ref`: where the member is' }),
+          .meta({ description: 'Also has `$ref`, the URL of the member' }),
       )
       .optional(),
   })
   .meta({ id: 'ScimGroup' })
 export type ScimGroup = z.infer<typeof scimGroupSchema>
 
-/** RFC 7644 §3.5.2; some providers write the operations with a capital. */
+/** RFC 7644 §3.5.2. Some providers capitalize the operations. */
 export const scimPatchSchema = named({
   schemas: z
     .array(z.string().max(255))
     .max(10)
     .refine((urns) => urns.includes(patchUrn), {
-      message: `must hold ${patchUrn}`,
+      message: `must contain ${patchUrn}`,
     }),
   Operations: z
     .array(
       named({
         op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
-        // Some providers write null or an empty text where they mean no path.
+        // Some providers send null or an empty text instead of no path.
         path: line(0, 1000)
           .nullish()
           .transform((path) => path || undefined),
@@ -259,7 +259,7 @@ const attributeName = z
   .max(255)
   .regex(/^[A-Za-z0-9:._$-]*$/, { message: 'must be the name of an attribute' })
 const attributeNames = z.array(attributeName).max(100).nullish()
-/** Some clients write numbers as they stand in a query. */
+/** Some clients send numbers as text. */
 const pageNumber = z
   .union([z.int(), z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })])
   .nullish()
@@ -269,7 +269,7 @@ export const scimSearchSchema = named({
   schemas: z
     .array(z.string().max(255))
     .max(10)
-    .refine((urns) => urns.includes(searchUrn), { message: `must hold ${searchUrn}` }),
+    .refine((urns) => urns.includes(searchUrn), { message: `must contain ${searchUrn}` }),
   attributes: attributeNames,
   excludedAttributes: attributeNames,
   filter: z.string().max(2000).nullish(),
@@ -294,7 +294,7 @@ export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {
   })
 }
 
-/** What says something of the service itself: RFC 7643 §5 to §7. */
+/** The descriptions of the service (RFC 7643 §5 to §7). */
 export const scimDescriptionSchema = z
   .record(z.string(), z.json())
   .meta({ id: 'ScimDescription', description: 'RFC 7643 §5 to §7' })

@@ -37,19 +37,19 @@ const names = z
   .max(2000)
   .regex(/^[A-Za-z0-9:._,$\- ]*$/, { message: 'must be names of attributes, with commas between' })
 
-/** Entra ID lets it be written behind the address that it provisions to, and means itself by it. */
+/** Administrators of Entra ID can add this flag to the tenant URL. It only concerns Entra ID. */
 const flag = {
   aadOptscim062020: z
     .string()
     .max(20)
     .optional()
-    .meta({ description: 'Not looked at: a flag of Entra ID, for itself, where the address that it was given has it' }),
+    .meta({ description: 'Ignored. Entra ID can send this flag for itself' }),
 }
 const flagQuery = z.strictObject(flag)
 const projection = {
   ...flag,
   attributes: names.optional().meta({ description: 'Only these attributes, and the id' }),
-  excludedAttributes: names.optional().meta({ description: 'All attributes but these' }),
+  excludedAttributes: names.optional().meta({ description: 'All attributes except these' }),
 }
 const listQuery = z.strictObject({
   filter: z
@@ -60,7 +60,7 @@ const listQuery = z.strictObject({
     .meta({ description: 'RFC 7644 §3.4.2.2', examples: ['userName eq "ada.lund@harbourline.example"'] }),
   startIndex: number.optional().meta({ description: 'From 1' }),
   count: number.optional().meta({ description: `At most ${maxScimCount}` }),
-  sortBy: names.optional().meta({ description: 'Not supported, and not looked at' }),
+  sortBy: names.optional().meta({ description: 'Ignored' }),
   sortOrder: z.enum(['ascending', 'descending']).optional(),
   ...projection,
 })
@@ -89,9 +89,9 @@ export const scimCreateUser = defineRoute({
   id: 'sync.scim-create-user',
   method: 'POST',
   path: `${scimBase}/Users`,
-  summary: 'Make a user',
+  summary: 'Create a user',
   description:
-    'The user becomes a person of the universe: by `externalId`, or by `userName` where there is none. Division and department become nodes of the hierarchy `scim`.',
+    'The user becomes a person of the universe, identified by `externalId`, or by `userName` if there is none. Division and department become nodes of the hierarchy `scim`.',
   query: oneQuery,
   body: scimUserInputSchema,
   bodyMediaTypes,
@@ -147,7 +147,7 @@ export const scimDeleteUser = defineRoute({
   method: 'DELETE',
   path: `${scimBase}/Users/:id`,
   summary: 'Delete a user',
-  description: 'The person stays in the universe, and is no longer active: findings and plans go on naming them.',
+  description: 'The person stays in the universe but becomes inactive. Findings and plans still name the person.',
   params: one,
   query: flagQuery,
   answers: { 204: { description: 'Deleted' } },
@@ -169,8 +169,8 @@ export const scimCreateGroup = defineRoute({
   id: 'sync.scim-create-group',
   method: 'POST',
   path: `${scimBase}/Groups`,
-  summary: 'Make a group',
-  description: 'Groups are kept for the provider. They are no part of the universe.',
+  summary: 'Create a group',
+  description: 'Groups are stored only for the provider. They are not part of the universe.',
   query: oneQuery,
   body: scimGroupInputSchema,
   bodyMediaTypes,
@@ -287,7 +287,7 @@ const ignoredQuery = z.strictObject({
   count: ignored,
   sortBy: ignored,
   sortOrder: ignored,
-  filter: z.string().max(2000).optional().meta({ description: 'Refused with 403 (RFC 7644 §4)' }),
+  filter: z.string().max(2000).optional().meta({ description: 'Rejected with 403 (RFC 7644 §4)' }),
 })
 
 const unsupported = {

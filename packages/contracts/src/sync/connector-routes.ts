@@ -27,7 +27,7 @@ const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'a
 
 /** What a service refuses of the types that a file may be sent as. */
 const noForms =
-  'Of any type that a table of text may have, or of none: a form (`multipart/form-data`), JSON and the like are 415.'
+  'Its media type can be that of any text table, or absent. Forms (`multipart/form-data`), JSON and similar types return 415.'
 
 /** The file that a connector for uploads reads; the others take no body. */
 const fileBody = {
@@ -55,7 +55,7 @@ export const createConnector = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors',
   summary: 'Set up a connector',
-  description: 'Secrets are kept encrypted and never answered; nothing of the request is kept for a repetition.',
+  description: 'Secrets are stored encrypted and never returned. The request is not stored for a repetition.',
   body: createConnectorBodySchema,
   exactMembers: keptAsSent,
   answers: { 201: { description: 'The connector', schema: connectorSchema } },
@@ -81,12 +81,12 @@ export const updateConnector = defineRoute({
   path: '/api/v1/connectors/:id',
   summary: 'Change a connector',
   description:
-    'JSON Merge Patch (RFC 7396) with If-Match. 412 where somebody has changed the connector since it was read; what runs and the schedule change (`last_run_at`, `next_run_at`, `consecutive_failures`, `state` `error` and back) makes another ETag, and the one before still holds for If-Match. A run that waits for approval stays as it is.',
+    'JSON Merge Patch (RFC 7396) with If-Match. Returns 412 if somebody changed the connector since it was read. Runs and the schedule also change the ETag (`last_run_at`, `next_run_at`, `consecutive_failures`, `state` `error` and back), but If-Match still accepts the previous one. A run that waits for approval does not change.',
   params: connectorParams,
   body: updateConnectorBodySchema,
   exactMembers: keptAsSent,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
-  answers: { 200: { description: 'The connector as it is now', schema: connectorSchema } },
+  answers: { 200: { description: 'The connector', schema: connectorSchema } },
   problems: ['not_found', 'conflict', 'precondition_failed', 'precondition_required', 'invalid_content'],
 })
 
@@ -97,7 +97,7 @@ export const deleteConnector = defineRoute({
   path: '/api/v1/connectors/:id',
   summary: 'Retire a connector',
   description:
-    'Its secrets are erased and its schedule ends. Its runs stay and keep its key, and what it has brought stays as it is, but for `source` of entities: it is none any more. 503 while the universe cannot be told so.',
+    'Deletes its secrets and ends its schedule. Its runs remain and keep its key. Its resources remain too, but it is no longer the `source` of entities. Returns 503 while the universe service is unavailable.',
   params: connectorParams,
   answers: { 204: { description: 'Retired' } },
   problems: ['not_found', 'run_in_progress'],
@@ -108,7 +108,7 @@ export const listMissing = defineRoute({
   id: 'sync.list-missing',
   method: 'GET',
   path: '/api/v1/connectors/:id/missing',
-  summary: 'List what the source of a connector has no longer',
+  summary: 'List the rows that are missing from the source of a connector',
   description:
     'What the connector has brought, and no other, and a run that applied its changes did not find again, until it is back; what a rollback has taken back as well, until that is undone itself before the source is read again. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
   params: connectorParams,
@@ -123,10 +123,10 @@ export const testConnector = defineRoute({
   id: 'sync.test-connector',
   method: 'POST',
   path: '/api/v1/connectors/:id/test',
-  summary: 'Try a connector',
-  description: `Reads at most 20 rows, maps them and stores nothing. A connector for uploads reads the body: the file itself. ${noForms}`,
+  summary: 'Test a connector',
+  description: `Reads at most 20 rows, maps them and stores nothing. A connector for uploads reads the file in the body. ${noForms}`,
   params: connectorParams,
-  answers: { 200: { description: 'What was read and what it becomes', schema: connectorTestSchema } },
+  answers: { 200: { description: 'The rows, and what they would become', schema: connectorTestSchema } },
   problems: ['not_found', 'invalid_content', 'content_too_large', 'unsupported_media_type', 'bad_gateway'],
 })
 
@@ -137,7 +137,7 @@ export const startRun = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors/:id/runs',
   summary: 'Run a connector',
-  description: `The run is queued and carried out by a worker; follow it at its own address. A connector for uploads reads the body of this request: the file itself. ${noForms} A file that is not the one that its Content-Digest announces begins no run. A run of the connector that waits for approval is superseded.`,
+  description: `A worker executes the queued run; follow it at its own address. A connector for uploads reads the file in the body of this request. ${noForms} If the file does not match its Content-Digest, no run starts. A run of the connector that waits for approval is superseded.`,
   params: connectorParams,
   query: startRunQuery,
   answers: {
@@ -171,7 +171,7 @@ export const getRun = defineRoute({
   method: 'GET',
   path: '/api/v1/sync-runs/:id',
   summary: 'Read a run',
-  description: 'The counts are live while a worker carries it out.',
+  description: 'The counts are live while the run is in progress.',
   params: runParams,
   answers: { 200: { description: 'The run', schema: runSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
@@ -186,7 +186,7 @@ export const listRunChanges = defineRoute({
   params: runParams,
   query: listChangesQuery,
   answers: {
-    200: { description: 'Changes, in the order in which they are applied', schema: z.array(runChangeSchema) },
+    200: { description: 'Changes in the order of their application', schema: z.array(runChangeSchema) },
   },
   problems: ['not_found'],
 })
@@ -197,7 +197,7 @@ export const listRunErrors = defineRoute({
   method: 'GET',
   path: '/api/v1/sync-runs/:id/errors',
   summary: 'List the errors of a run',
-  description: 'As CSV, for the owner of the data: ask for `text/csv`.',
+  description: 'Request `text/csv` to send the list to the owner of the data.',
   params: runParams,
   query: listErrorsQuery,
   answers: { 200: { description: 'Errors', schema: z.array(runErrorSchema) } },
@@ -211,7 +211,7 @@ export const followRun = defineRoute({
   path: '/api/v1/sync-runs/:id/events',
   summary: 'Follow a run',
   description:
-    'Server-sent events: `run` with the run as JSON whenever it has changed, `end` when nothing follows. A stream lasts 50 seconds at most; connect again until `end`. Each begins with the run as it is: `Last-Event-ID` is not needed, and not read.',
+    'Server-sent events: `run` with the run as JSON at every change, `end` at the end. A stream lasts 50 seconds at most; reconnect until `end`. Each stream begins with the current run, so `Last-Event-ID` is ignored.',
   params: runParams,
   answers: { 200: { description: 'Events', mediaType: 'text/event-stream' } },
   problems: ['not_found'],
@@ -224,7 +224,7 @@ export const approveRun = defineRoute({
   path: '/api/v1/sync-runs/:id/approve',
   summary: 'Approve the changes of a run',
   description:
-    'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied: this is 409 `diff_stale` and the run waits on, to be cancelled; where that is seen only behind the answer, the run fails with `diff_stale`. Run the connector again. A run can be approved while its connector is paused: a pause keeps new runs from beginning.',
+    'Applies exactly the changes that were reviewed. If the universe has changed so that they are out of date, nothing is applied and the response is 409 `diff_stale`. If this is detected only after the response, the run fails with `diff_stale`. Cancel the run and run the connector again. A run can be approved while its connector is paused, because a pause only prevents new runs.',
   params: runParams,
   body: approveBodySchema,
   answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },
@@ -237,7 +237,7 @@ export const cancelRun = defineRoute({
   method: 'POST',
   path: '/api/v1/sync-runs/:id/cancel',
   summary: 'Cancel a run',
-  description: 'What was applied before stays; a rollback undoes it.',
+  description: 'Changes that were already applied remain; a rollback undoes them.',
   params: runParams,
   answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },
   problems: ['not_found', 'invalid_transition'],
@@ -248,7 +248,7 @@ export const rollbackRun = defineRoute({
   id: 'sync.rollback-run',
   method: 'POST',
   path: '/api/v1/sync-runs/:id/rollback',
-  summary: 'Undo what a run has applied',
+  summary: 'Undo the changes of a run',
   description:
     'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not. What the run has made becomes inactive; a person gives up an address that goes back to who had it before. What later runs have made of the first 20,000 changes is looked at before the answer (409 `diff_stale`); where something newer is seen only behind it, the new run fails with `diff_stale` and undoes nothing. Not of a push: push the rows as they are to be.',
   params: runParams,

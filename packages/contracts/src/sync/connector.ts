@@ -51,7 +51,7 @@ export const mappingRuleSchema = z
     default: z
       .union([text(0, 4000), z.number(), z.boolean()])
       .optional()
-      .meta({ description: 'Taken where the source is absent or empty' }),
+      .meta({ description: 'Used if the source is absent or empty' }),
     transforms: z.array(transformSchema).max(5).optional(),
   })
   .refine((rule) => (rule.source === undefined) !== (rule.constant === undefined), {
@@ -97,7 +97,7 @@ const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSaf
 const safetyChangeSchema = z
   .strictObject(limits)
   .partial()
-  .meta({ id: 'ConnectorSafetyChange', description: 'Members that are absent stay as they are' })
+  .meta({ id: 'ConnectorSafetyChange', description: 'Absent members do not change' })
 export type Safety = z.infer<typeof safetySchema>
 
 export const scheduleSchema = z
@@ -120,7 +120,7 @@ const hierarchyOfConnectorSchema = z
   .meta({
     id: 'ConnectorHierarchy',
     description:
-      'The hierarchy of this key, made where there is none. A run that changes a node gives it this name and kind; that is no change of the run, and a rollback leaves it so',
+      'The hierarchy with this key, created if it does not exist. A run that changes a node also sets this name and kind; a rollback does not restore them',
   })
 
 /** What a source is set up with; its members are those of the connector's type. */
@@ -137,24 +137,24 @@ export const connectorSchema = z
     name: z.string(),
     type: z.enum(connectorTypes),
     dataset: z.enum(datasets),
-    hierarchy: hierarchyOfConnectorSchema.nullable().meta({ description: 'Of the dataset `org_structure` alone' }),
+    hierarchy: hierarchyOfConnectorSchema.nullable().meta({ description: 'Only for the dataset `org_structure`' }),
     config: configSchema,
     secrets: z
       .record(secretName, z.object({ set: z.literal(true), updated_at: timestampSchema }))
-      .meta({ description: 'Which secrets are set. Their values are never answered' }),
+      .meta({ description: 'The names of the secrets that are set. Their values are never returned' }),
     mapping: mappingSchema,
     schedule: scheduleSchema.nullable(),
     missing_policy: z
       .enum(missingPolicies)
-      .meta({ description: 'What becomes of a row that the source has no longer. Nothing is ever deleted' }),
+      .meta({ description: 'What happens to resources whose row is missing from the source. They are never deleted' }),
     safety: safetySchema,
     state: z.enum(['active', 'paused', 'error']).meta({
       description:
-        '`error` after five failed runs in a row. `paused`: no run begins, by hand or by the schedule; one that is under way goes on, one that waits can be approved, and what was applied can be undone',
+        '`error` after five failed runs in a row. `paused`: no run starts, manually or by schedule; current runs continue, waiting runs can be approved, and applied changes can be undone',
     }),
     consecutive_failures: z.int().meta({
       description:
-        'Runs that have failed since the last one that succeeded; at five the state is `error`. What is cancelled, ends by a suspension, or is a rollback counts as neither',
+        'Failed runs since the last successful one; at five the state is `error`. Cancelled runs, runs that a suspension ended, and rollbacks do not count',
     }),
     last_run_at: timestampSchema.nullable(),
     next_run_at: timestampSchema.nullable(),
@@ -188,7 +188,7 @@ export const createConnectorBodySchema = z
     safety: newSafetySchema.default(newSafetySchema.parse({})),
   })
   .refine((body) => (body.dataset === 'org_structure') === (body.hierarchy !== undefined), {
-    message: 'must be given for the dataset org_structure, and for no other',
+    message: 'is required for the dataset org_structure and not allowed for others',
     path: ['hierarchy'],
   })
   .meta({
@@ -202,7 +202,7 @@ export type CreateConnectorBody = z.output<typeof createConnectorBodySchema>
 export const updateConnectorBodySchema = z
   .strictObject({
     name: line(1, 255).optional(),
-    config: configSchema.optional().meta({ description: 'Replaces the whole of it' }),
+    config: configSchema.optional().meta({ description: 'Replaces the whole configuration' }),
     secrets: z.record(secretName, secretValue.nullable()).optional().meta({
       description:
         'Sets those that are named; null removes one. Where `config` names another source (its origin, host, port, `ca`, `encryption` or account), each secret that is set has to be named: 422 `secret_needed`',
@@ -227,7 +227,7 @@ export const missingRowSchema = z
   .object({
     source_key: z.string().meta({ description: 'The external_id, or node_key, of what it became' }),
     dataset: z.enum(datasets),
-    missing_since: timestampSchema.meta({ description: 'When a run first found it gone' }),
+    missing_since: timestampSchema.meta({ description: 'When a run first did not find it' }),
   })
   .meta({ id: 'MissingRow' })
 export type MissingRow = z.infer<typeof missingRowSchema>

@@ -54,13 +54,13 @@ export const pushResultSchema = z
       deactivated: z
         .int()
         .optional()
-        .meta({ description: 'Of a hierarchy: nodes that a full push did not hold any more' }),
+        .meta({ description: 'For a hierarchy: nodes that a full push no longer contained' }),
     }),
     warnings: z
       .array(pushWarningSchema)
       .max(maxPushWarnings)
       .optional()
-      .meta({ description: `What is doubtful in rows that were taken in all the same; the first ${maxPushWarnings}` }),
+      .meta({ description: `Doubtful values in accepted rows; the first ${maxPushWarnings}` }),
   })
   .meta({ id: 'PushResult' })
 export type PushResult = z.infer<typeof pushResultSchema>
@@ -77,11 +77,11 @@ export const pushEntities = defineRoute({
   path: '/api/v1/sync/entities',
   summary: 'Push auditable entities',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order. A residual risk above the inherent one is accepted with a warning. An e-mail address that cannot be used is left out with a warning.',
+    'All rows or none. The `external_id` identifies a row: new rows are created, different ones changed. A parent may be in the same push, in any order. A residual risk above the inherent one is accepted with a warning. An invalid e-mail address is left out with a warning.',
   body: pushEntitiesBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
-  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  answers: { 200: { description: 'The result of the push', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
@@ -92,11 +92,11 @@ export const pushOrgStructure = defineRoute({
   path: '/api/v1/sync/org-structures/:key',
   summary: 'Push an organizational hierarchy',
   description:
-    'All rows or none. A node is matched by its `node_key`, a parent may come after its child. Each push that changes something makes a version, and the versions before stay readable. An e-mail address that cannot be used is left out with a warning.',
+    'All rows or none. The `node_key` identifies a node, and a parent can come after its child. Each push with changes creates a version, and earlier versions remain readable. An invalid e-mail address is left out with a warning.',
   params: z.strictObject({ key: hierarchyKeySchema }),
   body: sentHierarchySchema,
   maxBodyBytes: 16 * 1024 * 1024,
-  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  answers: { 200: { description: 'The result of the push', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
@@ -107,11 +107,11 @@ export const pushTestProcedures = defineRoute({
   path: '/api/v1/sync/test-procedures',
   summary: 'Push test procedures',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. An e-mail address that cannot be used is left out with a warning.',
+    'All rows or none. The `external_id` identifies a row: new rows are created, different ones changed. An invalid e-mail address is left out with a warning.',
   body: pushTestProceduresBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
-  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  answers: { 200: { description: 'The result of the push', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
@@ -122,11 +122,11 @@ export const pushPeople = defineRoute({
   path: '/api/v1/sync/people',
   summary: 'Push people',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. Nobody is deleted: who has left is pushed with `active: false`. An e-mail address that cannot be used is left out with a warning.',
+    'All rows or none. The `external_id` identifies a row: new rows are created, different ones changed. People are never deleted: push those who have left with `active: false`. An invalid e-mail address is left out with a warning.',
   body: pushPeopleBodySchema,
   bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
-  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  answers: { 200: { description: 'The result of the push', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 

@@ -58,18 +58,18 @@ export const runSchema = z
     trigger: z.enum(['api', 'schedule', 'upload', 'push']),
     status: z.enum(runStatuses),
     counts: runCountsSchema,
-    breaches: z.array(safetyBreachSchema).meta({ description: 'Why the run waits for approval, or waited' }),
+    breaches: z.array(safetyBreachSchema).meta({ description: 'Why the run needed approval' }),
     failure: z
       .object({ code: z.string(), message: z.string() })
       .nullable()
-      .meta({ description: 'Why the run failed and what to mend' }),
+      .meta({ description: 'Why the run failed and how to fix it' }),
     diff_hash: z.string().nullable().meta({
       description: 'SHA-256 of the changes, and of the rows that are missing from this run on: what an approval is for',
     }),
-    input_sha256: z.string().nullable().meta({ description: 'Of an uploaded file' }),
+    input_sha256: z.string().nullable().meta({ description: 'The SHA-256 of an uploaded file' }),
     rollback_of: uuidSchema.nullable(),
     reason: z.string().nullable(),
-    attempt: z.int().meta({ description: 'How often a worker has begun it' }),
+    attempt: z.int().meta({ description: 'How often a worker has started it' }),
     created_by: createdBySchema,
     created_at: timestampSchema,
     started_at: timestampSchema.nullable(),
@@ -100,12 +100,12 @@ export type RunChange = z.infer<typeof runChangeSchema>
 export const runErrorSchema = z
   .object({
     seq: z.int(),
-    row: z.int().nullable().meta({ description: 'Place in the source; a header is row 1' }),
+    row: z.int().nullable().meta({ description: 'Position in the source; a header is row 1' }),
     source_key: z.string().nullable(),
     field: z.string().nullable(),
     code: z.string(),
     message: z.string(),
-    value_excerpt: z.string().nullable().meta({ description: 'The first 80 characters of what stood there' }),
+    value_excerpt: z.string().nullable().meta({ description: 'The first 80 characters of the value' }),
     severity: z.enum(['error', 'warning']).meta({
       description:
         '`warning`: the row was taken in all the same. Told of rows that are new or read otherwise than before, the first 1,000 of a run',
@@ -124,7 +124,7 @@ export const listRunsQuery = z.strictObject({
     .optional()
     .meta({
       description:
-        'Key of a connector, also of a retired one as it was. Where another one has it by now, the runs of both: `connector_id` tells them apart',
+        'The key of a connector, or of a retired one. If another connector has the key now, the list has the runs of both; `connector_id` distinguishes them',
     }),
   status: anyOf(runStatuses).optional(),
 })
@@ -135,11 +135,11 @@ export const startRunQuery = z.strictObject({
   mode: z
     .enum(['dry_run', 'apply'])
     .default('apply')
-    .meta({ description: '`dry_run` ends when the changes are known, and applies none' }),
+    .meta({ description: '`dry_run` ends when the changes are known and applies none' }),
   override_safety: z
     .enum(['true', 'false'])
     .default('false')
-    .meta({ description: '`true` applies without approval whatever the limits say; needs a reason' }),
+    .meta({ description: '`true` applies the changes without approval, regardless of the limits; requires a reason' }),
   reason: line(1, 500).optional(),
 })
 
@@ -148,7 +148,7 @@ export const approveBodySchema = z.strictObject({
   diff_hash: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
-    .meta({ description: 'That of the run as it was reviewed' }),
+    .meta({ description: 'The `diff_hash` of the reviewed run' }),
   reason: line(1, 500).optional(),
 })
 

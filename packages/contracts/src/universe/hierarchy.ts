@@ -23,7 +23,7 @@ export const hierarchyKeySchema = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
   .meta({ examples: ['legal'] })
 
-/** A hierarchy's address in a path; where the two are in doubt, as of a key that looks like an id, it is an id. */
+/** A hierarchy's key or id in a path. A key that looks like an id is treated as an id. */
 export const hierarchyAddressSchema = z
   .union([uuidSchema, hierarchyKeySchema])
   .meta({ description: 'Its key or its id', examples: ['legal'] })
@@ -35,7 +35,7 @@ export const hierarchySchema = z
     name: z.string(),
     kind: z.enum(hierarchyKinds),
     is_primary: z.boolean().meta({ description: 'One hierarchy of a tenant is the primary one' }),
-    version: z.int().meta({ description: 'Rises by one with each push that changes a node; `as_of` takes it' }),
+    version: z.int().meta({ description: 'Increases by one with each push that changes a node. Use it in `as_of`' }),
     node_count: z.int().meta({ description: 'Active nodes' }),
     created_by: createdBySchema,
     created_at: timestampSchema,
@@ -44,7 +44,7 @@ export const hierarchySchema = z
   .meta({ id: 'Hierarchy' })
 export type Hierarchy = z.infer<typeof hierarchySchema>
 
-/** A node as it was, or is, in one version of its hierarchy. */
+/** A node in one version of its hierarchy. */
 const nodeFields = {
   id: uuidSchema,
   node_key: z.string().meta({ description: "The source's own key" }),
@@ -68,7 +68,7 @@ const nodeFields = {
 export const nodeSchema = z.object(nodeFields).meta({ id: 'HierarchyNode' })
 export type HierarchyNode = z.infer<typeof nodeSchema>
 
-/** A node that is read by itself. */
+/** A single node. */
 export const lookedUpNodeSchema = nodeSchema
   .extend({ hierarchy: hierarchyKeySchema.meta({ description: 'Key of the hierarchy that it belongs to' }) })
   .meta({ id: 'LookedUpHierarchyNode' })
@@ -95,8 +95,8 @@ export const nodeChangeFields = [
 
 export const nodeChangeSchema = z
   .object({
-    change: z.enum(['added', 'changed']).meta({ description: 'A node is never taken away: it becomes inactive' }),
-    fields: z.array(z.enum(nodeChangeFields)).meta({ description: 'What differs; nothing where the node is new' }),
+    change: z.enum(['added', 'changed']).meta({ description: 'Nodes are never deleted; they become inactive' }),
+    fields: z.array(z.enum(nodeChangeFields)).meta({ description: 'The members that differ; empty for a new node' }),
     before: nodeSchema.nullable(),
     after: nodeSchema,
   })
@@ -138,7 +138,7 @@ export const pushedNodeSchema = z
   .meta({ id: 'PushedNode' })
 export type PushedNode = z.infer<typeof pushedNodeSchema>
 
-/** Most nodes of one push. */
+/** The maximum number of nodes in a push. */
 export const maxPushedNodes = 20_000
 
 /** A push of a hierarchy. */
@@ -148,7 +148,7 @@ export const pushedHierarchyFields = {
   is_primary: z
     .literal(true)
     .optional()
-    .meta({ description: 'Makes this one the primary hierarchy. The first of a tenant is it without being asked.' }),
+    .meta({ description: 'Makes this the primary hierarchy. The first hierarchy of a tenant is primary by default.' }),
   mode: z
     .enum(['full', 'partial'])
     .meta({ description: '`full`: nodes that are not in the push become inactive. `partial`: they stay.' }),

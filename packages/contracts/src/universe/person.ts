@@ -21,7 +21,7 @@ export const pushedPersonSchema = z
   .strictObject({
     external_id: externalIdSchema,
     name: line(1, 255),
-    email: emailSchema.optional().meta({ description: 'Kept in lower case; no two active people share one' }),
+    email: emailSchema.optional().meta({ description: 'Stored in lower case; unique among active people' }),
     title: line(1, 255).optional(),
     active: z.boolean().default(true),
   })
@@ -33,7 +33,7 @@ export const sentPersonSchema = pushedPersonSchema
   .extend({
     email: sentEmailSchema.optional().meta({
       description:
-        'Kept in lower case; no two active people share one. The person is kept without an address that cannot be used (RFC 5321, RFC 6531), and `warnings` names it',
+        'Stored in lower case; unique among active people. An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
     }),
   })
   .meta({ id: 'SentPerson' })

@@ -72,7 +72,7 @@ export const listPeople = defineRoute({
   id: 'universe.list-people',
   method: 'GET',
   path: '/api/v1/people',
-  summary: 'List the people whom sources know',
+  summary: 'List people',
   query: z.strictObject({
     ...pageQuery,
     email: anyText(emailSchema, 'Address of a person, in any case'),
@@ -91,7 +91,7 @@ export const getPerson = defineRoute({
   id: 'universe.get-person',
   method: 'GET',
   path: '/api/v1/people/:id',
-  summary: 'Read a person whom a source knows',
+  summary: 'Read a person',
   params: z.strictObject({ id: unnumberedAddressSchema }),
   query: z.strictObject({ fields: fieldsOf(personSchema) }),
   answers: { 200: { description: 'The person', schema: personSchema }, 304: { description: 'Not modified' } },

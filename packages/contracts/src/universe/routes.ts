@@ -59,7 +59,7 @@ const riskSchema = z
   .strictObject({ rating: z.enum(riskRatings), score: z.number().min(0).max(100) })
   .meta({ id: 'Risk' })
 
-/** What a source says of an auditable entity. */
+/** An auditable entity in its source. */
 export const entityFields = {
   name: line(1, 255),
   description: text(0, 20_000).optional(),
@@ -78,22 +78,22 @@ export const entityFields = {
   custom: customSchema.optional(),
 }
 
-/** Which connector brings an entity, and when its source had it. */
+/** The connector that provides an entity, and when its source had it. */
 const entitySourceSchema = z
   .object({
     connector_id: uuidSchema.meta({
       description:
-        'The connector that brings it; of several the first, until its source has it no longer or it is retired',
+        'The connector that provides it. If there are several, the first one, until its source no longer has the entity or it is retired',
     }),
-    source_key: z.string().meta({ description: 'Its key there' }),
-    first_seen_at: timestampSchema.meta({ description: 'Since when the connector brings it' }),
+    source_key: z.string().meta({ description: 'Its key in the source' }),
+    first_seen_at: timestampSchema.meta({ description: 'When the connector first provided it' }),
     last_seen_at: timestampSchema.meta({
       description:
         'When the source was last read to its end and had it. Moves with each run, without a new version of the entity',
     }),
     missing_since: timestampSchema
       .nullable()
-      .meta({ description: 'Since when the source has it no longer; null: it is there' }),
+      .meta({ description: 'Since when it is missing from the source; null if it is not missing' }),
   })
   .meta({ id: 'EntitySource' })
 
@@ -134,7 +134,7 @@ export const entitySchema = z
   .meta({ id: 'AuditableEntity' })
 export type Entity = z.infer<typeof entitySchema>
 
-/** An entity with what `expand` has asked for. */
+/** An entity with its expansions. */
 export const expandedEntitySchema = entitySchema
   .extend({
     ancestors: z
@@ -150,7 +150,7 @@ export const expandedEntitySchema = entitySchema
       }),
     open_findings: findingCountsSchema.optional().meta({
       description:
-        'With `expand=finding_counts`, for who reads findings too: those that are open, in remediation or being validated',
+        'With `expand=finding_counts` and `read:findings`: findings that are open, in remediation or in validation',
     }),
     archived_with_open_findings: z.boolean().optional().meta({
       description:
@@ -160,7 +160,7 @@ export const expandedEntitySchema = entitySchema
   .meta({ id: 'ExpandedAuditableEntity' })
 export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
 
-/** What can come with an entity in one answer. */
+/** The expansions of an entity. */
 export const entityExpansions = ['ancestors', 'nodes', 'finding_counts'] as const
 export type EntityExpansion = (typeof entityExpansions)[number]
 
@@ -222,14 +222,14 @@ export const listEntities = defineRoute({
     owner: anyText(line(1, 255), 'Id, e-mail address or name of a person'),
     risk_rating: anyOf(riskRatings)
       .optional()
-      .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
+      .meta({ description: 'The residual rating, or the inherent one if there is no residual rating' }),
     next_audit_due_before: dateSchema.optional(),
     external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     connector_id: anyId('Brought by this connector (`source`), or made by it (`created_by`)'),
     missing: z
       .enum(['true', 'false'])
       .optional()
-      .meta({ description: 'Whether its source has it no longer (`source.missing_since`)' }),
+      .meta({ description: 'Whether it is missing from its source (`source.missing_since`)' }),
     updated_since: updatedSince,
     q: search,
     sort: z
@@ -259,7 +259,7 @@ export const listChildrenOfEntity = defineRoute({
   id: 'universe.list-children-of-entity',
   method: 'GET',
   path: '/api/v1/entities/:id/children',
-  summary: 'List what is below an auditable entity, parents before their children',
+  summary: 'List the descendants of an auditable entity, parents before their children',
   params: addressed,
   query: z.strictObject({
     ...pageQuery,
@@ -277,7 +277,7 @@ export const listAncestorsOfEntity = defineRoute({
   id: 'universe.list-ancestors-of-entity',
   method: 'GET',
   path: '/api/v1/entities/:id/ancestors',
-  summary: 'List what is above an auditable entity, from the root down',
+  summary: 'List the ancestors of an auditable entity, from the root down',
   params: addressed,
   query: z.strictObject({ fields: fieldsOf(entitySchema) }),
   answers: { 200: { description: 'At most eleven entities', schema: z.array(entitySchema) } },
@@ -319,7 +319,7 @@ export const listNodes = defineRoute({
   query: z.strictObject({
     ...pageQuery,
     subtree_of: nodeAddressSchema.optional(),
-    depth: levels(maxNodeDepth, 'Levels, counted from the top; 1: the top alone').optional(),
+    depth: levels(maxNodeDepth, 'The number of levels from the top; 1 is only the top').optional(),
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
     q: search,
@@ -335,7 +335,7 @@ export const getNode = defineRoute({
   id: 'universe.get-node',
   method: 'GET',
   path: '/api/v1/hierarchy-nodes/:id',
-  summary: 'Read a node by its id, whatever hierarchy it is of',
+  summary: 'Read a node of any hierarchy by its id',
   params: z.strictObject({ id: uuidSchema }),
   query: z.strictObject({ fields: fieldsOf(lookedUpNodeSchema) }),
   answers: { 200: { description: 'The node', schema: lookedUpNodeSchema }, 304: { description: 'Not modified' } },
@@ -348,15 +348,15 @@ export const getTree = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies/:key/tree',
   summary: 'Read a hierarchy as nested nodes',
-  description: `At most ${maxTreeNodes} nodes: of more, read a part (\`root\`, \`depth\`) or the list of nodes.`,
+  description: `At most ${maxTreeNodes} nodes. For a larger tree, read a part (\`root\`, \`depth\`) or the list of nodes.`,
   params: keyed,
   query: z.strictObject({
     root: nodeAddressSchema.optional(),
-    depth: levels(maxNodeDepth, 'Levels, counted from the top; 1: the top alone').optional(),
+    depth: levels(maxNodeDepth, 'The number of levels from the top; 1 is only the top').optional(),
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
   }),
-  answers: { 200: { description: 'The roots, or the root that was asked for', schema: z.array(treeNodeSchema) } },
+  answers: { 200: { description: 'The roots, or the requested root', schema: z.array(treeNodeSchema) } },
   problems: ['not_found'],
 })
 
@@ -370,7 +370,7 @@ export const diffHierarchy = defineRoute({
   id: 'universe.diff-hierarchy',
   method: 'GET',
   path: '/api/v1/hierarchies/:key/diff',
-  summary: 'List what differs between two versions of a hierarchy',
+  summary: 'List the differences between two versions of a hierarchy',
   description:
     'Nodes come in the order of the versions that have written them last. They are not counted: which of them differ is seen as they are read.',
   params: keyed,
@@ -381,9 +381,9 @@ export const diffHierarchy = defineRoute({
     from: versionSchema.meta({
       type: 'integer',
       minimum: 0,
-      description: 'A version; 0: before there was anything',
+      description: 'A version; 0 is the empty hierarchy',
     }),
-    to: versionSchema.optional().meta({ type: 'integer', minimum: 0, description: 'Default: the version of now' }),
+    to: versionSchema.optional().meta({ type: 'integer', minimum: 0, description: 'Default: the current version' }),
   }),
   answers: { 200: { description: 'Nodes that differ', schema: z.array(nodeChangeSchema) } },
   problems: ['not_found'],

@@ -72,7 +72,7 @@ export const pushedTestProcedureSchema = z
     population_size: z.int().min(0).max(2_147_483_647).optional(),
     sample_size: z.int().min(0).max(2_147_483_647).optional(),
     tester: personRefSchema.optional(),
-    reviewer: personRefSchema.optional().meta({ description: 'Someone else than the tester' }),
+    reviewer: personRefSchema.optional().meta({ description: 'A different person than the tester' }),
     due_date: dateSchema.optional(),
     status: z.enum(testProcedureStatuses).default('not_started'),
     conclusion: z.enum(testConclusions).optional(),
@@ -85,7 +85,7 @@ export type PushedTestProcedure = z.infer<typeof pushedTestProcedureSchema>
 export const sentTestProcedureSchema = pushedTestProcedureSchema
   .extend({
     tester: sentPersonRefSchema.optional(),
-    reviewer: sentPersonRefSchema.optional().meta({ description: 'Someone else than the tester' }),
+    reviewer: sentPersonRefSchema.optional().meta({ description: 'A different person than the tester' }),
   })
   .meta({ id: 'SentTestProcedure' })
 

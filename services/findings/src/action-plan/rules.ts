@@ -127,7 +127,7 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
     faults.push({ pointer: '/owner', code: 'fixed', detail })
   }
   if (Object.keys(after.custom).length > 50) {
-    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
+    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must have at most 50 fields' })
   }
   return faults
 }

@@ -76,7 +76,7 @@ export function recommendationFaults(
     })
   }
   if (Object.keys(after.custom).length > 50) {
-    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
+    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must have at most 50 fields' })
   }
   return faults
 }

@@ -94,9 +94,9 @@ describe('a row of a source', () => {
       'external_id must have at most 255 characters',
       'inherent_risk.rating must be one of critical, high, medium, low',
       'inherent_risk.score must be at most 100',
-      'last_audit_date must be a date that there is, as 2026-11-21',
+      'last_audit_date must be a calendar date such as 2026-11-21',
       'name must be text',
-      'residual_risk may not have mood',
+      'residual_risk must not have mood',
       expect.stringMatching(/^type must be one of legal_entity, business_unit, /),
     ])
     const person = createMapper([], datasetRules.people)({ external_id: 'p', name: 'Ada', email: 'nobody' })
