@@ -1,4 +1,4 @@
-/** What an error code of Node, OpenSSL or undici means for somebody who runs a command, and what to do about it. */
+/** Explains an error code of Node, OpenSSL or undici, and says what to do. */
 type Describe = (origin: URL) => string
 
 const trust: Describe = ({ origin }) =>
@@ -63,7 +63,7 @@ const byCode: Readonly<Record<string, Describe>> = {
 const beforeRequest =
   /^(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|DEPTH_ZERO_.*|SELF_SIGNED_.*|UNABLE_TO_.*|CERT_.*|INVALID_CA|ERR_TLS_.*|ERR_SSL_.*)$/
 
-/** Says in one sentence or two why no answer came from `url`, and what to do. Its cause is looked for in `error.cause` too. */
+/** Explains why `url` sent no response, and says what to do. Also looks into `error.cause`. */
 export function describeConnectionFailure(error: unknown, url: URL): string {
   const code = connectionCode(error)
   const describe = code === undefined ? undefined : byCode[code]

@@ -2,10 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { exitCodeHelp } from './exit-code.ts'
 import type { CommandContext } from './session.ts'
 
-/**
- * The command line: what there is to say, and no more. The commands themselves are loaded when one of them runs, so that
- * help and mistakes are answered at once.
- */
+/** Creates the command line. A command is loaded when it runs, so that help and mistakes are fast. */
 export function createProgram(context: CommandContext, writeError: (text: string) => void): Command {
   const program = new Command('postern')
     .description('Tenants, API keys and connectors of a Postern system, for its operators.')
@@ -13,7 +10,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
     .configureOutput({
       writeOut: (text) => context.print(text.trimEnd()),
       writeErr: writeError,
-      // Told by whoever runs the program: as a line or as a document.
+      // `run` prints errors, as a line or as JSON.
       outputError: () => undefined,
     })
     .configureHelp({ showGlobalOptions: true })
@@ -29,8 +26,8 @@ export function createProgram(context: CommandContext, writeError: (text: string
 }
 
 const settingsHelp = `
-Settings come from the environment; without them the system that \`npm start\` runs on this machine is found:
-  POSTERN_HOME               folder that npm start keeps its files in (default .postern in the repository)
+Settings come from the environment; without them, the command uses the system that \`npm start\` runs on this machine:
+  POSTERN_HOME               folder of npm start (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
   POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
   POSTERN_URL                URL of a gateway, for connectors
@@ -47,7 +44,7 @@ function addTenantCommands(program: Command, context: CommandContext): void {
     'tenants list',
     'tenants suspend harbourline',
   )
-  leaf(tenants, 'create', 'Make a tenant', "tenants create harbourline --name 'Harbourline Bank'")
+  leaf(tenants, 'create', 'Create a tenant', "tenants create harbourline --name 'Harbourline Bank'")
     .argument('<slug>', 'short name: 2 to 63 of a-z, 0-9 and -, beginning with a letter')
     .requiredOption('--name <name>', 'full name, for people')
     .action(async (slug, options) => await (await tenantCommands()).createTenant(context, slug, options))
@@ -60,27 +57,27 @@ function addTenantCommands(program: Command, context: CommandContext): void {
   leaf(
     tenants,
     'update',
-    'Change name or limits of a tenant; returns once every gateway knows',
+    'Change the name or limits of a tenant; returns when every gateway uses them',
     'tenants update harbourline --key-limit 12000 --tenant-limit 120000',
   )
     .argument('<tenant>', 'slug or id')
     .option('--name <name>', 'full name, for people')
-    .option('--key-limit <requests>', 'requests a minute of one key, over all gateways', parseRequests)
-    .option('--tenant-limit <requests>', 'requests a minute of all its keys and people together', parseRequests)
+    .option('--key-limit <requests>', 'requests a minute of one key on all gateways', parseRequests)
+    .option('--tenant-limit <requests>', 'requests a minute of all its keys and people', parseRequests)
     .action(async (tenant, options) => await (await tenantCommands()).updateTenant(context, tenant, options))
-  leaf(tenants, 'events', 'Show who has changed a tenant, newest first', 'tenants events harbourline --limit 20')
+  leaf(tenants, 'events', 'Show the changes of a tenant, newest first', 'tenants events harbourline --limit 20')
     .argument('<tenant>', 'slug or id')
-    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (tenant, options) => await (await tenantCommands()).listTenantEvents(context, tenant, options))
   leaf(
     tenants,
     'suspend',
-    'Refuse all keys and people of a tenant; returns once enforced',
+    'Reject all keys and people of a tenant; returns when enforced',
     'tenants suspend harbourline',
   )
     .argument('<tenant>', 'slug or id')
     .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'suspend', tenant, options))
-  leaf(tenants, 'resume', 'Undo a suspension; returns once every gateway knows', 'tenants resume harbourline')
+  leaf(tenants, 'resume', 'Undo a suspension; returns when every gateway knows', 'tenants resume harbourline')
     .argument('<tenant>', 'slug or id')
     .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'resume', tenant, options))
 }
@@ -95,7 +92,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   leaf(
     keys,
     'create',
-    'Generate a key; its value is shown once and never again',
+    'Generate a key; its value is shown once',
     'keys create --tenant harbourline --label grc-export --scope read:findings read:universe --expires 90d',
     "keys create --tenant harbourline --label nightly --scope 'read:*' --expires 2027-06-30T00:00:00Z --address 203.0.113.0/24 --json",
   )
@@ -106,7 +103,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
       'one or several of read:universe read:findings write:evidence write:findings admin:sync read:* write:* admin:* *',
     )
     .requiredOption('--expires <when>', '30d, 90d, 1y, a date (its last second in UTC) or an RFC 3339 time')
-    .option('--address <range...>', 'where requests may come from: CIDR ranges, IPv4 or IPv6 (default: anywhere)')
+    .option('--address <range...>', 'allowed client addresses: CIDR ranges, IPv4 or IPv6 (default: any)')
     .action(async (options) => await (await keyCommands()).createKey(context, options))
   leaf(
     keys,
@@ -116,10 +113,10 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     "keys list --tenant harbourline --state active expired --scope '*' --json",
   )
     .requiredOption('--tenant <tenant>', 'slug or id')
-    .option('--state <state...>', 'only these: active, expired, revoked')
-    .option('--scope <scope...>', 'only keys that may do what one of these allows, by a wildcard too')
-    .option('--label <text>', 'only keys whose label holds this text')
-    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .option('--state <state...>', 'only keys in these states: active, expired, revoked')
+    .option('--scope <scope...>', 'only keys with one of these scopes, or a wildcard that includes it')
+    .option('--label <text>', 'only keys whose label contains this text')
+    .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),
@@ -127,22 +124,22 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   keyLeaf(
     keys,
     'revoke',
-    'Revoke a key for good; returns once no gateway accepts it',
+    'Revoke a key permanently; returns when every gateway rejects it',
     `keys revoke ${exampleId} --reason "laptop lost"`,
   )
-    .option('--reason <text>', 'kept in the audit trail')
+    .option('--reason <text>', 'reason for the audit trail')
     .action(async (id, options) => await (await keyCommands()).revokeKey(context, id, options))
   keyLeaf(
     keys,
     'rotate',
-    'Replace a key by a new one, whose value is shown once; the old one works for the overlap',
+    'Replace a key with a new one, whose value is shown once; the old key remains valid for the overlap',
     `keys rotate ${exampleId} --overlap 48h`,
   )
-    .option('--overlap <time>', 'how long the old key still works: 0s to 7d', '24h')
-    .option('--expires <when>', '30d, 90d or 1y (default: as long as the old key was made for)')
+    .option('--overlap <time>', 'how long the old key remains valid: 0s to 7d', '24h')
+    .option('--expires <when>', '30d, 90d or 1y (default: the original lifetime of the old key)')
     .action(async (id, options) => await (await keyCommands()).rotateKey(context, id, options))
   keyLeaf(keys, 'events', "Show a key's audit trail, newest first", `keys events ${exampleId} --limit 20`)
-    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))
 }
 
@@ -154,7 +151,7 @@ function addOperatorCommands(program: Command, context: CommandContext): void {
   leaf(
     operators,
     'create',
-    'Print the credential of a named operator; the audit trail shows the name of whoever uses it',
+    'Print the credential of a named operator; the audit trail shows the name',
     'operators create ada',
   )
     .argument('<name>', '1 to 23 of a-z, 0-9 and -, beginning with a letter')
@@ -170,41 +167,41 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
   leaf(
     secrets,
     'init',
-    'Make every secret that is missing, and a folder for each component with exactly what it needs',
+    'Create missing secrets, and a folder for each component with only its own secrets',
     "secrets init ./secrets --postgres 'db.internal:5432?sslmode=verify-full' --redis rediss://cache.internal:6379",
     'secrets init ./secrets',
   )
-    .argument('<folder>', 'is made when it is not there; open to you alone')
-    .option('--postgres <host:port[?parameters]>', `PostgreSQL itself, for migrations ${known('postgres:5432')}`)
+    .argument('<folder>', 'folder for the secrets; created if it is missing, readable only by you')
+    .option('--postgres <host:port[?parameters]>', `PostgreSQL, for migrations ${known('postgres:5432')}`)
     .option(
       '--pooler <host:port[?parameters]>',
-      `what services connect to: a pooler in transaction mode, or PostgreSQL ${known('pgbouncer:6432')}`,
+      `address for the services: a pooler in transaction mode, or PostgreSQL ${known('pgbouncer:6432')}`,
     )
-    .option('--redis <host:port|url>', `Redis; a URL without its password for TLS or groups ${known('redis:6379')}`)
+    .option('--redis <host:port|url>', `Redis; use a URL without a password for TLS or groups ${known('redis:6379')}`)
     .option('--database <name>', `name of the database ${known('postern')}`)
     .action(async (folder, options) => await (await installationCommands()).makeSecrets(context, folder, options))
   leaf(
     secrets,
     'rotate',
-    'Take the next step in replacing a secret; restart everything that reads it between two steps',
+    'Run one step of replacing a secret; restart everything that reads it between the steps',
     'secrets rotate ./secrets POSTERN_SIGNING_FINDINGS --step promote',
   )
-    .argument('<folder>', 'that of secrets init')
+    .argument('<folder>', 'the folder of secrets init')
     .argument(
       '<secret>',
-      'its name: a ring such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys, password-redis-keys',
+      'name of the secret, such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys or password-redis-keys',
     )
     .requiredOption(
       '--step <step>',
-      'add (accepted everywhere), promote (in use), retire (the oldest is gone); for password-migrator replace',
+      'add (accept the new one), promote (use it), retire (remove the oldest); replace for password-migrator',
     )
     .action(
       async (folder, secret, options) =>
         await (await installationCommands()).rotateOne(context, folder, secret, options),
     )
-  leaf(program, 'migrate', 'Bring roles, database and schemas to this release; safe to repeat', 'migrate')
-    .option('--retire-assertion-keys', 'refuse assertions of keys that are not in the ring, ten minutes from now')
-    .option('--print-roles', 'only print the SQL that makes roles and database, for somebody else to run')
+  leaf(program, 'migrate', 'Update roles, database and schemas to this release; safe to repeat', 'migrate')
+    .option('--retire-assertion-keys', 'in ten minutes, reject assertions of keys that are not in the ring')
+    .option('--print-roles', 'only print the SQL that creates roles and database, for somebody else to run')
     .addHelpText('after', migrateHelp)
     .action(async (options) => await (await installationCommands()).migrateDatabase(context, options))
 }
@@ -213,15 +210,15 @@ function addLogCommands(program: Command, context: CommandContext): void {
   leaf(
     program,
     'verify-log',
-    'Check an export of the remediation log against checkpoints that were kept; needs no network',
+    'Verify an export of the remediation log with earlier checkpoints; needs no network',
     'verify-log log.ndjson --checkpoints checkpoints.txt --jwks keys.json',
   )
-    .argument('<export>', 'file: GET /api/v1/remediation-log as NDJSON, whole and in its order')
+    .argument('<export>', 'file: the complete GET /api/v1/remediation-log as NDJSON')
     .requiredOption(
       '--checkpoints <file>',
-      'one a line: the JWS, or the answer of GET /api/v1/remediation-log/checkpoint',
+      'one on each line: the JWS, or the response of GET /api/v1/remediation-log/checkpoint',
     )
-    .requiredOption('--jwks <file>', 'answer of GET /api/v1/remediation-log/keys, best kept from earlier too')
+    .requiredOption('--jwks <file>', 'response of GET /api/v1/remediation-log/keys, preferably an earlier one')
     .action(async (path, options) => await (await logCommands()).verifyLog(context, path, options))
 }
 
@@ -237,45 +234,45 @@ function addConnectorCommands(program: Command, context: CommandContext): void {
   leaf(
     connectors,
     'create',
-    'Make a connector; its secrets are read from a file or from standard input, never from the command line',
+    'Create a connector; its secrets come from a file or standard input, never from the command line',
     'connectors create hr-nightly --type csv --config hr.json',
     'connectors create erp --type sql --config erp.json --secrets - < erp-secrets.json',
   )
-    .argument('<key>', 'short name, by which it is run')
+    .argument('<key>', 'short name of the connector')
     .requiredOption('--type <type>', 'csv, http_json, ldap, scim or sql')
     .requiredOption(
       '--config <file>',
-      'JSON: dataset, config, mapping, schedule and the like, as POST /api/v1/connectors takes them',
+      'JSON: dataset, config, mapping, schedule and so on, as in POST /api/v1/connectors',
     )
-    .option('--secrets <file>', 'JSON: an object of names and values, as {"password": "…"}; - is standard input')
+    .option('--secrets <file>', 'JSON object of names and values, such as {"password": "…"}; - means standard input')
     .action(async (key, options) => await (await createCommand()).createConnector(context, key, options))
   leaf(
     connectors,
     'run',
-    'Run a connector; with --watch until it has ended or waits for approval',
+    'Run a connector; with --watch, wait until it ends or needs approval',
     'connectors run erp --watch',
     'connectors run hr-nightly --file departments.csv --dry-run --watch',
   )
     .argument('<key>', 'key of the connector')
-    .option('--file <path>', 'the table that a connector for uploads reads')
-    .option('--dry-run', 'find out what would change, and change nothing')
+    .option('--file <path>', 'the table for a connector for uploads')
+    .option('--dry-run', 'show what would change without changing it')
     .option('--watch', 'follow the run, with a progress bar on standard error')
-    .option('--override-safety <reason>', 'apply without approval whatever the limits say')
+    .option('--override-safety <reason>', 'apply without approval, regardless of the limits')
     .action(async (key, options) => await (await connectorCommands()).runConnector(context, key, options))
   leaf(
     connectors,
     'test',
-    'Read the first rows of a connector and say what they become; stores nothing',
+    'Read the first rows of a connector and show what they would become; stores nothing',
     'connectors test hr-nightly --file departments.csv',
   )
     .argument('<key>', 'key of the connector')
-    .option('--file <path>', 'the table that a connector for uploads reads')
+    .option('--file <path>', 'the table for a connector for uploads')
     .action(async (key, options) => await (await runCommands()).testConnector(context, key, options))
   addRunCommands(connectors, context)
   leaf(
     connectors,
     'rewrap-secrets',
-    'Put all secrets of connectors under the current key of POSTERN_SYNC_SECRETS; before the old one is retired',
+    'Encrypt all secrets of connectors with the current key of POSTERN_SYNC_SECRETS, before the old key is retired',
     'connectors rewrap-secrets',
   ).action(async (options) => await (await connectorCommands()).rewrapSecrets(context, options))
 }
@@ -283,39 +280,44 @@ function addConnectorCommands(program: Command, context: CommandContext): void {
 function addRunCommands(connectors: Command, context: CommandContext): void {
   const run = ['<run>', 'id of the run'] as const
   const watch = ['--watch', 'follow the run, with a progress bar on standard error'] as const
-  const reason = ['--reason <text>', 'kept with the run'] as const
+  const reason = ['--reason <text>', 'reason, stored with the run'] as const
   leaf(connectors, 'runs', 'List the newest runs', 'connectors runs --connector hr-nightly')
-    .option('--connector <key>', 'of this connector alone')
+    .option('--connector <key>', 'only runs of this connector')
     .action(async (options) => await (await runCommands()).listRuns(context, options))
   leaf(
     connectors,
     'show-run',
-    'Show a run: how far it is, its counts, and the first of its errors and warnings',
+    'Show a run with its progress, counts, and first errors and warnings',
     'connectors show-run 0192…',
   )
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).showOneRun(context, id, options))
-  leaf(connectors, 'missing', 'List what the source of a connector has no longer', 'connectors missing hr-nightly')
+  leaf(
+    connectors,
+    'missing',
+    'List the rows that are missing from the source of a connector',
+    'connectors missing hr-nightly',
+  )
     .argument('<key>', 'key of the connector')
     .action(async (key, options) => await (await runCommands()).listMissing(context, key, options))
-  leaf(connectors, 'errors', 'List what is to be mended in the source of a run', 'connectors errors 0192…')
+  leaf(connectors, 'errors', 'List the errors in the source of a run', 'connectors errors 0192…')
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).listRunErrors(context, id, options))
   leaf(
     connectors,
     'approve',
-    'Apply exactly the changes of a run that were reviewed',
+    'Apply exactly the reviewed changes of a run',
     'connectors approve 0192… --diff-hash 9f86… --watch',
   )
     .argument(...run)
-    .requiredOption('--diff-hash <hash>', 'that of the run as it was reviewed')
+    .requiredOption('--diff-hash <hash>', 'the diff hash of the reviewed run')
     .option(...reason)
     .option(...watch)
     .action(async (id, options) => await (await runCommands()).approveRun(context, id, options))
-  leaf(connectors, 'cancel', 'Cancel a run; what it has applied stays', 'connectors cancel 0192…')
+  leaf(connectors, 'cancel', 'Cancel a run; applied changes remain', 'connectors cancel 0192…')
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).cancelRun(context, id, options))
-  leaf(connectors, 'rollback', 'Undo what a run has applied, by a new run', 'connectors rollback 0192… --watch')
+  leaf(connectors, 'rollback', 'Undo the changes of a run with a new run', 'connectors rollback 0192… --watch')
     .argument(...run)
     .option(...reason)
     .option(...watch)
@@ -324,13 +326,13 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
 
 const migrateHelp = `
 Settings, each also as NAME_FILE:
-  POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler. It may name several
+  POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL and not to a pooler. It can name several
                              servers: postgres://…@one:5432,two:5432/postern?target_session_attrs=read-write
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion
-  POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords: a role with CREATEROLE and CREATEDB, or a
+  POSTERN_SUPERUSER_URL      creates roles and database, and sets the passwords: a role with CREATEROLE and CREATEDB, or a
                              superuser. Without it, run what --print-roles prints first
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services;
-                             a:…,b:… while one is replaced, as secrets rotate writes them`
+                             a:…,b:… during a rotation, as secrets rotate writes them`
 
 const connectorCommands = async () => await import('./commands/connectors.ts')
 const createCommand = async () => await import('./commands/create-connector.ts')
@@ -343,7 +345,7 @@ const tenantCommands = async () => await import('./commands/tenants.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
 
 function known(fallback: string): string {
-  return `(default: what the folder's URLs say, else ${fallback})`
+  return `(default: from the folder's URLs, otherwise ${fallback})`
 }
 
 function leaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
@@ -364,7 +366,7 @@ function withExamples(command: Command, ...examples: readonly string[]): Command
   )
 }
 
-/** A minute, for a key or a tenant: the most that the keys service takes. */
+/** The maximum requests a minute that the keys service accepts. */
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parseLimit = wholeNumberTo(9_999_999)
 
@@ -372,6 +374,6 @@ function wholeNumberTo(most: number): (text: string) => number {
   return (text) => {
     const number = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : Infinity
     if (number <= most) return number
-    throw new InvalidArgumentError(`It takes a whole number from 1 to ${most}.`)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${most}.`)
   }
 }

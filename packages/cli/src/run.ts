@@ -5,21 +5,21 @@ import { printable, printableJson, printableLines } from './printable.ts'
 import { createProgram } from './program.ts'
 import type { Environment } from './settings.ts'
 
-/** Where a command's texts go. */
+/** The output of a command. */
 export interface Output {
   out(text: string): void
   err(text: string): void
-  /** Whether `err` is a terminal, on which a line can be written over. */
+  /** Whether `err` is a terminal, whose last line can be overwritten. */
   readonly isTerminal?: boolean
-  /** All of standard input, for commands that are told to read it. */
+  /** Returns all of standard input. */
   input?(): Promise<string>
 }
 
-/** Runs one command line and gives its exit code; nothing is thrown. */
+/** Runs one command line and returns its exit code. Never throws. */
 export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const context = {
     env,
-    // Every way out is cleaned here: texts come from servers and files.
+    // Texts come from servers and files, so remove control characters from all output.
     print: (text: string) => output.out(`${printableLines(text)}\n`),
     note: (line: string) => output.err(`${printable(line)}\n`),
     progress: progressOf(output),
@@ -40,7 +40,7 @@ export async function run(args: readonly string[], env: Environment, output: Out
   }
 }
 
-/** On a terminal one line that changes, elsewhere a line for each change. */
+/** Shows progress: on a terminal in one line, otherwise in a line for each change. */
 function progressOf({ err, isTerminal = false }: Output): (line: string | undefined) => void {
   return (line) => {
     if (line === undefined) err(isTerminal ? '\n' : '')
@@ -48,7 +48,7 @@ function progressOf({ err, isTerminal = false }: Output): (line: string | undefi
   }
 }
 
-/** The help itself is what was printed: with exit code 0 when it was asked for, else because no command was named. */
+/** Whether help was printed: with exit code 0 on request, otherwise because the command is missing. */
 function isHelp({ code }: CommanderError): boolean {
   return code === 'commander.helpDisplayed' || code === 'commander.help'
 }

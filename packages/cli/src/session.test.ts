@@ -49,6 +49,6 @@ describe('a list', () => {
       close: () => undefined,
     }
     const reading = listAll(service, {}, { ...list, query: new URLSearchParams(), limit: 1 })
-    await expect(reading).rejects.toThrow('something else than this version of the command expects')
+    await expect(reading).rejects.toThrow('response that this version of the command does not understand')
   })
 })

@@ -3,16 +3,16 @@ import { unexpected } from './failure.ts'
 import { printableJson } from './printable.ts'
 import { type Environment, readSettings } from './settings.ts'
 
-/** What every command is given. */
+/** The context of a command. */
 export interface CommandContext {
   readonly env: Environment
   /** Writes a text and a line break to standard output. */
   print(text: string): void
-  /** Says a line to who waits, at once. Not part of the output. */
+  /** Prints a line to standard error at once. */
   note?(line: string): void
-  /** Shows a line in place of the one before, for who watches; undefined ends it. Not part of the output. */
+  /** Replaces the progress line on standard error; undefined ends it. */
   progress?(line: string | undefined): void
-  /** All of standard input. */
+  /** Returns all of standard input. */
   readInput?(): Promise<string>
 }
 
@@ -21,7 +21,7 @@ export interface OutputOptions {
   readonly json?: true
 }
 
-/** Opens the keys service for the length of `work`. */
+/** Runs `work` with a client of the keys service. */
 export async function withKeysService<T>(env: Environment, work: (service: KeysService) => Promise<T>): Promise<T> {
   const service = openKeysService(await readSettings(env))
   try {
@@ -31,19 +31,19 @@ export async function withKeysService<T>(env: Environment, work: (service: KeysS
   }
 }
 
-/** What reads an answer: a schema of contracts. */
+/** A schema of contracts. */
 interface Schema<T> {
   safeParse(value: unknown): { readonly success: true; readonly data: T } | { readonly success: false }
 }
 
-/** Reads an answer as its contract says, or throws a Failure. */
+/** Parses a response with its schema, or throws a Failure. */
 export function parseAnswer<T>(schema: Schema<T>, body: unknown): T {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
-  throw unexpected('the keys service answers something else than this version of the command expects')
+  throw unexpected('the keys service returned a response that this version of the command does not understand')
 }
 
-/** Reads a list page after page, until its end or until there are `limit` resources. */
+/** Reads the pages of a list until its end or `limit` resources. */
 export async function listAll<T>(
   service: KeysService,
   request: Omit<KeysRequest, 'method' | 'target' | 'body'>,

@@ -6,23 +6,23 @@ import { unavailable, usage } from './failure.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** What the command needs to speak to the keys service. */
+/** The settings for the keys service. */
 export interface Settings {
   /** Origin of the keys service. */
   readonly keysUrl: URL
   /** Signs as the operator. A secret. */
   readonly signing: KeyRing
-  /** Mints the assertions that PostgreSQL checks. A secret. */
+  /** Mints the assertions that PostgreSQL verifies. A secret. */
   readonly assertions: KeyRing
-  /** Who signs: `operator`, or `operator-NAME` with the credential of a named operator. The audit trail shows the name. */
+  /** `operator`, or `operator-NAME` for a named operator. The audit trail shows the name. */
   readonly signer: string
 }
 
 const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
 
 /**
- * Reads the settings: each from its own variable, or from the file that NAME_FILE names, or from what `npm start` has
- * left in POSTERN_HOME. Throws a Failure that names the setting and never shows a value.
+ * Reads each setting from its variable, from the file that NAME_FILE names, or from the files of `npm start` in
+ * POSTERN_HOME. Throws a Failure that names the setting and never shows a value.
  */
 export async function readSettings(env: Environment): Promise<Settings> {
   const home = homeOf(env)
@@ -31,7 +31,7 @@ export async function readSettings(env: Environment): Promise<Settings> {
   return { keysUrl, assertions, ...(await readOperator(env, home)) }
 }
 
-/** The shared ring of the installation, to make the credentials of named operators from. A secret. */
+/** Returns the shared ring from which credentials of named operators are derived. A secret. */
 export async function readOperatorRing(env: Environment): Promise<KeyRing> {
   return await readRing(env, homeOf(env), 'POSTERN_SIGNING_OPERATOR')
 }
@@ -49,7 +49,7 @@ async function readOperator(env: Environment, home: string): Promise<Pick<Settin
   }
 }
 
-/** The folder that `npm start` keeps its files in; a relative path is one of the repository, as it is for `npm start`. */
+/** Returns the folder of `npm start`. Relative paths start at the repository. */
 function homeOf(env: Environment): string {
   return resolve(repositoryRoot, given(env, 'POSTERN_HOME') ?? '.postern')
 }
@@ -67,7 +67,7 @@ async function readRing(env: Environment, home: string, name: string): Promise<K
   try {
     return parseKeyRing(text)
   } catch (error) {
-    // Its message says what is wrong with the form and shows nothing of the content.
+    // The message never shows the content.
     throw usage(`${name} is not a key ring: ${error instanceof Error ? error.message : 'unreadable'}`)
   }
 }
@@ -77,13 +77,16 @@ async function readSecret(path: string, name: string): Promise<string> {
     return await readFile(path, 'utf8')
   } catch (error) {
     if (isMissing(error)) {
-      throw unavailable(`${path} is not there: is \`npm start\` running? Elsewhere set ${name} or ${name}_FILE`, error)
+      throw unavailable(
+        `${path} does not exist. Start the system with \`npm start\`, or set ${name} or ${name}_FILE`,
+        error,
+      )
     }
     throw usage(`${name}: ${path} cannot be read`)
   }
 }
 
-/** A setting from its variable or from the file that NAME_FILE names; undefined when neither is given. */
+/** Returns a setting from its variable or the file that NAME_FILE names, or undefined. */
 export async function readSetting(env: Environment, name: string): Promise<string | undefined> {
   const value = given(env, name)
   const file = given(env, `${name}_FILE`)
@@ -100,20 +103,20 @@ async function readKeysUrl(env: Environment, home: string): Promise<URL> {
   return await readOrigin(env, home, 'POSTERN_KEYS_URL', ['services', 'keys'])
 }
 
-/** Origin of the sync service. */
+/** Returns the origin of the sync service. */
 export async function readSyncUrl(env: Environment): Promise<URL> {
   return await readOrigin(env, homeOf(env), 'POSTERN_SYNC_URL', ['services', 'sync'])
 }
 
-/** What the commands need that speak to the API, as any integration does. */
+/** The settings of commands that call the public API. */
 export interface GatewaySettings {
-  /** URL of a gateway: an origin, and the path below which a proxy publishes it. */
+  /** URL of a gateway: an origin, and the path that a proxy adds. */
   readonly url: string
   /** An API key. A secret. */
   readonly key: string
 }
 
-/** Reads where the gateway is and which key to call it with. */
+/** Reads the URL of the gateway and the key. */
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
   if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
@@ -126,7 +129,7 @@ export async function readGatewaySettings(env: Environment): Promise<GatewaySett
   return { url: url.href, key }
 }
 
-/** An origin from its variable, or from what `npm start` has written about the system that it runs. */
+/** Reads an origin from its variable or from the files of `npm start`. */
 async function readOrigin(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
   const url = await readHttpUrl(env, home, name, path)
   if (url.href !== `${url.origin}/`) throw usage(mustBeOrigin(name))
@@ -140,15 +143,15 @@ async function readHttpUrl(env: Environment, home: string, name: string, path: r
   return url
 }
 
-const mustBeOrigin = (name: string): string => `${name} must be an origin, as http://127.0.0.1:8181`
+const mustBeOrigin = (name: string): string => `${name} must be an origin such as http://127.0.0.1:8181`
 
 async function readStackFile(file: string, name: string, path: readonly string[]): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     if (!isMissing(error)) throw usage(`${file} cannot be read`)
-    throw unavailable(`${file} is not there: is \`npm start\` running? Elsewhere set ${name}`, error)
+    throw unavailable(`${file} does not exist. Start the system with \`npm start\`, or set ${name}`, error)
   })
   const url = path.reduce<unknown>(member, parsed(text))
-  if (typeof url !== 'string') throw usage(`${file} does not say where that is: set ${name}`)
+  if (typeof url !== 'string') throw usage(`${file} lacks this URL. Set ${name}`)
   return url
 }
 

@@ -4,10 +4,10 @@ import { TextDecoder } from 'node:util'
 import { type Gunzip, createGunzip } from 'node:zlib'
 import { Failure, usage } from './failure.ts'
 
-/** The longest line that is read, in characters. An entry of the log has less than a tenth of it. */
+/** The longest accepted line in characters. An entry of the log has less than a tenth of it. */
 const maxLineLength = 16 * 1024 * 1024
 
-// The first bytes of what cannot be read as text, and how to get text from it.
+// The first bytes of unsupported formats, and how to get text from them.
 const packedForms: readonly (readonly [head: readonly number[], form: string])[] = [
   [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd: decompress it first'],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'compressed with xz: decompress it first'],
@@ -31,7 +31,7 @@ export async function* readLines(path: string): AsyncGenerator<string> {
   if (rest !== '') yield withoutMark(rest)
 }
 
-/** A file that was joined from several has a byte order mark in its middle too. */
+/** A file that was joined from several can have byte order marks in the middle. */
 function withoutMark(line: string): string {
   return line.startsWith('\ufeff') ? line.slice(1) : line
 }

@@ -199,7 +199,7 @@ describe('what does not answer ends with 5', () => {
     const texts: string[] = []
     const output = { out: () => undefined, err: (text: string) => texts.push(text) }
     expect(await run(['tenants', 'list'], { POSTERN_HOME: join(stack.home, 'nowhere') }, output)).toBe(5)
-    expect(texts.join('')).toContain('is `npm start` running?')
+    expect(texts.join('')).toContain('Start the system with `npm start`')
   })
 })
 

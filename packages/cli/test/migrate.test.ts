@@ -56,7 +56,7 @@ describe('postern migrate', () => {
     const settings = { ...env, POSTERN_SUPERUSER_URL: 'postgres://postgres:do-not-show-me@127.0.0.1:1/postgres' }
     const { code, out, err } = await postern(['migrate'], settings)
     expect(code).toBe(1)
-    expect(err).toContain('the database could not be brought up to date')
+    expect(err).toContain('the database could not be updated')
     expect(out + err).not.toContain('do-not-show-me')
   })
 

@@ -116,12 +116,12 @@ describe('connectors, through the gateway', () => {
     const [start, ...lines] = second.err.split('\r\u001B[2K')
     expect([start, lines.at(-1)]).toEqual([
       expect.stringMatching(/^run [0-9a-f-]{36}\n$/),
-      expect.stringMatching(/^needs_approval {2}100 rows, 0 with errors\npostern: the run goes beyond a limit/),
+      expect.stringMatching(/^needs_approval {2}100 rows, 0 with errors\npostern: the run exceeds a limit/),
     ])
     expect(lines.slice(0, -1).join('')).not.toContain('\n')
     expect([second.code, second.out]).toEqual([3, expect.stringMatching(/status +needs_approval\n/)])
-    expect(second.out).toMatch(/missing +200 that the source has no longer\n/)
-    expect(second.out).toMatch(/beyond +max_deactivate: 200, allowed 50/)
+    expect(second.out).toMatch(/missing +200 rows missing from the source\n/)
+    expect(second.out).toMatch(/exceeds +max_deactivate: 200, allowed 50/)
     const [waiting] = await client.sync.runs.list({ status: 'needs_approval' }).all()
     expect(waiting?.connector_id).toBe(made.id)
     const id = waiting?.id ?? ''
@@ -172,7 +172,7 @@ describe('connectors, through the gateway', () => {
       'begun +[-0-9]{10} [:0-9]{8}Z by .+ \\(upload\\)',
       'rows +3 read, 2 valid, 1 with errors',
       'changes +2 created, .*',
-      'ROW +KEY +FIELD +WHAT TO MEND +VALUE',
+      'ROW +KEY +FIELD +PROBLEM +VALUE',
       '4 +1000 +name +\\S.*',
     ]) {
       expect(shown.out).toMatch(new RegExp(`^${line}$`, 'm'))
@@ -225,11 +225,11 @@ describe('connectors, through the gateway', () => {
     const setup = { dataset: 'people', config: { url: 'https://erp.example/people', auth: { kind: 'bearer' } } }
     await writeFile(config, JSON.stringify({ ...setup, secrets: { token: 'hush-hush' } }))
     const inside = await postern(...create('--type', 'http_json'))
-    expect(inside).toMatchObject({ code: 2, err: expect.stringContaining('`secrets` is said by the command') })
+    expect(inside).toMatchObject({ code: 2, err: expect.stringContaining('remove `secrets`') })
     await writeFile(config, JSON.stringify(setup))
     await writeFile(secrets, '{"token": hush-hush}')
     const broken = await postern(...create('--type', 'http_json', '--secrets', secrets))
-    expect(broken).toMatchObject({ code: 2, err: expect.stringContaining('secrets.json is no JSON') })
+    expect(broken).toMatchObject({ code: 2, err: expect.stringContaining('secrets.json is not JSON') })
     expect(await postern(...create('--type', 'telex'))).toMatchObject({ code: 2, err: expect.stringContaining('type') })
     const unknown = await posternWith('{"word": "hush-hush"}', ...create('--type', 'http_json', '--secrets', '-'))
     expect(unknown).toMatchObject({ code: 3, err: expect.stringContaining('/secrets/word') })
@@ -243,7 +243,7 @@ describe('connectors, through the gateway', () => {
   })
 
   test('have their secrets put under the current key of the ring, and those named that cannot be', async () => {
-    const ofTenants = / secrets of \d+ tenants are under the current key now\n$/
+    const ofTenants = / secrets of \d+ tenants are encrypted with the current key now\n$/
     const rewrap = ['connectors', 'rewrap-secrets']
     const ring = join(stack.home, 'ring')
     expect(await postern(...rewrap)).toMatchObject({

@@ -37,7 +37,7 @@ export interface RunOptions extends OutputOptions {
   readonly overrideSafety?: string
 }
 
-/** `connectors run`: queues a run, and with `watch` follows it to its end. */
+/** `connectors run`: starts a run, and with `watch` follows it to its end. */
 export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
   const file = await fileBody(options.file)
   const run = await asking(context, async (client) => {
@@ -53,17 +53,17 @@ export async function runConnector(context: CommandContext, key: string, options
   showRun(context, run, options)
 }
 
-/** Prints a run. Throws where it has ended, or stands, without what was asked for. */
+/** Prints a run. Throws if it failed, was cancelled, needs approval or was applied in part. */
 export function showRun(context: CommandContext, run: Run, { json }: OutputOptions): void {
   if (json) printJson(context, run)
   else context.print(sheetOf(run))
   switch (run.status) {
     case 'failed': {
       const reason = run.failure?.message ?? 'no reason was given'
-      throw contradicted(`the run has failed: ${reason}`, { code: 'run_failed', run: run.id })
+      throw contradicted(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
     }
     case 'needs_approval': {
-      const line = 'the run goes beyond a limit, and waits for approval: nothing is changed until then'
+      const line = 'the run exceeds a limit and needs approval; nothing has changed yet'
       throw contradicted(line, { code: 'run_needs_approval', run: run.id })
     }
     case 'cancelled':
@@ -76,7 +76,7 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
   }
 }
 
-/** `connectors rewrap-secrets`: every tenant's, so that the old key of the ring can be retired. */
+/** `connectors rewrap-secrets`, for all tenants, so that the old key of the ring can be retired. */
 export async function rewrapSecrets(context: CommandContext, options: OutputOptions): Promise<void> {
   const tenants = await withKeysService(context.env, allTenants)
   const settings = await readSettings(context.env)
@@ -89,7 +89,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
         method: 'POST',
         target: internalPaths.rewrapSecrets,
         tenantId: id,
-        unanswered: 'repeat the command: that is safe',
+        unanswered: 'Repeat the command; that is safe',
       })
       const answer = rewrappedSchema.parse(body)
       rewrapped += answer.rewrapped
@@ -99,33 +99,33 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
     service.close()
   }
   if (options.json) printJson(context, { tenants: tenants.length, rewrapped, unreadable })
-  else context.print(`${rewrapped} secrets of ${tenants.length} tenants are under the current key now`)
+  else context.print(`${rewrapped} secrets of ${tenants.length} tenants are encrypted with the current key now`)
   if (unreadable.length === 0) return
   const named = unreadable
     .slice(0, 20)
     .map(({ tenant, connector, name }) => `${name} of connector ${connector} (tenant ${tenant})`)
-  const line = `${unreadable.length} cannot be opened and are left as they are: give the ring their key, or set them again: ${named.join(', ')}`
+  const line = `${unreadable.length} secrets cannot be decrypted and were not changed. Add their key to the ring, or set them again: ${named.join(', ')}`
   throw contradicted(line, { unreadable })
 }
 
-/** A run is watched no further, because of `cause`. */
+/** Watching a run ended because of `cause`. */
 class WatchEnded extends Error {
   readonly run: string
 
   constructor(run: string, cause: unknown) {
-    super('the run is watched no further', { cause })
+    super('watching the run ended', { cause })
     this.run = run
   }
 }
 
-/** Follows a run to its end, or until it waits for approval. Says first which it is: whoever loses sight of it can find it. */
+/** Follows a run until it ends or needs approval. Prints its id first, so that it can be found again. */
 export async function watch(
   context: CommandContext,
   runs: Pick<PosternClient['sync']['runs'], 'follow'>,
   begun: Run,
   { json }: OutputOptions,
 ): Promise<Run> {
-  // With `--json` standard error holds a document or nothing.
+  // With `--json`, standard error contains one document or nothing.
   const { note, progress } = json === true ? {} : context
   note?.(`run ${begun.id}`)
   let last = begun
@@ -147,7 +147,7 @@ export async function watch(
 
 const barWidth = 24
 
-/** One line that says how far a run is. */
+/** Returns the progress of a run in one line. */
 export function progressLine({ status, counts }: Pick<Run, 'status' | 'counts'>): string {
   const { created, updated, moved, reactivated, deactivated, applied, fetched, invalid } = counts
   const changes = created + updated + moved + reactivated + deactivated
@@ -160,7 +160,7 @@ function number(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** What is to be said of a run; `further` stands behind its status. */
+/** Formats a run, with `further` after its status. */
 export function sheetOf(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
   const { counts } = run
   return sheet([
@@ -175,14 +175,16 @@ export function sheetOf(run: Run, further: readonly (readonly [name: string, val
         `${number(counts.deactivated)} deactivated, ${number(counts.reactivated)} reactivated`,
     ],
     // Limits on deactivations count these.
-    ['missing', `${number(counts.missing)} that the source has no longer`],
+    ['missing', `${number(counts.missing)} rows missing from the source`],
     ['applied', number(counts.applied)],
-    ...run.breaches.map(({ limit, actual, allowed }) => ['beyond', `${limit}: ${actual}, allowed ${allowed}`] as const),
+    ...run.breaches.map(
+      ({ limit, actual, allowed }) => ['exceeds', `${limit}: ${actual}, allowed ${allowed}`] as const,
+    ),
     ...(run.status === 'needs_approval' ? [['diff hash', run.diff_hash ?? ''] as const] : []),
   ])
 }
 
-/** The file of a connector for uploads, as the client sends it. */
+/** Returns the file of a connector for uploads. */
 export async function fileBody(
   path: string | undefined,
 ): Promise<{ readonly content?: ReadableStream<Uint8Array>; readonly contentType?: string }> {
@@ -191,11 +193,11 @@ export async function fileBody(
 
 async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
   const found = await stat(path).catch(() => undefined)
-  if (found?.isFile() !== true) throw usage(`${path} is no file that can be read`)
+  if (found?.isFile() !== true) throw usage(`${path} is not a readable file`)
   return (await openAsBlob(path)).stream()
 }
 
-/** Asks the gateway with the key of the settings; what it refuses is told as every command tells it. */
+/** Calls the gateway with the key of the settings. Throws a Failure. */
 export async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
   const { url, key } = await readGatewaySettings(context.env)
   const client = openClient(url, key)
@@ -208,12 +210,12 @@ export async function asking<T>(context: CommandContext, work: (client: PosternC
   }
 }
 
-/** What the client throws as commands tell it; all else as it is. */
+/** Converts an error of the client to a Failure. Returns other errors unchanged. */
 function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) return refusedBy(error.problem)
   if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
-    return unavailable(`${url} has not answered in time: whether it has done what was asked is not known`, error)
+    return unavailable(`${url} did not respond in time. It may have processed the request`, error)
   }
   return error
 }
@@ -222,7 +224,7 @@ function openClient(baseUrl: string, key: string): PosternClient {
   try {
     return createPosternClient({ baseUrl, key })
   } catch {
-    // What was given is never shown: it may be a part of a key.
+    // Never show the value: it may be a part of a key.
     throw usage('POSTERN_API_KEY must be a whole API key: postern_ and 49 characters')
   }
 }

@@ -12,18 +12,18 @@ export interface CreateOptions extends OutputOptions {
 }
 
 /**
- * `connectors create`: from a file with what the API takes, but for key, type and secrets. Secrets come from a file or
- * standard input alone: a command line is seen by everybody on the machine, and kept.
+ * `connectors create`: reads the body of the API request, except key, type and secrets, from a file. Secrets come only
+ * from a file or standard input, because everybody on the machine can see a command line.
  */
 export async function createConnector(context: CommandContext, key: string, options: CreateOptions): Promise<void> {
   const setup = parseObject(options.config, await readText(options.config))
   const own = ['key', 'type', 'secrets'].find((name) => Object.hasOwn(setup, name))
-  if (own !== undefined) throw usage(`${options.config}: \`${own}\` is said by the command, and not in the file`)
+  if (own !== undefined) throw usage(`${options.config}: remove \`${own}\`, which is an argument of the command`)
   const secrets = options.secrets === undefined ? {} : await readSecrets(context, options.secrets)
   const parsed = createConnectorBodySchema.safeParse({ name: key, ...setup, key, type: options.type, secrets })
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${wordsOf(issue)}`.trim())
-    throw usage(`the connector would not be valid: ${faults.join('; ')}`)
+    throw usage(`the connector is not valid: ${faults.join('; ')}`)
   }
   const made = await asking(context, async (client) => await client.sync.connectors.create(parsed.data))
   if (options.json) printJson(context, made)
@@ -39,19 +39,20 @@ async function readSecrets(context: CommandContext, path: string): Promise<Reado
 
 async function readText(path: string): Promise<string> {
   return await readFile(path, 'utf8').catch(() => {
-    throw usage(`${path} is no file that can be read`)
+    throw usage(`${path} is not a readable file`)
   })
 }
 
-/** What is wrong with the text is not said: it may hold a secret. */
+/** Errors never show the text, because it may contain a secret. */
 function parseObject(name: string, text: string): Readonly<Record<string, unknown>> {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    throw usage(`${name} is no JSON`)
+    throw usage(`${name} is not JSON`)
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage(`${name} holds no JSON object`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw usage(`${name} must contain a JSON object`)
   return { ...value }
 }
 

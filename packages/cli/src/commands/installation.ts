@@ -50,23 +50,23 @@ export async function migrateDatabase(
     }),
     ...(options.retireAssertionKeys === true && { retireOtherAssertionKeys: true }),
   }).catch((error: unknown) => {
-    throw failed(`the database could not be brought up to date: ${messages(error)}`, error)
+    throw failed(`the database could not be updated: ${messages(error)}`, error)
   })
   if (options.json) {
     printJson(context, done)
     return
   }
   for (const name of done.applied) context.print(`applied ${name}`)
-  for (const id of done.retired) context.print(`assertion key ${id} ends in ten minutes`)
+  for (const id of done.retired) context.print(`assertion key ${id} is rejected in ten minutes`)
   if (done.largeObjectsOpen === true) {
     context.print(
-      'large objects are open to every role of the database: `postern migrate --print-roles` shows what a superuser can run',
+      'every role of the database can use large objects. A superuser can run the SQL of `postern migrate --print-roles`',
     )
   }
   context.print('the database is up to date')
 }
 
-/** `migrate --print-roles`: SQL for somebody else. Whatever is not set is left for them to fill in. */
+/** `migrate --print-roles`: prints SQL for somebody else, with placeholders for missing settings. */
 async function printRoles(context: CommandContext, options: OutputOptions): Promise<void> {
   const { env } = context
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
@@ -112,14 +112,19 @@ export async function rotateOne(
   name: string,
   options: OutputOptions & { readonly step: string },
 ): Promise<void> {
-  if (!rotatableNames.includes(name)) throw usage(`there is no secret ${name}: there are ${rotatableNames.join(' ')}`)
+  if (!rotatableNames.includes(name))
+    throw usage(`the secret ${name} does not exist. Use one of ${rotatableNames.join(' ')}`)
   const step = [...rotationSteps, 'replace' as const].find((known) => known === options.step)
-  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}, and for password-migrator replace`)
+  if (step === undefined)
+    throw usage(`--step must be one of ${rotationSteps.join(', ')}, or replace for password-migrator`)
   await rotateSecret(absolute(folder), name, step).catch((error: unknown) => {
     throw usage(messages(error))
   })
   if (options.json) printJson(context, { secret: name, step })
-  else context.print(`${name}: ${step} is done. Run \`secrets init\`, hand the files out and restart what reads them.`)
+  else
+    context.print(
+      `${name}: ${step} is done. Run \`secrets init\`, distribute the files and restart everything that reads them.`,
+    )
 }
 
 function absolute(folder: string): string {
@@ -132,7 +137,7 @@ async function required(env: Environment, name: string): Promise<string> {
   return value
 }
 
-/** A connection string, and that of the first of its servers. */
+/** Returns a connection string and the one of its first server. */
 interface GivenUrl {
   readonly text: string
   readonly first: URL

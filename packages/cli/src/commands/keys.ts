@@ -32,7 +32,7 @@ export interface KeyOptions extends OutputOptions {
   readonly tenant?: string
 }
 
-/** `keys create`: the one time, beside `keys rotate`, that a key's value is shown. */
+/** `keys create`. Only this command and `keys rotate` show the value of a key. */
 export async function createKey(
   context: CommandContext,
   options: OutputOptions & {
@@ -57,7 +57,7 @@ export async function createKey(
         ...expiry,
         ...(options.address === undefined ? {} : { allowed_addresses: options.address }),
       },
-      unanswered: 'a key may have been made whose value nobody knows. `keys list` shows it: revoke it',
+      unanswered: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
     return parseAnswer(createdApiKeySchema, body)
   })
@@ -109,7 +109,7 @@ export async function showKey(context: CommandContext, id: string, options: KeyO
   else context.print(sheetOf(key))
 }
 
-/** `keys revoke`: returns when no gateway accepts the key any more. */
+/** `keys revoke`: returns when every gateway rejects the key. */
 export async function revokeKey(
   context: CommandContext,
   id: string,
@@ -122,7 +122,7 @@ export async function revokeKey(
       target: `${path}/${key.id}/revoke`,
       tenantId,
       body: options.reason === undefined ? {} : { reason: options.reason },
-      unanswered: 'it is not known whether the key is revoked everywhere. Repeat the command: that is safe',
+      unanswered: 'The key may not be revoked everywhere. Repeat the command; that is safe',
     })
     return parseAnswer(revokedApiKeySchema, body)
   })
@@ -135,17 +135,17 @@ export async function revokeKey(
     enforcement === null
       ? ''
       : ` (gateways: ${enforcement.gateways}, confirmed: ${enforcement.confirmed}, fenced: ${enforcement.fenced})`
-  context.print(`${revoked.masked} is revoked: no gateway accepts it any more${proof}`)
+  context.print(`${revoked.masked} is revoked: every gateway rejects it${proof}`)
 }
 
-/** `keys rotate`: shows the new key's value, as `keys create` does. */
+/** `keys rotate`: shows the value of the new key. */
 export async function rotateKey(
   context: CommandContext,
   id: string,
   options: KeyOptions & { readonly overlap?: string; readonly expires?: string },
 ): Promise<void> {
   const { overlap = '24h', expires } = options
-  if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap takes 0s to 7d, as 90m or 24h')
+  if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap must be 0s to 7d, such as 90m or 24h')
   if (expires !== undefined) assertWords('--expires', [expires], ['30d', '90d', '1y'])
   const created = await withKeysService(context.env, async (service) => {
     const { key, tenantId } = await findKey(service, id, options.tenant)
@@ -154,7 +154,7 @@ export async function rotateKey(
       target: `${path}/${key.id}/rotate`,
       tenantId,
       body: { overlap, ...(expires === undefined ? {} : { expires_in: expires }) },
-      unanswered: 'a key may have been made whose value nobody knows. `keys list` shows it: revoke it',
+      unanswered: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
     return parseAnswer(createdApiKeySchema, body)
   })
@@ -177,20 +177,19 @@ export async function listKeyEvents(
   else context.print(table(['AT', 'EVENT', 'BY', 'FROM', 'DETAIL'], events.map(rowOf)))
 }
 
-/** Keys are looked for in this many tenants at once. */
+/** The number of tenants that are searched at once. */
 const tenantsAtOnce = 8
 
 /**
- * Finds a key by its id: in the tenant that is named, else in one tenant after another, since every request acts for
- * exactly one.
+ * Finds a key by its id, in the given tenant or in each tenant, because a request acts for one tenant.
  */
 async function findKey(
   service: KeysService,
   id: string,
   tenantAddress: string | undefined,
 ): Promise<{ key: ApiKey; tenantId: string }> {
-  // What was given is not repeated in the message: it may be a key.
-  if (!uuidPattern.test(id)) throw usage('a key is named by its id, a UUID as `keys list` shows it')
+  // Never show the value: it may be a key.
+  if (!uuidPattern.test(id)) throw usage('the id of a key must be a UUID; `keys list` shows it')
   const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
   for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
     const group = tenants.slice(start, start + tenantsAtOnce)
@@ -218,7 +217,7 @@ async function keyIn(
 
 function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {
   if (given.every((word) => allowed.includes(word))) return
-  throw usage(`${option} takes ${allowed.join(', ')}`)
+  throw usage(`${option} must be one of ${allowed.join(', ')}`)
 }
 
 function printCreated(context: CommandContext, created: CreatedApiKey, { json }: OutputOptions): void {
@@ -228,7 +227,7 @@ function printCreated(context: CommandContext, created: CreatedApiKey, { json }:
     return
   }
   const { key, ...resource } = created
-  context.print(`${key}\n\nKeep it now: it is never shown again.\n\n${sheetOf(resource)}`)
+  context.print(`${key}\n\nStore it now: it is never shown again.\n\n${sheetOf(resource)}`)
 }
 
 function sheetOf(key: ApiKey): string {

@@ -5,7 +5,7 @@ import { type CommandContext, type OutputOptions, printJson } from '../session.t
 import { moment, table } from '../table.ts'
 import { asking, fileBody, sheetOf, showRun, watch } from './connectors.ts'
 
-/** `connectors test`: what the first rows of its source are, and what they become. */
+/** `connectors test`: shows the first rows of the source and what they would become. */
 export async function testConnector(
   context: CommandContext,
   key: string,
@@ -28,10 +28,10 @@ export async function testConnector(
     ])
     context.print(table(['ROW', 'BECOMES'], rows))
   }
-  if (faulty > 0) throw contradicted(`${faulty} of the first ${found.rows.length} rows cannot be taken in`, {})
+  if (faulty > 0) throw contradicted(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
 }
 
-/** `connectors runs`: the newest runs, of one connector or of all. */
+/** `connectors runs`: lists the newest runs of one or all connectors. */
 export async function listRuns(
   context: CommandContext,
   { json, connector }: OutputOptions & { readonly connector?: string },
@@ -57,10 +57,10 @@ export async function listRuns(
   context.print(table(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
 }
 
-/** So many of its errors and warnings stand below a run. */
+/** The number of errors and warnings that are shown with a run. */
 const maxShown = 20
 
-/** `connectors show-run`: a run as it is now, whatever became of it. */
+/** `connectors show-run`: shows a run, even if it failed. */
 export async function showOneRun(context: CommandContext, id: string, { json }: OutputOptions): Promise<void> {
   if (json) {
     printJson(context, await asking(context, async (client) => await client.sync.runs.get(id)))
@@ -84,13 +84,13 @@ export async function showOneRun(context: CommandContext, id: string, { json }: 
   if (errors.length > maxShown) context.print(`\nThere are more: connectors errors ${run.id}`)
 }
 
-/** Those to be shown, and one more where there is one. */
+/** Returns the errors to show, and one more to know whether there are more. */
 async function someErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
   for await (const page of client.sync.runs.errors(id, { limit: maxShown + 1 }).pages()) return page
   return []
 }
 
-/** `connectors missing`: what the source of a connector has no longer. */
+/** `connectors missing`: lists the rows that are missing from the source. */
 export async function listMissing(context: CommandContext, key: string, { json }: OutputOptions): Promise<void> {
   const missing = await asking(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
   if (json) {
@@ -101,7 +101,7 @@ export async function listMissing(context: CommandContext, key: string, { json }
   context.print(table(['KEY', 'MISSING SINCE'], rows))
 }
 
-/** `connectors errors`: what is to be mended in the source of a run. */
+/** `connectors errors`: lists the errors in the source of a run. */
 export async function listRunErrors(context: CommandContext, run: string, { json }: OutputOptions): Promise<void> {
   const errors = await asking(context, async (client) => await client.sync.runs.errors(run).all())
   if (json) {
@@ -119,7 +119,7 @@ function errorTable(errors: readonly RunError[]): string {
     severity === 'warning' ? `warning: ${message}` : message,
     value ?? '-',
   ])
-  return table(['ROW', 'KEY', 'FIELD', 'WHAT TO MEND', 'VALUE'], rows)
+  return table(['ROW', 'KEY', 'FIELD', 'PROBLEM', 'VALUE'], rows)
 }
 
 export interface DecisionOptions extends OutputOptions {
@@ -127,7 +127,7 @@ export interface DecisionOptions extends OutputOptions {
   readonly reason?: string
 }
 
-/** `connectors approve`: the changes of that hash, and no others. */
+/** `connectors approve`: applies exactly the changes with this hash. */
 export async function approveRun(
   context: CommandContext,
   run: string,
@@ -138,7 +138,7 @@ export async function approveRun(
   await decide(context, options, async (client) => await client.sync.runs.approve(run, body))
 }
 
-/** `connectors rollback`: a new run that undoes what another has applied. */
+/** `connectors rollback`: starts a run that undoes the changes of another. */
 export async function rollbackRun(context: CommandContext, run: string, options: DecisionOptions): Promise<void> {
   const { reason } = options
   const body = reason === undefined ? undefined : { reason }

@@ -59,7 +59,7 @@ export async function showTenant(context: CommandContext, address: string, optio
   else context.print(sheetOf(tenant))
 }
 
-/** `tenants update`: returns when every gateway goes by it. */
+/** `tenants update`: returns when every gateway uses the change. */
 export async function updateTenant(
   context: CommandContext,
   address: string,
@@ -72,7 +72,7 @@ export async function updateTenant(
     ...(tenantLimit === undefined ? {} : { tenant_limit: tenantLimit }),
   }
   if (Object.keys(body).length === 0) {
-    throw usage('nothing is to change: give --name, --key-limit or --tenant-limit')
+    throw usage('pass --name, --key-limit or --tenant-limit')
   }
   const result = await withKeysService(context.env, async (service) => {
     const found = await findTenant(service, address)
@@ -80,7 +80,7 @@ export async function updateTenant(
       method: 'POST',
       target: `${internalPaths.tenants}/${found.id}`,
       body,
-      unanswered: 'it is not known whether this is in force. Repeat the command: that is safe',
+      unanswered: 'The change may not be in force. Repeat the command; that is safe',
     })
     return parseAnswer(changedTenantSchema, answer)
   })
@@ -110,7 +110,7 @@ export async function listTenantEvents(
   context.print(table(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
 }
 
-/** `tenants suspend` and `tenants resume`: return when every gateway goes by it. */
+/** `tenants suspend` and `tenants resume`: return when every gateway uses the change. */
 export async function changeTenant(
   context: CommandContext,
   change: 'suspend' | 'resume',
@@ -122,7 +122,7 @@ export async function changeTenant(
     const { body } = await service.call({
       method: 'POST',
       target: `${internalPaths.tenants}/${found.id}/${change}`,
-      unanswered: 'it is not known whether this is in force. Repeat the command: that is safe',
+      unanswered: 'The change may not be in force. Repeat the command; that is safe',
     })
     return { tenant: found, result: parseAnswer(changedTenantSchema, body) }
   })
@@ -130,7 +130,7 @@ export async function changeTenant(
   else context.print(change === 'suspend' ? `${tenant.slug} is suspended` : `${tenant.slug} is active again`)
 }
 
-/** Gives the tenants of the platform, by slug. */
+/** Returns the tenants of the platform by slug. */
 export async function allTenants(service: KeysService): Promise<Tenant[]> {
   const tenants: Tenant[] = []
   let target: string | undefined = internalPaths.tenants
@@ -147,13 +147,13 @@ export async function findTenant(service: KeysService, address: string): Promise
   const wanted = address.toLowerCase()
   const tenants = await allTenants(service)
   const tenant = tenants.find(({ slug, id }) => slug === wanted || id === wanted)
-  if (tenant === undefined) throw notFound('there is no such tenant: `tenants list` shows those that there are')
+  if (tenant === undefined) throw notFound('the tenant does not exist. `tenants list` shows all tenants')
   return tenant
 }
 
 function assertSlug(slug: string): void {
   if (tenantSlugSchema.safeParse(slug).success) return
-  throw usage('a slug has 2 to 63 of a-z, 0-9 and -, and begins with a letter')
+  throw usage('a slug must be 2 to 63 of a-z, 0-9 and -, beginning with a letter')
 }
 
 function sheetOf({ id, slug, name, status, key_limit, tenant_limit, created_at }: Tenant): string {
