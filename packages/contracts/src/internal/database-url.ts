@@ -1,12 +1,12 @@
-/** Where a PostgreSQL database is. A secret: it holds the password. */
+/** The address of a PostgreSQL database. A secret: it contains the password. */
 export interface DatabaseUrl {
-  /** A connection string for each host, in the order in which they are tried. */
+  /** A connection string for each host, in order of preference. */
   readonly servers: readonly string[]
-  /** What a server must be before it is used. With `anything` it is not asked. */
+  /** The required state of a server. `anything` needs no check. */
   readonly requires: 'anything' | 'primary' | 'read-write'
 }
 
-/** Says what is wrong with a connection string and what to do, without quoting it. */
+/** Explains what is wrong with a connection string, without quoting it. */
 export class DatabaseUrlError extends Error {
   override readonly name = 'DatabaseUrlError'
 }
@@ -38,7 +38,7 @@ export function parseDatabaseUrl(text: string): DatabaseUrl {
   return { servers, requires: requirementOf(requires, servers.length > 1) }
 }
 
-/** One port is that of all hosts. */
+/** One port applies to all hosts. */
 function authoritiesOf(hosts: readonly string[], ports: readonly string[]): string[] {
   if (![0, 1, hosts.length].includes(ports.length))
     throw new DatabaseUrlError('must have one port for all hosts, or one for each')
@@ -64,7 +64,7 @@ function split(text: string): { readonly before: string; readonly hosts: string;
   return { before, hosts, after }
 }
 
-/** Of several hosts most are standbys, so that one of them is never used without being asked. */
+/** Most of several hosts are standbys, so their state must be checked. */
 function requirementOf(wanted: string | undefined, areSeveral: boolean): DatabaseUrl['requires'] {
   switch (wanted) {
     case undefined:

@@ -3,7 +3,7 @@ import { resourceAddressSchema, uuidSchema } from '../common.ts'
 import { entityStatuses, entityTypes } from '../universe/routes.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 
-/** Most entities of a subtree that are told by their ids. */
+/** The maximum number of entities in a subtree whose ids are returned. */
 export const maxSubtreeEntities = 100_000
 
 /**
@@ -16,14 +16,14 @@ export const subtreeBodySchema = z.union([
 ])
 export type SubtreeBody = z.output<typeof subtreeBodySchema>
 
-/** The ids, or null where there are more than `maxSubtreeEntities`. */
+/** The ids, or null if there are more than `maxSubtreeEntities`. */
 export const subtreeAnswerSchema = z.strictObject({ entity_ids: z.array(uuidSchema).nullable() })
 export type SubtreeAnswer = z.infer<typeof subtreeAnswerSchema>
 
-/** `POST /internal/v1/entities/names` (findings → universe): what the entities with these ids are called. */
+/** `POST /internal/v1/entities/names` (findings → universe): returns the names of these entities. */
 export const entityNamesBodySchema = z.strictObject({ ids: z.array(uuidSchema).min(1).max(1000) })
 
-/** Those that there are, in no order. */
+/** The existing entities, unordered. */
 export const entityNamesAnswerSchema = z.strictObject({
   entities: z.array(
     z.strictObject({

@@ -3,23 +3,23 @@ import { externalIdSchema, timestampSchema, uuidSchema } from '../common.ts'
 import { maxCurrentRows } from './current-rows.ts'
 
 /**
- * `POST /internal/v1/entities/sources` (sync → universe): which entities a connector, the caller of the request, brings now, or
- * has lost. Told at the end of a run, a page at a time, and when the connector is retired; the same page again changes nothing.
+ * `POST /internal/v1/entities/sources` (sync → universe): reports which entities the calling connector provides or
+ * lost, in pages at the end of a run and when it is retired. Repeating a page changes nothing.
  */
 export const entitySourcesBodySchema = z.strictObject({
-  /** Rises with each telling of the connector; 409 for who comes after a later one. */
+  /** Increases with each report of the connector. A late report gets 409. */
   telling: z.int().min(1).max(2_147_483_647),
-  /** What is so of these entities since the telling before. Keys that no entity has are left out. */
+  /** The changes since the previous report. Unknown keys are ignored. */
   rows: z
     .array(z.strictObject({ external_id: externalIdSchema, missing_since: timestampSchema.nullable() }))
     .max(maxCurrentRows),
-  /** Of the last page of a run that has read its source to the end: what is not missing was there at that time. */
+  /** On the last page of a run that read its source to the end: when all entities that are not missing were present. */
   read: z.strictObject({ run_id: uuidSchema, at: timestampSchema }).nullable(),
-  /** Whether the connector brings nothing any more, and is no source of anything; until it tells something else. */
+  /** Whether the connector no longer provides anything, until its next report. */
   retired: z.boolean(),
 })
 export type EntitySourcesBody = z.infer<typeof entitySourcesBodySchema>
 
-/** How many entities read otherwise now. */
+/** The number of changed entities. */
 export const entitySourcesAnswerSchema = z.strictObject({ changed: z.int() })
 export type EntitySourcesAnswer = z.infer<typeof entitySourcesAnswerSchema>

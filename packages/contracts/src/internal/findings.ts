@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { uuidSchema } from '../common.ts'
 import { findingCountsSchema } from '../universe/finding-counts.ts'
 
-/** Most entities of one question. */
+/** The maximum number of entities in a request. */
 export const maxCountedEntities = 1000
 
-/** `POST /internal/v1/findings/open-counts` (universe → findings): how many findings are open about these entities. */
+/** `POST /internal/v1/findings/open-counts` (universe → findings): counts the open findings of these entities. */
 export const openCountsBodySchema = z.strictObject({ entity_ids: z.array(uuidSchema).min(1).max(maxCountedEntities) })
 
-/** Of those entities about which there is one, in no order. */
+/** The entities with open findings, unordered. */
 export const openCountsAnswerSchema = z.strictObject({
   counts: z.array(z.strictObject({ entity_id: uuidSchema, ...findingCountsSchema.shape })),
 })

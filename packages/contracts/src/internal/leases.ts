@@ -2,39 +2,45 @@ import { z } from 'zod'
 import { grantableScopes, roles } from '../scope.ts'
 
 /**
- * What the gateway and the keys service say to each other. None of this is public; every request is signed (RFC 9421)
- * with the secret that the two share.
+ * The internal API between the gateway and the keys service. Every request is signed (RFC 9421) with their shared
+ * secret.
  */
 
-/** Length of a lease in milliseconds, as revocation.md calls L. */
+/** The length of a lease in milliseconds (L in revocation.md). */
 export const leaseMs = 2000
 /** How long before the end of a lease the gateway stops using it, in milliseconds. */
 export const leaseMarginMs = 50
-/** Renewals a lease: a gateway renews every `leaseMs / renewalsPerLease`. */
+/** Renewals per lease: a gateway renews every `leaseMs / renewalsPerLease`. */
 export const renewalsPerLease = 4
-/** How long a cached key record may be used after the keys service read it, in milliseconds (L2 TTL, and the cap for L1). */
+/**
+ * How long a cached key record can be used after the keys service read it, in milliseconds. Redis and memory both use
+ * it.
+ */
 export const recordTtlMs = 10 * 60 * 1000
-/** How long a gateway remembers that a key or tenant changed: longer than any record of before can live in any cache. */
+/** How long a gateway remembers a change of a key or tenant. Longer than any older record can stay in a cache. */
 export const floorTtlMs = 2 * recordTtlMs
-/** How long the log keeps a change at least, by the monotonic clock of who drops it: a gateway that starts is given all of it. */
+/**
+ * The minimum time that the log keeps a change, by the monotonic clock of the process that prunes it. A starting
+ * gateway gets all of it.
+ */
 export const keepLogMs = 2 * floorTtlMs
 
-/** Redis: key of a key's record, channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
+/** Redis: the key of a record, and the channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
 export const redisRevocationChannel = 'postern:revocations'
-/** Redis: channel on which one gateway hears itself, which shows that it hears. */
+/** Redis: the channel on which a gateway receives its own messages, to check that its subscription works. */
 export const redisHeartbeatChannel = (gateway: string): string => `postern:heartbeat:${gateway}`
 
 const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** A key as the gateway needs it. Times are milliseconds since the epoch on the database clock. */
+/** A key for the gateway. Times are milliseconds since the epoch on the database clock. */
 export const keyRecordSchema = z.strictObject({
   hash: hashSchema,
   id: z.uuid(),
   tenantId: z.uuid(),
   tenantName: z.string(),
   tenantStatus: z.enum(['active', 'suspended']),
-  /** Grows with every change of the tenant's status. */
+  /** Increases with every change of the tenant's status. */
   tenantVersion: z.int(),
   label: z.string(),
   lastFour: z.string(),
@@ -42,14 +48,14 @@ export const keyRecordSchema = z.strictObject({
   allowedAddresses: z.array(z.string()),
   expiresAt: z.int(),
   revoked: z.boolean(),
-  /** Grows with every change that could narrow the key. */
+  /** Increases with every change that could narrow the key. */
   version: z.int(),
-  /** When the keys service read this, on the database clock: no cache may use it after `readAt + recordTtlMs`. */
+  /** When the keys service read the record, on the database clock. No cache may use it after `readAt + recordTtlMs`. */
   readAt: z.int(),
-  /** Requests a minute that the key and its tenant may make over all gateways. */
+  /** Requests a minute of the key and of its tenant on all gateways. */
   keyLimit: z.int().min(1),
   tenantLimit: z.int().min(1),
-  /** Under which id its requests are counted, when that is not its own: keys of one chain of rotations share a limit. */
+  /** The id that counts its requests if it is not its own. Keys of one chain of rotations share a limit. */
   limitId: z.uuid().optional(),
 })
 export type KeyRecord = z.infer<typeof keyRecordSchema>
@@ -81,46 +87,48 @@ export type Revocation = z.infer<typeof revocationSchema>
  */
 const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** Characters of the name that a gateway is shown by. */
+/** The maximum length of a gateway's name. */
 export const maxGatewayName = 100
 
-/** `POST /internal/v1/leases`. `gateway` is new for every process start; `cursor` is null until the first answer is applied. */
+/**
+ * `POST /internal/v1/leases`. `gateway` is new for each process; `cursor` is null until the first response is applied.
+ */
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
-  /** Of the log up to the cursor; null where it is not known. */
+  /** The mark of the log at the cursor, or null if unknown. */
   mark: logMarkSchema.nullable(),
-  /** Whether the answer says how many gateways hold a lease. */
+  /** Whether the response contains the number of gateways with a lease. */
   counts: z.literal(true).optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 
 export const leaseAnswerSchema = z.strictObject({
-  /** Whether the lease runs until `leaseMs` after the request was sent. Never while the gateway's cursor lags. */
+  /** Whether the lease is valid until `leaseMs` after the request was sent. False while the gateway's cursor lags. */
   granted: z.boolean(),
-  /** All that the log holds after the request's cursor (with no cursor: all that it holds, the last `keepLogMs` at least). */
+  /** All log entries after the request's cursor. Without a cursor, all entries, at least of the last `keepLogMs`. */
   revocations: z.array(revocationSchema),
-  /** Where the log stood when it was read. */
+  /** The position of the log when it was read. */
   cursor: z.int().min(0),
-  /** Of the log up to that cursor; null if the log no longer holds it. */
+  /** The mark of the log at the request's cursor, or null if the log no longer has it. */
   mark: logMarkSchema.nullable(),
-  /** The cursor was older than the log or ahead of it, or of another log: forget all caches and start as new. */
+  /** The cursor is too old, ahead of the log, or of another log: clear all caches and start again. */
   reset: z.boolean(),
-  /** Database clock when the log was read, in milliseconds since the epoch. */
+  /** The database clock when the log was read, in milliseconds since the epoch. */
   now: z.int(),
-  /** Gateways that hold a lease now, if the request asked for it. */
+  /** The number of gateways with a lease, if requested. */
   gateways: z.int().min(0).optional(),
 })
 export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
 
-/** `POST /internal/v1/leases/release`: a gateway that stops gives its lease back, so that no revocation waits for it. */
+/** `POST /internal/v1/leases/release`: a stopping gateway returns its lease, so that no revocation waits for it. */
 export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
 
-/** Most keys of one look-up. */
+/** The maximum number of keys in a look-up. */
 export const maxLookups = 100
 
-/** `POST /internal/v1/keys/lookups` → for each hash, in their order, a key record, or null where no key has it. */
+/** `POST /internal/v1/keys/lookups` → a key record or null for each hash, in order. */
 export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
@@ -129,12 +137,12 @@ export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
 /**
- * Lines that are recorded in one transaction; a revoke may have to wait for it. A report of one kind with no more of them is
- * recorded whole or not at all, so that one that failed can be sent again.
+ * The number of lines recorded in one transaction, which a revocation may have to wait for. A report of one kind with
+ * at most this many is recorded completely or not at all, so it can be retried.
  */
 export const maxUsageTogether = 500
 
-/** `POST /internal/v1/usage`: what a gateway saw of keys and people since its last report; 204. */
+/** `POST /internal/v1/usage`: the requests of keys and people since the gateway's last report. Returns 204. */
 export const usageReportSchema = z.strictObject({
   uses: z
     .array(
@@ -144,7 +152,7 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
-        /** The accepted requests by route: a route's id to their number. */
+        /** The number of accepted requests by route id. */
         routes: z.record(z.string().min(1).max(64), z.int().min(1)),
       }),
     )
@@ -161,7 +169,7 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
-  /** Who has signed in, as their tokens say. Absent if nobody has. */
+  /** The people who signed in, from their tokens. Absent if there were none. */
   people: z
     .array(
       z.strictObject({

@@ -1,7 +1,6 @@
 /**
- * What is wrong with a row of the universe by itself, beyond its schema, whatever is stored and whatever else comes with it. Here, since two
- * services hold rows against it: the one that takes them in, and the one that reads them from a source and must not send one of which all
- * the others would be refused with it.
+ * An error in a row of the universe, regardless of other rows and stored data, beyond its schema. The universe and sync
+ * services share these rules, so that sync never sends a row that would reject a whole batch.
  */
 export interface OwnFault {
   readonly field: string
@@ -9,7 +8,7 @@ export interface OwnFault {
   readonly detail: string
 }
 
-/** A row that its schema has let through. */
+/** A row that its schema accepts. */
 type Row = Readonly<Record<string, unknown>>
 
 const earliestDate = '1900-01-01'
@@ -36,7 +35,7 @@ export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
 
 export const ownReview = { field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' } as const
 
-/** A fault for each of the fields that holds a day before 1900. */
+/** Returns an error for each date before 1900. */
 function earlyDates(row: Row, fields: readonly string[]): OwnFault[] {
   return fields.flatMap((field): OwnFault[] => {
     const date = row[field]
@@ -51,7 +50,7 @@ function disorder(row: Row, first: string, last: string): OwnFault[] {
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]
 }
 
-/** Whether two references name one person: by an equal id or address, or by being alike. */
+/** Whether two references name the same person: by id, by address, or by being equal. */
 export function isSamePerson(one: unknown, other: unknown): boolean {
   const isSame = (member: string): boolean => partOf(one, member) === partOf(other, member)
   if (partOf(one, 'person_id') !== undefined && isSame('person_id')) return true

@@ -1,13 +1,13 @@
-/** The schema of the job queue: pg-boss owns what is in it. */
+/** The schema of the job queue, which pg-boss owns. */
 export const queueSchema = 'queue'
 
-/** A worker that has not been heard of for so long is taken for dead, and its job given to another. Seconds. */
+/** How long a worker can be silent before another worker gets its job, in seconds. */
 export const workerSilenceSeconds = 10
 
-/** Jobs of runs; jobs that become due by a schedule; runs whose workers have all died. */
+/** The queues of run jobs, scheduled jobs, and runs whose workers have died. */
 export const queueNames = { run: 'sync-run', schedule: 'sync-schedule', lost: 'sync-run-lost' } as const
 
-/** What each queue is made with: `postern migrate` makes them. A job that gives up on a run leads to `lost`. */
+/** The settings of the queues, which `postern migrate` creates. A job that fails finally moves to `lost`. */
 export const syncQueues = [
   {
     name: queueNames.lost,

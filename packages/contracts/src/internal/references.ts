@@ -3,16 +3,16 @@ import { uuidSchema } from '../common.ts'
 import { maxBulkItems } from '../findings/bulk.ts'
 import { evidenceRefSchema } from '../findings/finding.ts'
 
-/** Most ids of a kind in one question: what a bulk request names where each of its items names 50. */
+/** The maximum number of ids of a kind in a request: enough for a bulk request whose items have 50 each. */
 export const maxReferences: number = maxBulkItems * 50
 
-/** Most people whom an item of a bulk request names: the owner of a plan, who verifies it and who has approved an extension. */
+/** The maximum number of people in an item of a bulk request: the owner, verifier and approver of a plan. */
 const maxPeopleOfItem = 3
 
-/** A question of that size, in bytes. */
+/** The size of the largest request in bytes. */
 export const maxReferencesBytes: number = 5 * 1024 * 1024
 
-/** `POST /internal/v1/references/unknown` (findings → universe): which of these ids name nothing of the tenant's. */
+/** `POST /internal/v1/references/unknown` (findings → universe): returns the ids that the tenant does not have. */
 export const unknownReferencesBodySchema = z.strictObject({
   entity_ids: z.array(uuidSchema).max(maxReferences),
   test_procedure_ids: z.array(uuidSchema).max(maxBulkItems),
@@ -24,7 +24,7 @@ export const unknownReferencesBodySchema = z.strictObject({
 })
 export type AskedReferences = z.infer<typeof unknownReferencesBodySchema>
 
-/** Those ids, in no order; `person_ids` where people were asked about. */
+/** The unknown ids, unordered; `person_ids` if the request has any. */
 export const unknownReferencesAnswerSchema = z.strictObject({
   entity_ids: z.array(uuidSchema),
   test_procedure_ids: z.array(uuidSchema),
@@ -32,11 +32,17 @@ export const unknownReferencesAnswerSchema = z.strictObject({
 })
 export type UnknownReferences = z.infer<typeof unknownReferencesAnswerSchema>
 
-/** `POST /internal/v1/evidence/unknown` (findings → evidence): which of these are no evidence of the tenant's. */
+/**
+ * `POST /internal/v1/evidence/unknown` (findings → evidence): returns the references that are not evidence of the
+ * tenant.
+ */
 export const unknownEvidenceBodySchema = z.strictObject({
   evidence_refs: z.array(evidenceRefSchema).min(1).max(maxReferences),
 })
 
-/** Their places in the list: ids that name nothing, whose size or digest is another, or that name what is in quarantine, rejected or purged. */
+/**
+ * The indexes of references whose id is unknown, whose size or digest differs, or whose file is quarantined, rejected
+ * or purged.
+ */
 export const unknownEvidenceAnswerSchema = z.strictObject({ places: z.array(z.int().min(0)) })
 export type UnknownEvidence = z.infer<typeof unknownEvidenceAnswerSchema>

@@ -6,15 +6,15 @@ import { pushedPersonSchema } from '../universe/person.ts'
 import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
 import { importBatchSchema } from './imports.ts'
 
-/** Platform operations on tenants, for the operator's command alone. */
+/** Platform operations on tenants, only for the operator's command. */
 export const tenantSchema = z.object({
   id: uuidSchema,
   slug: z.string(),
   name: z.string(),
   status: z.enum(['active', 'suspended']),
-  /** Requests a minute of one key, over all gateways. */
+  /** Requests a minute of one key on all gateways. */
   key_limit: z.int(),
-  /** Requests a minute of all keys and people of the tenant together, over all gateways. */
+  /** Requests a minute of all keys and people of the tenant on all gateways. */
   tenant_limit: z.int(),
   created_at: timestampSchema,
   version: z.int(),
@@ -28,7 +28,7 @@ export const createTenantBodySchema = z.strictObject({ slug: tenantSlugSchema, n
 
 const requestsPerMinute = z.int().min(1).max(1_000_000_000)
 
-/** `POST /internal/v1/tenants/{id}`: what is left out stays as it is. */
+/** `POST /internal/v1/tenants/{id}`. Absent members do not change. */
 export const updateTenantBodySchema = z
   .strictObject({
     name: line(1, 200).optional(),
@@ -39,7 +39,7 @@ export const updateTenantBodySchema = z
     message: 'name what is to change: name, key_limit or tenant_limit',
   })
 
-/** An entry of a tenant's trail: name and limits are those from then on. */
+/** An entry of a tenant's trail, with the name and limits after the event. */
 export const tenantEventSchema = z.object({
   id: uuidSchema,
   type: z.enum(['created', 'suspended', 'resumed', 'changed']),
@@ -52,7 +52,7 @@ export const tenantEventSchema = z.object({
 })
 export type TenantEvent = z.infer<typeof tenantEventSchema>
 
-/** `POST /internal/v1/entities` (sync → universe): all or nothing. */
+/** `POST /internal/v1/entities` (sync → universe): all rows or none. */
 export const applyEntitiesBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
@@ -61,7 +61,7 @@ export const applyEntitiesBodySchema = z.strictObject({
 export const applyEntitiesAnswerSchema = z.object({ created: z.int(), updated: z.int(), unchanged: z.int() })
 export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
 
-/** `POST /internal/v1/org-structures` (sync → universe): a whole hierarchy, or a part of it; all or nothing. */
+/** `POST /internal/v1/org-structures` (sync → universe): a complete or partial hierarchy, all rows or none. */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
@@ -70,20 +70,20 @@ export const applyHierarchyBodySchema = z.strictObject({
 })
 export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 
-/** `POST /internal/v1/test-procedures` (sync → universe): all or nothing. */
+/** `POST /internal/v1/test-procedures` (sync → universe): all rows or none. */
 export const applyTestProceduresBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
   test_procedures: z.array(pushedTestProcedureSchema).min(1).max(5000),
 })
 
-/** `POST /internal/v1/people` (sync → universe): all or nothing. */
+/** `POST /internal/v1/people` (sync → universe): all rows or none. */
 export const applyPeopleBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
   people: z.array(pushedPersonSchema).min(1).max(5000),
 })
 
-/** What the universe answers to each of them; `deactivated` of hierarchies alone. */
+/** The response of the universe service to each push. Only hierarchies have `deactivated`. */
 export const applyAnswerSchema = applyEntitiesAnswerSchema.extend({ deactivated: z.int().optional() })
 export type ApplyAnswer = z.infer<typeof applyAnswerSchema>
