@@ -80,7 +80,6 @@ describe.each(Object.entries(environments))('%s', (_name, read) => {
     expect(configOf(read()).store).toMatchObject({
       kind: 's3',
       bucket: 'postern-evidence',
-      moveFrom: undefined,
       credentials: { accessKeyId: 'of the site', secretAccessKey: 'of the site' },
     })
   })
@@ -105,21 +104,20 @@ describe('the compose file by itself', () => {
   const { evidence } = readCompose('compose.yaml').services
   const volume = 'evidence:/var/lib/postern/blobs'
 
-  test('keeps evidence in the store, with an access key of its own, and finds what an installation of before has in its volume', () => {
+  test('keeps evidence in the store, with an access key of its own', () => {
     const key = (name: string) => readFileSync(join(secrets, 'evidence', name), 'utf8').trim()
     const accessKeyId = key('POSTERN_STORE_ACCESS_KEY_ID')
     const secretAccessKey = key('POSTERN_STORE_SECRET_ACCESS_KEY')
     expect(configOf(evidence.environment).store).toMatchObject({
       kind: 's3',
       endpoint: 'http://store:8080',
-      moveFrom: '/var/lib/postern/blobs',
       credentials: { accessKeyId, secretAccessKey },
     })
     expect(readFileSync(join(secrets, 'store/store-users'), 'utf8')).toBe(`${accessKeyId} ${secretAccessKey}\n`)
-    expect(evidence.volumes).toContain(volume)
   })
 
   test('with compose.directory.yaml keeps it in that volume, needs no access key and starts no store', () => {
+    expect(evidence.volumes).toContain(volume)
     const { services } = readCompose('compose.directory.yaml')
     expect(configOf({ ...evidence.environment, ...services.evidence.environment }).store).toEqual({
       kind: 'directory',

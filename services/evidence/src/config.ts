@@ -71,6 +71,12 @@ const clamavAddress = z.string().transform((text, context): ClamavOptions['addre
   return z.NEVER
 })
 
+/** Fails closed: the service does not look for evidence in that directory. */
+const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
+  .string()
+  .optional()
+  .refine((value) => value === undefined, 'is only for move-to-bucket: run it, then remove this setting')
+
 const hourMs = 60 * 60 * 1000
 
 /** The longest that a resumable upload may be let take, in milliseconds. */
@@ -142,7 +148,11 @@ export const environment = {
 
 /** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
-  const values = parseEnvironment(env, { ...environment, ...storeEnvironment(env) })
+  const values = parseEnvironment(env, {
+    ...environment,
+    ...storeEnvironment(env),
+    POSTERN_BLOB_MOVE_FROM: onlyForMove,
+  })
   return {
     ...baseConfig(values, {
       evidence: values.POSTERN_SIGNING_EVIDENCE,

@@ -3,9 +3,11 @@ import { type S3Config, storeConfig, storeEnvironment } from './store-config.ts'
 
 /** Reads the settings of the operator's command that moves evidence to a bucket: those of the store, and nothing else. */
 export function readMoveConfig(env: Environment): { readonly directory: string; readonly bucket: S3Config } {
-  const store = storeConfig(parseEnvironment(env, storeEnvironment(env)))
-  if (store.kind !== 's3' || store.moveFrom === undefined) {
+  const values = parseEnvironment(env, storeEnvironment(env))
+  const store = storeConfig(values)
+  const { POSTERN_BLOB_MOVE_FROM: directory } = values
+  if (store.kind !== 's3' || directory === undefined) {
     throw new ConfigurationError(['POSTERN_BLOB_S3_BUCKET and POSTERN_BLOB_MOVE_FROM must be set'])
   }
-  return { directory: store.moveFrom, bucket: store }
+  return { directory, bucket: store }
 }

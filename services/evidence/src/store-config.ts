@@ -4,12 +4,7 @@ import { partsInMemory } from './blob/part-room.ts'
 
 export type StoreConfig =
   /** A directory on one file system, since blobs are moved into place by link and rename. */
-  | { readonly kind: 'directory'; readonly path: string }
-  | ({
-      readonly kind: 's3'
-      /** The directory that evidence is moved out of: what was begun there is gone on with. Undefined, the default: there is none. */
-      readonly moveFrom?: string | undefined
-    } & S3Config)
+  { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
 
 /** A bucket of Amazon S3, or of a server that speaks its protocol. */
 export interface S3Config {
@@ -47,9 +42,6 @@ export function storeEnvironment(env: Environment): typeof storeShape {
   return {
     ...storeShape,
     POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET') ? notBeside('beside POSTERN_BLOB_S3_BUCKET') : required,
-    POSTERN_BLOB_MOVE_FROM: isGiven('POSTERN_BLOB_S3_BUCKET')
-      ? required.optional()
-      : notBeside('without POSTERN_BLOB_S3_BUCKET'),
     POSTERN_BLOB_S3_SECRET_ACCESS_KEY: isGiven('POSTERN_BLOB_S3_ACCESS_KEY_ID')
       ? required
       : notBeside('without POSTERN_BLOB_S3_ACCESS_KEY_ID'),
@@ -59,7 +51,9 @@ export function storeEnvironment(env: Environment): typeof storeShape {
 const text: z.ZodType<string | undefined> = z.string().optional()
 export const storeShape = {
   POSTERN_BLOB_DIRECTORY: text.describe('The directory that holds the bytes of evidence. Set this or a bucket.'),
-  POSTERN_BLOB_MOVE_FROM: text.describe('The directory that evidence is moved from, into the bucket.'),
+  POSTERN_BLOB_MOVE_FROM: text.describe(
+    'The directory that `move-to-bucket` copies to the bucket. The service does not start with it.',
+  ),
   POSTERN_BLOB_S3_BUCKET: bucketName.optional().describe('The bucket that holds the bytes of evidence.'),
   POSTERN_BLOB_S3_PREFIX: keyPrefix.default('').describe('What every object name begins with, ending with a slash.'),
   POSTERN_BLOB_S3_ENDPOINT: settings.httpUrl
@@ -91,7 +85,6 @@ export function storeConfig(values: z.output<z.ZodObject<typeof storeShape>>): S
   const { POSTERN_BLOB_S3_ACCESS_KEY_ID: accessKeyId, POSTERN_BLOB_S3_SECRET_ACCESS_KEY: secretAccessKey } = values
   return {
     kind: 's3',
-    moveFrom: values.POSTERN_BLOB_MOVE_FROM,
     bucket,
     prefix: values.POSTERN_BLOB_S3_PREFIX,
     endpoint: values.POSTERN_BLOB_S3_ENDPOINT,

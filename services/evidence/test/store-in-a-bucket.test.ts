@@ -7,6 +7,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { moveToBucket } from '../src/blob/move.ts'
 import { openS3BlobStore } from '../src/blob/s3-blob-store.ts'
 import { openS3Objects } from '../src/blob/s3-objects.ts'
+import { openS3PartialStore } from '../src/blob/s3-partial-store.ts'
+import { readConfig } from '../src/config.ts'
 import { readMoveConfig } from '../src/move-config.ts'
 import { runMove } from './move.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
@@ -141,7 +143,7 @@ describe('evidence in a bucket', () => {
 })
 
 describe('evidence that is moved from a directory to a bucket', () => {
-  test('is whole there before its name is, goes on being taken, and is missed by nobody', async () => {
+  test('is complete there after a run that was stopped was repeated, with resumable uploads that continue', async () => {
     const environment = await makeEnvironment()
     const { blobDirectory } = environment
     const before = await startEvidence({}, {}, environment)
@@ -165,44 +167,53 @@ describe('evidence that is moved from a directory to a bucket', () => {
     const sent = await before.caller.call(one, 'PATCH', target, { body: 'abc', headers: piece('0') })
     expect(sent.headers['upload-offset']).toBe('3')
 
-    // The first run ends in the middle; the next one goes on where it was.
-    const objects = openS3Objects(bucket.config)
-    const blobs = openS3BlobStore(objects)
-    const end = new AbortController()
-    const first = moveToBucket(
-      blobDirectory,
-      { objects, blobs },
-      { remove: false, signal: end.signal, say: () => end.abort() },
-    )
-    await expect(first).rejects.toThrow('aborted')
-    const env = { ...bucket.env, POSTERN_BLOB_MOVE_FROM: blobDirectory }
-    expect(await runMove(env)).toMatchObject({
-      code: 0,
-      last: { event: 'evidence_moved', copied: 2, found: 1, removed: 0, damaged: 0, under_way: 1 },
-    })
-    // The service is still on the directory, and takes more.
-    kept.push(await uploaded(before.caller, two, 'came in between'))
-    owners.push(two)
+    const [receipt] = kept
+    // Cut off between the store and its row: only a sweep may decide about it.
+    const cutOff = sha256('cut off')
+    const cutOffPath = join(blobDirectory, 'blobs', one.tenantId, cutOff.slice(0, 2))
+    await mkdir(cutOffPath, { recursive: true })
+    await writeFile(join(cutOffPath, cutOff), 'cut off')
+    await mkdir(join(blobDirectory, 'settling', one.tenantId), { recursive: true })
+    await writeFile(join(blobDirectory, 'settling', one.tenantId, `${cutOff}.${'0'.repeat(32)}`), 'cut off')
     await before.stop()
 
-    const after = await startEvidence(env, {}, environment)
+    // The first run is stopped half way; the next one resumes.
+    const objects = openS3Objects(bucket.config)
+    const stores = { objects, blobs: openS3BlobStore(objects), partials: openS3PartialStore(objects) }
+    const end = new AbortController()
+    const first = moveToBucket(blobDirectory, stores, { signal: end.signal, say: () => end.abort() })
+    await expect(first).rejects.toThrow('aborted')
+    const env = { ...bucket.env, POSTERN_BLOB_MOVE_FROM: blobDirectory }
+    for (const [copied, found] of [
+      [3, 1],
+      [0, 4],
+    ]) {
+      expect(await runMove(env)).toMatchObject({
+        code: 0,
+        last: { event: 'evidence_moved', copied, found, pieces: 1, damaged: 0 },
+      })
+    }
+    expect(await bucket.keys(`settling/${one.tenantId}`)).toEqual([expect.stringContaining(cutOff)])
+    expect(await bucket.keys(`settling/${two.tenantId}`)).toEqual([])
+
+    const sweeping = { POSTERN_EVIDENCE_ABANDONED_AFTER_MS: '0', POSTERN_EVIDENCE_SWEEP_MS: '1000' }
+    const sweeper = await startEvidence({ ...bucket.env, ...sweeping }, {}, environment)
+    await expect.poll(async () => await bucket.keys(`blobs/${one.tenantId}/${cutOff}`)).toEqual([])
+    await sweeper.stop()
+
+    const after = await startEvidence(bucket.env, {}, environment)
     const last = await after.caller.call(one, 'PATCH', target, { body: 'def', headers: piece('3') })
     const [, payload = ''] = (last.headers['postern-receipt'] ?? '').split('.')
     expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({ sha256: sha256('abcdef') })
-    kept.push(await uploaded(after.caller, one, 'shared by both'))
-    owners.push(one)
-    expect(await runMove(env, '--remove')).toMatchObject({
-      code: 0,
-      last: { event: 'evidence_moved', copied: 1, found: 3, removed: 4, damaged: 0, under_way: 0 },
-    })
-    expect(await listFiles(join(blobDirectory, 'blobs'))).toEqual([])
+    const read = await after.caller.call(person(one, 'auditor'), 'GET', contentOf({ id: receipt?.id ?? '' }))
+    expect(read).toMatchObject({ status: 200, text: 'shared by both' })
+    const { blobs } = stores
     for (const [at, { sha256: digest }] of kept.entries()) {
       const chunks: Uint8Array[] = []
       for await (const chunk of await blobs.read({ tenantId: owners[at]?.tenantId ?? '', sha256: digest }))
         chunks.push(chunk)
       expect(sha256(Buffer.concat(chunks))).toBe(digest)
     }
-    for (const { tenantId } of [one, two]) expect(await bucket.keys(`settling/${tenantId}`)).toEqual([])
     objects.close()
     await after.close()
   })
@@ -216,23 +227,26 @@ describe('evidence that is moved from a directory to a bucket', () => {
     await writeFile(join(path, digest), 'as it is')
     const objects = openS3Objects(bucket.config)
     const move = async () => {
-      const options = { remove: true, signal: new AbortController().signal, say: () => undefined }
-      return await moveToBucket(folder, { objects, blobs: openS3BlobStore(objects) }, options)
+      const options = { signal: new AbortController().signal, say: () => undefined }
+      const stores = { objects, blobs: openS3BlobStore(objects), partials: openS3PartialStore(objects) }
+      return await moveToBucket(folder, stores, options)
     }
-    expect(await move()).toMatchObject({ copied: 0, removed: 0, damaged: [join(path, digest)] })
+    expect(await move()).toMatchObject({ copied: 0, damaged: [join(path, digest)] })
     expect((await bucket.keys()).filter((key) => key.includes(tenantId))).toEqual([])
     expect(await listFiles(path)).toEqual([digest])
     // The control: nothing is wrong with it once it is what it was.
     await writeFile(join(path, digest), 'as it was')
-    expect(await move()).toMatchObject({ copied: 1, removed: 1, damaged: [] })
+    expect(await move()).toMatchObject({ copied: 1, damaged: [] })
     objects.close()
   })
 
   test('needs to be told from where, and to which bucket', () => {
     expect(() => readMoveConfig(bucket.env)).toThrow('POSTERN_BLOB_MOVE_FROM')
-    expect(() => readMoveConfig({ POSTERN_BLOB_MOVE_FROM: '/var/lib/postern/blobs' })).toThrow('POSTERN_BLOB_S3_BUCKET')
+    expect(() => readMoveConfig({ POSTERN_BLOB_MOVE_FROM: '/var/lib/postern/blobs' })).toThrow('must be set')
     expect(() => readMoveConfig({ POSTERN_BLOB_DIRECTORY: '/a', POSTERN_BLOB_MOVE_FROM: '/b' })).toThrow('MOVE_FROM')
     const { directory } = readMoveConfig({ ...bucket.env, POSTERN_BLOB_MOVE_FROM: '/b' })
     expect(directory).toBe('/b')
+    // The service would not find what is only there.
+    expect(() => readConfig({ ...bucket.env, POSTERN_BLOB_MOVE_FROM: '/b' })).toThrow('only for move-to-bucket')
   })
 })

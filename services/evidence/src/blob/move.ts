@@ -1,75 +1,62 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { rm, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import {
-  type BlobStore,
-  type BlobOutcome,
-  type SettlingBlob,
-  codeOf,
-  hashPattern,
-  namesIn,
-  tenantPattern,
-} from './blob-store.ts'
+import { hashPattern, namesIn, tenantPattern } from './blob-store.ts'
+import type { Stores } from './open-stores.ts'
 import type { S3Objects } from './s3-objects.ts'
 import { namesOf } from './s3-blob-store.ts'
 
 /** What a run has done. */
 export interface MoveReport {
-  /** Blobs that this run has brought to the bucket. */
+  /** Blobs that this run copied. */
   readonly copied: number
   readonly copiedBytes: number
-  /** Blobs that were there already. */
+  /** Blobs that were in the bucket already. */
   readonly found: number
-  /** Blobs that this run has taken out of the directory. */
-  readonly removed: number
-  /** Whose bytes in the directory are not those that their name says. They are left alone. */
+  /** Pieces of resumable uploads that are in the bucket now. */
+  readonly pieces: number
+  /** Paths of blobs whose bytes do not match their names. They are not copied. */
   readonly damaged: readonly string[]
-  /** Uploads in pieces and entries that are not decided over: the service ends them, within a day at the latest. */
-  readonly underWay: number
 }
 
-interface Bucket {
-  readonly blobs: BlobStore
-  readonly objects: S3Objects
-}
+type Bucket = Pick<Stores, 'blobs' | 'partials'> & { readonly objects: S3Objects }
 
 /**
- * Brings what a blob directory holds to a bucket. It can be ended at any moment and run again, beside the service and any
- * number of times: a blob has its name in the bucket only after its bytes were read back from there and hash to it. With
- * `remove` it is taken out of the directory when it is in the bucket, which is then read once more.
+ * Copies a blob directory to a bucket while no service writes to either. It can be stopped at any time and run again: a blob
+ * has its name in the bucket only after its bytes were read back from there and match their hash. The directory is not changed.
  */
 export async function moveToBucket(
   directory: string,
   bucket: Bucket,
-  { remove, signal, say }: { readonly remove: boolean; readonly signal: AbortSignal; say(event: object): void },
+  { signal, say }: { readonly signal: AbortSignal; say(event: object): void },
 ): Promise<MoveReport> {
   const root = resolve(directory)
-  let [copied, copiedBytes, found, removed] = [0, 0, 0, 0]
+  let [copied, copiedBytes, found, pieces] = [0, 0, 0, 0]
   const damaged: string[] = []
   for await (const blob of blobsIn(root)) {
     signal.throwIfAborted()
-    const isThere = (await placedSize(bucket.objects, blob)) !== undefined
-    const outcome = isThere ? 'found' : await copy(bucket, blob)
-    if (outcome === 'damaged') {
-      damaged.push(blob.path)
-      say({ event: 'blob_damaged', tenant_id: blob.tenantId, sha256: blob.sha256 })
+    if (await isPlaced(bucket.objects, blob)) {
+      found += 1
       continue
     }
-    if (outcome === 'gone') continue
-    if (outcome === 'found') {
-      found += 1
-    } else {
-      copied += 1
-      copiedBytes += outcome
-      say({ event: 'blob_copied', tenant_id: blob.tenantId, sha256: blob.sha256, size_bytes: outcome })
+    const sizeBytes = await copyBlob(root, bucket, blob)
+    const event = { tenant_id: blob.tenantId, sha256: blob.sha256 }
+    if (sizeBytes === undefined) {
+      damaged.push(blob.path)
+      say({ event: 'blob_damaged', ...event })
+      continue
     }
-    if (remove && (await isWhole(bucket.blobs, blob))) {
-      await rm(blob.path, { force: true })
-      removed += 1
-    }
+    copied += 1
+    copiedBytes += sizeBytes
+    say({ event: 'blob_copied', ...event, size_bytes: sizeBytes })
   }
-  return { copied, copiedBytes, found, removed, damaged, underWay: await countUnderWay(root) }
+  for await (const piece of piecesIn(root)) {
+    signal.throwIfAborted()
+    await copyPiece(bucket, piece)
+    pieces += 1
+  }
+  return { copied, copiedBytes, found, pieces, damaged }
 }
 
 interface FoundBlob {
@@ -90,60 +77,82 @@ async function* blobsIn(root: string): AsyncGenerator<FoundBlob> {
   }
 }
 
-/** Bytes of the blob in the bucket; undefined where it has no name there, or one whose bytes are gone. */
-async function placedSize(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Promise<number | undefined> {
+/** Whether the blob has a name in the bucket, and bytes behind it. */
+async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Promise<boolean> {
   const folder = `blobs/${tenantId}/${sha256}/`
   for await (const { key } of objects.list(folder)) {
-    const size = await objects.sizeOf(`data/${tenantId}/${key.slice(folder.length)}`)
-    if (size !== undefined) return size
+    const data = `data/${tenantId}/${key.slice(folder.length)}`
+    if ((await objects.sizeOf(data)) !== undefined) return true
   }
-  return undefined
+  return false
 }
 
-/** The bytes that were brought; or why they were not. */
-async function copy({ blobs, objects }: Bucket, blob: FoundBlob): Promise<number | 'damaged' | 'gone'> {
+/** The number of bytes that were copied; undefined if they do not match the blob's name. */
+async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlob): Promise<number | undefined> {
   const incoming = await blobs.openIncoming(blob.tenantId)
-  let settling: SettlingBlob | undefined
-  let outcome: BlobOutcome = 'gone'
   try {
     const hash = createHash('sha256')
     let sizeBytes = 0
-    for await (const chunk of createReadStream(blob.path, { highWaterMark: 1024 * 1024 })) {
-      if (!Buffer.isBuffer(chunk)) throw new TypeError('a file must be read as bytes')
+    for await (const chunk of fileChunks(blob.path)) {
       hash.update(chunk)
       sizeBytes += chunk.length
       await incoming.write(chunk)
     }
-    if (hash.digest('hex') !== blob.sha256) return 'damaged'
-    settling = await incoming.settle(blob.tenantId, blob.sha256)
-    const { data } = namesOf(settling)
-    if ((await hashOf(await objects.read(data))) !== blob.sha256) {
-      throw new Error('the bucket gives other bytes than it was sent')
+    if (hash.digest('hex') !== blob.sha256) return undefined
+    const settling = await incoming.settle(blob.tenantId, blob.sha256)
+    if ((await hashOf(await objects.read(namesOf(settling).data))) !== blob.sha256) {
+      throw new Error('the bucket returned other bytes than it was sent')
     }
     await blobs.offer(settling)
-    // Decided over meanwhile, as what an upload has left behind: its bytes are gone, and it is to be done again.
-    if ((await objects.sizeOf(data)) === undefined)
-      throw new Error('the bytes were taken away before they had their name')
-    // Purged meanwhile: the service takes it out of the directory first, then out of the bucket.
-    if (!(await isFile(blob.path))) return 'gone'
-    outcome = 'spare'
-    await blobs.finish(settling, outcome)
-    // Purged just now: who purges leaves alone what is not decided over.
-    if (await isFile(blob.path)) return sizeBytes
-    outcome = 'gone'
-    return 'gone'
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return 'gone'
-    throw error
+    // An upload that was cut off before its row: the sweep must decide about it in the bucket too, by this entry.
+    if (!(await isSettling(root, blob))) await blobs.finish(settling, 'recorded')
+    return sizeBytes
   } finally {
     await incoming.discard()
-    if (settling !== undefined && outcome === 'gone') await blobs.finish(settling, outcome)
   }
 }
 
-/** Whether the bucket gives the bytes that the name says. */
-async function isWhole(blobs: BlobStore, blob: FoundBlob): Promise<boolean> {
-  return (await hashOf(await blobs.read(blob))) === blob.sha256
+async function isSettling(root: string, { tenantId, sha256 }: FoundBlob): Promise<boolean> {
+  const entries = await namesIn(join(root, 'settling', tenantId))
+  return entries.some((entry) => entry.startsWith(`${sha256}.`))
+}
+
+interface FoundPiece {
+  readonly tenantId: string
+  readonly uploadId: string
+  readonly turn: number
+  readonly path: string
+}
+
+async function* piecesIn(root: string): AsyncGenerator<FoundPiece> {
+  const partial = join(root, 'partial')
+  for (const tenantId of (await namesIn(partial)).toSorted()) {
+    if (!tenantPattern.test(tenantId)) continue
+    for (const name of (await namesIn(join(partial, tenantId))).toSorted()) {
+      const [uploadId = '', turn = ''] = name.split('.')
+      if (tenantPattern.test(uploadId))
+        yield { tenantId, uploadId, turn: Number(turn), path: join(partial, tenantId, name) }
+    }
+  }
+}
+
+/** Copies a piece of a resumable upload. A run that was stopped writes the same objects again. */
+async function copyPiece({ partials }: Bucket, { tenantId, uploadId, turn, path }: FoundPiece): Promise<void> {
+  const { size } = await stat(path)
+  if ((await partials.seal(tenantId, uploadId, turn)) === size) return
+  const writer = await partials.append(tenantId, uploadId, turn)
+  try {
+    for await (const chunk of fileChunks(path)) await writer.write(chunk)
+  } finally {
+    await writer.close()
+  }
+}
+
+async function* fileChunks(path: string): AsyncGenerator<Buffer> {
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+    if (!Buffer.isBuffer(chunk)) throw new TypeError('a file must be read as bytes')
+    yield chunk
+  }
 }
 
 async function hashOf(bytes: AsyncIterable<unknown>): Promise<string> {
@@ -153,22 +162,4 @@ async function hashOf(bytes: AsyncIterable<unknown>): Promise<string> {
     hash.update(chunk)
   }
   return hash.digest('hex')
-}
-
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isFile()
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return false
-    throw error
-  }
-}
-
-async function countUnderWay(root: string): Promise<number> {
-  let count = 0
-  for (const folder of ['settling', 'partial']) {
-    for (const tenantId of await namesIn(join(root, folder)))
-      count += (await namesIn(join(root, folder, tenantId))).length
-  }
-  return count
 }

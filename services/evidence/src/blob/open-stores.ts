@@ -1,6 +1,5 @@
 import type { StoreConfig } from '../store-config.ts'
 import { type BlobStore, openBlobStore } from './blob-store.ts'
-import { openMovingStores } from './moving-stores.ts'
 import { type PartialStore, openPartialStore } from './partial-store.ts'
 
 /** Where bytes live, whole and in pieces. */
@@ -19,12 +18,11 @@ export async function openStores(config: StoreConfig): Promise<Stores> {
   const { openPartRoom, waitForRoomMs } = await import('./part-room.ts')
   const objects = openS3Objects(config)
   const room = openPartRoom(config.parts, waitForRoomMs)
-  const bucket: Stores = {
+  return {
     blobs: openS3BlobStore(objects, room),
     partials: openS3PartialStore(objects, room),
     close: () => objects.close(),
   }
-  return config.moveFrom === undefined ? bucket : openMovingStores(bucket, await openDirectory(config.moveFrom))
 }
 
 async function openDirectory(path: string): Promise<Stores> {
