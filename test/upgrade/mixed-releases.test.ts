@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { type TestStack, operator, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { send } from '../support/http.ts'
 import { checkOut } from './checked-out-release.ts'
 import { findLastReleases } from './releases.ts'
 
@@ -34,7 +33,8 @@ describe.skipIf(running?.isThere !== true)(
     const createKey = async (scopes: readonly string[]) =>
       keySchema.parse(await ask('POST', '/api/v1/api-keys', { label: 'x', scopes, expires_in: '30d' }))
     const statusOf = async (key: string, path: string): Promise<number> =>
-      (await send(stack.gateways[0] ?? '', path, { key })).status
+      // The older gateway may use other words than the contract of today.
+      (await fetch(`${stack.gateways[0]}${path}`, { headers: { authorization: `ApiKey ${key}` } })).status
     const typesOf = async (id: string): Promise<string[]> =>
       eventsSchema.parse(await ask('GET', `/api/v1/api-keys/${id}/events`)).map(({ type }) => type)
 

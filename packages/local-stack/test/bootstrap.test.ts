@@ -52,7 +52,7 @@ describe('the bootstrap', { timeout: 120_000 }, () => {
       code: 1,
       stdout: '',
       stderr:
-        'postern: no such command; there are start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, test:recovery, test:containers, postern\n',
+        'postern: no such command; there are start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, test:recovery, test:containers, postern\n',
     })
   })
 

@@ -127,9 +127,10 @@ export function createLease(parts: LeaseParts): Lease {
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
-    // What this answer brought is acknowledged by the cursor of the next renewal: a revocation waits for it.
-    const unacknowledged = !answer.granted || cursor.seq !== sent.cursor?.seq
-    schedule(again || unacknowledged ? 0 : Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
+    // The cursor of the next renewal acknowledges what this answer brought: a revocation waits for it.
+    if (again || cursor.seq !== sent.cursor?.seq) schedule(0)
+    else if (!answer.granted) schedule(retryAfterMs)
+    else schedule(Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
   }
 
   const isHeld = (): boolean => clocks.monotonic() < endsMonotonic && clocks.wall() < endsWall

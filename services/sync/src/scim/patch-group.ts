@@ -36,7 +36,7 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
   if (path === undefined) {
     if (op === 'remove') throw refused('noTarget', 'a removal needs a path')
     if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
-    if (hasNameTwice(value)) throw refused('invalidSyntax', 'a name stands twice: names are the same in any case')
+    if (hasNameTwice(value)) throw refused('invalidSyntax', 'a member must occur once: names are case-insensitive')
     return Object.entries(value).flatMap(([name, inner]) => (isIgnored(name) ? [] : stepsOfOne(op, name, inner)))
   }
   if (path.toLowerCase() === groupUrn.toLowerCase() && op !== 'remove') return stepsOfOne(op, undefined, value)

@@ -374,7 +374,7 @@ function noSuch(path: string) {
 }
 
 function nameTwice() {
-  return refused('invalidSyntax', 'a name stands twice: names are the same in any case')
+  return refused('invalidSyntax', 'a member must occur once: names are case-insensitive')
 }
 
 function refused(scimType: ScimType, detail: string, cause?: unknown) {
