@@ -65,7 +65,7 @@ export async function openDeps(
     })
   const db = open(config.maxConnections, 6_000, 'postern-sync')
   const workerDb = open(Math.max(1, config.workers) * 2, workerQueryTimeoutMs, 'postern-sync-worker', 'workers')
-  const universe = openUniverse(config.universe, Date.now)
+  const universe = openUniverse(config.universe)
   const answering = refusingWhenAway(db, databaseAway)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config

@@ -3,7 +3,8 @@ import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
+import type { Universe } from '../src/push/universe.ts'
 import { SourceFailure } from '../src/source/failure.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
@@ -21,7 +22,7 @@ beforeAll(() => {
   ;({ world, caller, workerDb, universe } = parts())
 })
 
-const isAway = async () => await Promise.reject(new UniverseUnavailable('the universe is away'))
+const isAway = async () => await Promise.reject(new ServiceUnavailableError('The universe service', new Error('away')))
 
 /** The universe, whose answer to a push is lost once it has committed. */
 function unheard(): Universe {
@@ -135,7 +136,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     const run = await left(tenant)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
     const away: Universe = { ...universe, stopImport: isAway }
-    await expect(work(run, { universe: away })).rejects.toThrow(/away/)
+    await expect(work(run, { universe: away })).rejects.toThrow('The universe service cannot be asked')
     expect(await now(tenant, run)).toMatchObject({ status: 'applying', finished_at: null })
     await work(run, { universe: away }, { isLast: true })
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })

@@ -38,7 +38,7 @@ export function useRuns() {
       applicationName: 'sync-test-worker',
     })
     const ring = parseKeyRing(world.rings.syncUniverse)
-    const universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, Date.now)
+    const universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 })
     parts = { world, process, caller: world.syncCaller(sync.url), workerDb, universe }
     close = async () => {
       await universe.close()

@@ -4,7 +4,8 @@ import type { EntitySourcesBody } from '@postern/contracts/internal'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
+import type { Universe } from '../src/push/universe.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
 import { anything, useEntitySources } from './entity-source-support.ts'
 import { admin, push } from './support.ts'
@@ -118,7 +119,8 @@ function holdingAt(name: string, meanwhile: () => Promise<unknown>): TenantDb {
 
 const renamed = async (tenant: Principal) =>
   expect((await push(caller, tenant, [{ external_id: 'A', name: 'Pushed', type: 'process' }])).status).toBe(200)
-const away: Universe['tellSources'] = async () => await Promise.reject(new UniverseUnavailable('away'))
+const away: Universe['tellSources'] = async () =>
+  await Promise.reject(new ServiceUnavailableError('The universe service', new Error('away')))
 const telling = (tellSources: Universe['tellSources']): Universe => ({ ...universe, tellSources })
 const keysOf = ({ rows }: EntitySourcesBody) => rows.map(({ external_id: key }) => key)
 
@@ -147,7 +149,7 @@ describe('what is pushed over a row', () => {
       const ended = work(tenant, begun, { workerDb: held, universe: telling(away), isLast })
       if (isLast) expect(await ended).toMatchObject({ status: 'succeeded' })
       else {
-        await expect(ended).rejects.toThrow('away')
+        await expect(ended).rejects.toThrow('The universe service cannot be asked')
         await endLostRun(workerParts(), begun.id)
         expect(await now(tenant, begun)).toMatchObject({ status: 'failed', failure: { code: 'worker_lost' } })
       }
@@ -187,7 +189,7 @@ describe('where the universe is away', () => {
     expect((await push(caller, tenant, rows)).status).toBe(200)
     const connector = await create(tenant)
     const begun = await start(tenant, connector, ['A'])
-    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow('away')
+    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow('The universe service cannot be asked')
     const ended = await work(tenant, begun, { universe: telling(away), isLast: true })
     expect(ended).toMatchObject({ status: 'succeeded', failure: null })
     const path = `/api/v1/connectors/${connector.id}`

@@ -1,6 +1,6 @@
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { UniverseUnavailable } from '../push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { beginTelling } from '../tell/store.ts'
 import { isPushed } from './rules.ts'
 import { findConnector, hasRunUnderWay } from './store.ts'
@@ -50,7 +50,7 @@ export async function tellRetired(
   } catch (error) {
     // Its answer may be all that was lost.
     await takeBack()
-    if (!(error instanceof UniverseUnavailable)) throw error
+    if (!(error instanceof ServiceUnavailableError)) throw error
     const detail = 'The universe cannot be told that the connector is no source any more. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }

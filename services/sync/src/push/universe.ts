@@ -8,19 +8,10 @@ import {
   internalPaths,
   stopImportAnswerSchema,
 } from '@postern/contracts/internal'
-import {
-  type Connector,
-  type InputError,
-  assertionHeader,
-  contextHeader,
-  problemSchema,
-  requestIdHeader,
-  signatureHeader,
-  signatureInputHeader,
-} from '@postern/contracts'
-import { idleConnections } from '@postern/service-client'
-import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
-import { Pool } from 'undici'
+import { type Connector, type InputError, problemSchema } from '@postern/contracts'
+import { NoAnswerError, type ServiceRequest, createServiceClient } from '@postern/service-client'
+import type { KeyRing } from '@postern/signed-context'
+import { z } from 'zod'
 import type { CurrentAnswer } from './current-parts.ts'
 
 export type Dataset = Connector['dataset']
@@ -86,85 +77,57 @@ export type ApplicationOutcome =
   /** It answered what the contract does not have. */
   | { readonly kind: 'unexpected'; readonly status: number }
 
-/** The universe gave no answer that could be used. To ask again changes nothing. */
-export class UniverseUnavailable extends Error {
-  override readonly name = 'UniverseUnavailable'
-}
-
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
   applyRows(application: RowsApplication): Promise<ApplicationOutcome>
   /**
    * Returns the sequence of the last batch of the run that was applied, and has later ones of this attempt rejected. Waits for a batch that
-   * is being applied. Throws UniverseUnavailable.
+   * is being applied. Rejects with a ServiceUnavailableError.
    */
   stopImport(asker: Asker, attempt: number): Promise<number>
-  /** How rows stand now, by their keys: of the first of them, where they are long. Throws UniverseUnavailable. */
+  /** How rows stand now, by their keys: of the first of them, where they are long. Rejects with a ServiceUnavailableError. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentAnswer>
-  /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
+  /** Tells where entities come from, for the connector that asks. Rejects with a ServiceUnavailableError; asking again is harmless. */
   tellSources(asker: Asker, body: EntitySourcesBody): Promise<void>
   close(): Promise<void>
 }
 
-const maxConnections = 16
 /** The universe tells of rows in parts of some 24 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
-const connectTimeoutMs = 2_000
 
-/** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
-export function openUniverse(
-  { url, ring, timeoutMs }: { readonly url: string; readonly ring: KeyRing; readonly timeoutMs: number },
-  now: () => number,
-): Universe {
-  const pool = new Pool(new URL(url).origin, {
-    connections: maxConnections,
-    pipelining: 1,
-    connect: { timeout: connectTimeoutMs },
-    ...idleConnections,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    maxResponseSize: maxAnswerBytes,
+/** Opens a client of the universe service. A push is sent once; questions are asked again if the connection is lost. */
+export function openUniverse({
+  url,
+  ring,
+  timeoutMs,
+}: {
+  readonly url: string
+  readonly ring: KeyRing
+  readonly timeoutMs: number
+}): Universe {
+  const { send, ask, close } = createServiceClient({
+    service: 'The universe service',
+    baseUrl: url,
+    keyName: 'sync-universe',
+    ring,
+    timeoutMs,
+    maxAnswerBytes,
   })
-  const signer = createSigner(ring, 'sync-universe')
-  const post = async (asker: Asker, path: string, content: Buffer): Promise<{ status: number; body: unknown }> => {
-    const method = 'POST'
-    const headers = signedHeaders(asker, content.length)
-    const { signatureInput, signature } = signer.sign(
-      {
-        method,
-        target: path,
-        context: headers[contextHeader],
-        assertion: headers[assertionHeader],
-        requestId: headers[requestIdHeader],
-        contentType: headers['content-type'],
-        contentLength: headers['content-length'],
-      },
-      now(),
-    )
-    const answer = await pool.request({
-      method,
-      path,
-      headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
-      body: content,
-      signal: AbortSignal.timeout(timeoutMs),
-    })
-    return { status: answer.statusCode, body: parseJson(await answer.body.text()) }
-  }
-  const applyContent = async (asker: Asker, dataset: Dataset, content: Buffer): Promise<ApplicationOutcome> => {
+  const applyContent = async (asker: Asker, dataset: Dataset, body: Buffer): Promise<ApplicationOutcome> => {
     const { path, list } = destinations[dataset]
     try {
-      const answer = await post(asker, path, content)
-      return outcomeOf(answer.status, answer.body, list)
+      const answer = await send({
+        ...callerOf(asker),
+        target: path,
+        body,
+        headers: { 'content-type': 'application/json' },
+      })
+      return outcomeOf(answer.status, answer.json, list)
     } catch (error) {
-      return failureOf(error)
+      if (!(error instanceof NoAnswerError)) throw error
+      if (error.isUnsent) return { kind: 'unreachable', cause: error }
+      return { kind: 'unknown', timedOut: error.isTimeout, cause: error }
     }
-  }
-  const ask = async (asker: Asker, path: string, body: object): Promise<unknown> => {
-    const answer = await post(asker, path, Buffer.from(JSON.stringify(body))).catch((cause: unknown) => {
-      throw new UniverseUnavailable('the universe cannot be asked', { cause })
-    })
-    if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)
-    return answer.body
   }
   return {
     apply: async (application) =>
@@ -175,17 +138,32 @@ export function openUniverse(
       ),
     applyRows: async (application) => await applyContent(application, application.dataset, contentOf(application)),
     stopImport: async (asker, attempt) => {
-      const answer = await ask(asker, internalPaths.stopImport, { run_id: asker.runId, attempt })
-      return stopImportAnswerSchema.parse(answer).sequence
+      const body = { run_id: asker.runId, attempt }
+      const request = { ...callerOf(asker), target: internalPaths.stopImport, body }
+      return (await ask(stopImportAnswerSchema, request)).sequence
     },
     currentRows: async (asker, body) => {
-      const answer = await ask(asker, internalPaths.currentRows, { ...body, in_parts: true })
-      const { rows, reached = body.keys.length } = currentRowsAnswerSchema.parse(answer)
+      const request = { ...callerOf(asker), target: internalPaths.currentRows, body: { ...body, in_parts: true } }
+      const { rows, reached = body.keys.length } = await ask(currentRowsAnswerSchema, request)
       return { rows, reached }
     },
-    tellSources: async (asker, body) => void (await ask(asker, internalPaths.entitySources, body)),
-    close: async () => await pool.close(),
+    tellSources: async (asker, body) => {
+      await ask(z.unknown(), { ...callerOf(asker), target: internalPaths.entitySources, body })
+    },
+    close,
   }
+}
+
+function callerOf({
+  tenantId,
+  assertion,
+  runId,
+  connectorId,
+  label,
+  requestId,
+}: Asker): Pick<ServiceRequest, 'caller' | 'assertion' | 'requestId'> {
+  const caller = { tenantId, kind: 'service', id: connectorId ?? runId, label, scopes: [], roles: [] } as const
+  return { caller, assertion, requestId }
 }
 
 /** Rows that become one text: beyond 128 KiB, which a hundred are seldom, V8 keeps one by itself, and takes many times as long to make it. */
@@ -199,25 +177,6 @@ function contentOf({ dataset, runId, batch, more, rows }: RowsApplication): Buff
   }
   parts.push(Buffer.from(']}'))
   return Buffer.concat(parts)
-}
-
-function signedHeaders({ tenantId, assertion, runId, connectorId, label, requestId }: Asker, contentLength: number) {
-  const id = connectorId ?? runId
-  return {
-    [contextHeader]: serializeContext({ tenantId, kind: 'service', id, label, scopes: [], roles: [] }),
-    [assertionHeader]: assertion,
-    [requestIdHeader]: requestId,
-    'content-type': 'application/json',
-    'content-length': String(contentLength),
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function outcomeOf(status: number, body: unknown, list: string | undefined): ApplicationOutcome {
@@ -247,22 +206,4 @@ function toCallersErrors(errors: readonly InputError[], list: string | undefined
     const isInList = pointer.startsWith(`/${list}/`)
     return { ...rest, pointer: isInList ? pointer.slice(list.length + 1) : '' }
   })
-}
-
-/** Errors of name resolution and of connecting: no byte of the request has left. */
-const beforeSending: ReadonlySet<unknown> = new Set([
-  'ECONNREFUSED',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
-const timeouts: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
-
-function failureOf(cause: unknown): ApplicationOutcome {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  if (beforeSending.has(code)) return { kind: 'unreachable', cause }
-  const timedOut = timeouts.has(code) || (cause instanceof Error && cause.name === 'TimeoutError')
-  return { kind: 'unknown', timedOut, cause }
 }

@@ -34,7 +34,7 @@ import { findStanding } from '../diff/inverse-store.ts'
 import { type Asking, isStale } from '../diff/stale.ts'
 import { digestOf } from '../digest.ts'
 import { currentParts } from '../push/current-parts.ts'
-import { UniverseUnavailable } from '../push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
@@ -308,7 +308,7 @@ async function assertAsReviewed(
       ),
   }
   const isOver = await isStale(runId, asking, pagesLookedAt).catch((error: unknown) => {
-    if (!(error instanceof UniverseUnavailable)) throw error
+    if (!(error instanceof ServiceUnavailableError)) throw error
     const detail = 'The universe cannot be asked whether the changes still are the same. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   })

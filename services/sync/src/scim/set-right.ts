@@ -5,7 +5,7 @@ import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/inte
 import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
 import { currentParts } from '../push/current-parts.ts'
-import { UniverseUnavailable } from '../push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { actorOf } from '../run/actor.ts'
 import { startInlineRun } from '../run/store.ts'
 import { type Unit, type User, personOf, readUser } from './content.ts'
@@ -45,7 +45,7 @@ export async function findPerson(
     const [found] = await ask(parts, request, { dataset: 'people', keys: [key] })
     return found === undefined ? undefined : pushedPersonSchema.parse(found.row)
   } catch (error) {
-    if (!(error instanceof UniverseUnavailable)) throw error
+    if (!(error instanceof ServiceUnavailableError)) throw error
     const detail = 'The universe cannot be asked for the person. Nothing was changed; try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }

@@ -183,7 +183,7 @@ export interface Done {
   readonly learned: number
 }
 
-/** Notes what the run has brought, as far as that is not done, and tells the universe of it. Throws UniverseUnavailable. */
+/** Notes what the run has brought, as far as that is not done, and tells the universe of it. Rejects with a ServiceUnavailableError. */
 export async function finishApplied(
   hold: Hold,
   universe: Universe,

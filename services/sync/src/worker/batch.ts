@@ -61,7 +61,7 @@ export async function noteBatch(hold: Hold, { changes, isOfBlocks }: Batch): Pro
 /**
  * Records the batches that the universe has applied without this service knowing: a worker died, or received no answer. Call it before a
  * run ends early, so that its rollback undoes them too. The universe rejects what this attempt has sent and was not applied yet. Throws
- * UniverseUnavailable.
+ * ServiceUnavailableError.
  */
 export async function settleDoubt(hold: Hold, universe: Universe): Promise<void> {
   if (hold.status !== 'applying') return

@@ -7,7 +7,8 @@ import { datasetRules } from '../dataset/rules.ts'
 import { countKnown } from '../diff/store.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import { type Universe, UniverseUnavailable } from '../push/universe.ts'
+import { ServiceUnavailableError } from '@postern/service-client'
+import type { Universe } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
 import { clearOldDetails } from '../run/old-details.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
@@ -117,7 +118,7 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
     try {
       return await settleDoubt(hold, universe)
     } catch (error) {
-      const mayPass = error instanceof UniverseUnavailable && pauseMs !== undefined
+      const mayPass = error instanceof ServiceUnavailableError && pauseMs !== undefined
       if (!mayPass) {
         const isLeft = isLast && !(error instanceof RunLost)
         logger.warn({
@@ -177,7 +178,7 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt)
     // A worker of the release before notes batches without remembering what they have made.
     const learned = found === undefined ? 0 : applied
     await finishApplied(hold, universe, { found, learned }, learning).catch((error: unknown) => {
-      if (!isLast || !(error instanceof UniverseUnavailable)) throw error
+      if (!isLast || !(error instanceof ServiceUnavailableError)) throw error
       // What there was to do is done. Where it comes from is told by the next run.
       logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })
     })

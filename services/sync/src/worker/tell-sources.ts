@@ -8,7 +8,7 @@ import { comparisonOf } from './plan.ts'
 /**
  * Tells the universe which entities the connector brings now and which its source has lost, as far as it has not been told, and
  * when the source was read to its end. To be called when the run has learned what it has brought; begun anew after a crash, it
- * changes nothing twice. Throws UniverseUnavailable: what was not told then is told by the next run.
+ * changes nothing twice. Rejects with a ServiceUnavailableError: what was not told then is told by the next run.
  */
 export async function tellSources(hold: Hold, universe: Universe): Promise<void> {
   if (hold.connector.dataset !== 'auditable_entities') return
