@@ -189,7 +189,9 @@ describe('where the universe is away', () => {
     expect((await push(caller, tenant, rows)).status).toBe(200)
     const connector = await create(tenant)
     const begun = await start(tenant, connector, ['A'])
-    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow('The universe service cannot be asked')
+    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow(
+      'The universe service cannot be asked',
+    )
     const ended = await work(tenant, begun, { universe: telling(away), isLast: true })
     expect(ended).toMatchObject({ status: 'succeeded', failure: null })
     const path = `/api/v1/connectors/${connector.id}`
