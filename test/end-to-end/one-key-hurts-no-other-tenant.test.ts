@@ -123,7 +123,7 @@ describe('while one key sends 600 requests for large pages ahead and reads none,
     const unread = pipelineLargePages(origin(), key, limit)
     const readers = readLargePages(stack.gateways, key, { count: 190, ...limit })
     const finding = { title: 'Short', severity: 'low', condition: 'Seen.' }
-    for (let look = 0; look < 30; look += 1) {
+    for (let look = 0; look < 60; look += 1) {
       const list = await send(origin(), '/api/v1/findings?limit=5', { key: other })
       const made = await send(origin(), '/api/v1/findings', { key: other, method: 'POST', body: finding })
       expect({ look, statuses: [list.status, made.status], text: made.text }).toMatchObject({ statuses: [200, 201] })
