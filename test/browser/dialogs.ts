@@ -137,9 +137,17 @@ export function dialogTests(world: () => World): void {
       await closeReveal(page)
       await expect.poll(async () => await focused(page)).toBe('h1 Focused')
       await page.getByRole('button', { name: 'Revoke' }).click()
+      // The page reads the revoked key only after the dialog has closed. Its button "Revoke" stays until then.
+      const closed = Promise.withResolvers<void>()
+      await page.route(`**/api/v1/api-keys/${page.url().split('/').at(-1)}`, async (route) => {
+        await closed.promise
+        await route.continue()
+      })
       await page.getByRole('button', { name: 'Revoke key' }).click()
       await page.getByText(/Enforced on all gateways/).waitFor()
       await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click()
+      await expect.poll(async () => await focused(page)).toBe('button Revoke')
+      closed.resolve()
       await expect.poll(async () => await focused(page)).toBe('h1 Focused')
       await context.close()
     })

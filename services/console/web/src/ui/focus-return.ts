@@ -24,9 +24,25 @@ function returnFocus(): void {
   const dialogs = [...document.querySelectorAll('.overlay [role="dialog"], .overlay [role="alertdialog"]')]
   const places = dialogs.length > 0 ? [dialogs.at(-1)] : [opener, document.getElementById('page-title')]
   for (const place of places) {
-    if (document.activeElement !== null && document.activeElement !== document.body) return
+    if (document.activeElement !== null && document.activeElement !== document.body) break
     if (place instanceof HTMLElement && place.isConnected) place.focus()
   }
+  if (opener !== undefined && document.activeElement === opener) focusTitleWithout(opener)
+}
+
+/** Focuses the title if `element` disappears while it has the focus. The page may reload after its dialog has closed. */
+function focusTitleWithout(element: HTMLElement): void {
+  const observer = new MutationObserver(() => {
+    if (element.isConnected) return
+    stop()
+    if (document.activeElement === document.body) focusTitle()
+  })
+  const stop = () => {
+    observer.disconnect()
+    document.removeEventListener('focusin', stop)
+  }
+  observer.observe(document.body, { childList: true, subtree: true })
+  document.addEventListener('focusin', stop)
 }
 
 let isTitleAwaited = false
