@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { demoProfiles, generateDemo } from '@postern/local-stack/testing'
+import { generateDemo, readScenarios } from '@postern/local-stack/testing'
 import type { Client } from 'pg'
 
 /** How many rows there are. */
@@ -26,9 +26,9 @@ const prototypes = 960
 
 /** Takes findings of the demo as patterns: texts, severities and people are as long and as various as there. */
 export async function preparePrototypes(sql: Client): Promise<void> {
-  const [bank] = demoProfiles
+  const [bank] = readScenarios()
   if (bank === undefined) throw new Error('the demo has no tenant')
-  const { findings } = generateDemo(bank, { today: new Date(), factor: prototypes / bank.findings.all })
+  const { findings } = generateDemo(bank, { today: new Date(), factor: prototypes / bank.counts.findings.all })
   await sql.query(`
     drop table if exists pg_temp.prototype;
     create temporary table prototype (

@@ -1,66 +1,32 @@
 import { rename, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  type ApiKey,
-  type CreatedApiKey,
-  type GrantableScope,
-  apiKeySchema,
-  createdApiKeySchema,
-  namedScopes,
-} from '@postern/contracts'
+import { type ApiKey, type CreatedApiKey, apiKeySchema, createdApiKeySchema, namedScopes } from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
 import { z } from 'zod'
-import { demoProfiles, generateDemo } from './demo/generate.ts'
-import { type DemoProfile, scaled } from './demo/profile.ts'
-import { seedQuarantine } from './demo/quarantine.ts'
+import { generateDemo } from './demo/generate.ts'
+import { type QuarantineSender, seedQuarantine } from './demo/quarantine.ts'
 import { retryingCaller } from './demo/retry-while-busy.ts'
+import { type Scenario, readScenarios, scaleScenario } from './demo/scenario.ts'
 import { seedContent } from './demo/seed-content.ts'
-import { type Principal, type SignedCaller, createSignedCaller, operator } from './signed-caller.ts'
+import { type SignedCaller, createSignedCaller, operator } from './signed-caller.ts'
 import type { Stack } from './stack.ts'
 
 export const demoSchema = z.object({
   gateways: z.array(z.string()),
   tenants: z.record(z.string(), z.object({ id: z.string(), keys: z.record(z.string(), z.string()) })),
-  /** How many times as much the first tenant has. */
+  /** Multiplies the content of the first tenant. */
   scale: z.number().default(1),
 })
 
-/** What `demo.json` holds: where the gateways are, and for each demo tenant its id and its keys by their label. */
+/** The content of `demo.json`: the gateways, and the id and keys (by label) of each demo tenant. */
 export type Demo = z.infer<typeof demoSchema>
 
-/** One key for each scope, and one for everything; a key's label is its scope. */
+/** A key for each scope and one for all. The label is the scope. */
 const demoScopes = [...namedScopes, '*'] as const
 
-interface Integration {
-  readonly label: string
-  readonly scopes: readonly GrantableScope[]
-  readonly state: 'active' | 'expired' | 'revoked'
-}
-
 /**
- * Keys that integrations of a tenant would have, to look at: their values are written nowhere. A key without a life is
- * revoked at once; one with a second of it has soon expired.
- */
-const integrations: Readonly<Record<DemoProfile['sector'], readonly Integration[]>> = {
-  bank: [
-    { label: 'BI read', scopes: ['read:findings', 'read:universe'], state: 'active' },
-    { label: 'Evidence robot', scopes: ['write:evidence'], state: 'active' },
-    { label: 'Ticket bridge', scopes: ['read:findings', 'write:findings'], state: 'active' },
-    { label: 'HR sync', scopes: ['admin:sync'], state: 'active' },
-    { label: 'Old export', scopes: ['read:*'], state: 'expired' },
-    { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
-  ],
-  manufacturing: [
-    { label: 'Group reporting', scopes: ['read:*'], state: 'active' },
-    { label: 'Plant cameras', scopes: ['write:evidence'], state: 'active' },
-    { label: 'Identity provider', scopes: ['admin:sync'], state: 'active' },
-    { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
-  ],
-}
-
-/**
- * Makes the two demo tenants with their keys and all that domain they have, as far as they are not there, and writes
- * `<home>/demo.json`, which only its owner may read. Of one that is made larger, which takes minutes, each step is said.
+ * Creates what is missing of the two demo tenants, their keys and their content. Writes `<home>/demo.json` with mode 0600.
+ * `say` receives a line for each step if `scale` is not 1.
  */
 export async function seed(
   home: string,
@@ -72,7 +38,7 @@ export async function seed(
   const before = await readDemo(path)
   if (before !== undefined && before.scale !== scale) {
     throw new Error(
-      `the demo in ${home} was made with POSTERN_DEMO_SCALE=${before.scale}, and is not made larger or smaller: give POSTERN_HOME another folder`,
+      `The demo in ${home} has POSTERN_DEMO_SCALE=${before.scale}, which cannot change. Set POSTERN_HOME to another folder.`,
     )
   }
   const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
@@ -86,13 +52,14 @@ export async function seed(
   )
   const tenants: Demo['tenants'] = {}
   const known = await listTenants(keys)
-  for (const profile of demoProfiles) {
-    const tenant = known.find(({ slug }) => slug === profile.slug) ?? (await createTenant(keys, profile))
-    const written = before?.tenants[profile.slug]?.keys ?? {}
-    tenants[profile.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
+  const scenarios = readScenarios()
+  for (const scenario of scenarios) {
+    const tenant = known.find(({ slug }) => slug === scenario.slug) ?? (await createTenant(keys, scenario))
+    const written = before?.tenants[scenario.slug]?.keys ?? {}
+    tenants[scenario.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
   }
   const demo: Demo = { gateways: [...services.gateways], tenants, scale }
-  // Before the content: a key that was made is never made again, whatever comes next.
+  // Before the content, so that no key is lost if the rest fails.
   await writePrivately(path, `${JSON.stringify(demo, undefined, 2)}\n`)
   const [gateway] = services.gateways
   if (gateway === undefined) return demo
@@ -105,31 +72,31 @@ export async function seed(
     }),
   )
   const today = new Date()
-  const quarantining: Principal[] = []
+  const senders: QuarantineSender[] = []
   await Promise.all(
-    demoProfiles.map(async (profile) => {
-      const made = tenants[profile.slug]
+    scenarios.map(async (scenario) => {
+      const made = tenants[scenario.slug]
       if (made === undefined) return
       const listed = await listKeys(keys, made.id)
-      await ensureIntegrations(keys, made.id, { wanted: integrations[profile.sector], listed })
+      await ensureIntegrations(keys, made.id, { wanted: scenario.keys, listed })
       const sender = listed.find(({ label, state }) => label === 'write:evidence' && state === 'active')
       const { id, label } = sender ?? { id: 'demo', label: 'write:evidence' }
-      // The other one stays small, and has the same names all the same.
-      const factor = profile === demoProfiles[0] ? scale : 1
+      const factor = scenario === scenarios[0] ? scale : 1
       await seedContent(
         { gateway, databaseUrl, assertionKeys, evidence },
         { id: made.id, key: made.keys['*'] ?? '', sender: { id, label } },
         {
-          findings: scaled(profile, factor).findings.all,
-          make: () => generateDemo(profile, { today, factor }),
-          ...(factor === 1 ? {} : { say: (step) => say?.(`${profile.name}: ${step}`) }),
+          findings: scaleScenario(scenario, factor).counts.findings.all,
+          make: () => generateDemo(scenario, { today, factor }),
+          ...(factor === 1 ? {} : { say: (step) => say?.(`${scenario.name}: ${step}`) }),
         },
       )
-      if (profile.evidence.quarantined === 0) return
-      quarantining.push({ tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] })
+      if (scenario.quarantine.length === 0) return
+      const principal = { tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] } as const
+      senders.push({ principal, files: scenario.quarantine })
     }),
   )
-  await seedQuarantine({ services, databaseUrl: databaseUrl('evidence'), assertionKeys, evidence }, quarantining)
+  await seedQuarantine({ services, databaseUrl: databaseUrl('evidence'), assertionKeys, evidence }, senders)
   return demo
 }
 
@@ -137,7 +104,7 @@ async function readDemo(path: string): Promise<Demo | undefined> {
   try {
     return demoSchema.parse(JSON.parse(await readFile(path, 'utf8')))
   } catch {
-    // Not there, or not what it should be: it is written anew from what the services say.
+    // Missing or invalid: written again from the services' answers.
     return undefined
   }
 }
@@ -153,12 +120,12 @@ async function listTenants(keys: SignedCaller): Promise<Tenant[]> {
   return z.array(tenantSchema).parse(expectStatus(answer, 200, 'list the tenants'))
 }
 
-async function createTenant(keys: SignedCaller, { slug, name }: DemoProfile): Promise<Tenant> {
+async function createTenant(keys: SignedCaller, { slug, name }: Scenario): Promise<Tenant> {
   const answer = await keys.call(operator, 'POST', internalPaths.tenants, { body: { slug, name } })
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))
 }
 
-/** The keys that are written down and still active, and new ones for the rest. */
+/** Returns the written keys that are still active, and creates the others. */
 async function ensureKeys(
   keys: SignedCaller,
   tenant: Tenant,
@@ -195,7 +162,7 @@ async function createKey(
 async function ensureIntegrations(
   keys: SignedCaller,
   tenantId: string,
-  { wanted, listed }: { readonly wanted: readonly Integration[]; readonly listed: readonly ApiKey[] },
+  { wanted, listed }: { readonly wanted: Scenario['keys']; readonly listed: readonly ApiKey[] },
 ): Promise<void> {
   const principal = { ...operator, tenantId }
   for (const { label, scopes, state } of wanted) {
@@ -212,15 +179,15 @@ async function ensureIntegrations(
   }
 }
 
-/** How long a key lives that is to be seen as expired. */
+/** The lifetime of a key that the demo shows as expired. */
 const soonMs = 2_000
 
-/** The JSON of an answer with the expected status; otherwise an error that says what was tried, without any secret. */
+/** Returns the JSON of an answer with the expected status. Throws otherwise, without a secret in the message. */
 function expectStatus(
   { status, text, json }: { readonly status: number; readonly text: string; readonly json: unknown },
   expected: number,
   what: string,
 ): unknown {
   if (status === expected) return json
-  throw new Error(`could not ${what}: the answer was ${status} ${text.slice(0, 500)}`)
+  throw new Error(`Could not ${what}. The answer was ${status}: ${text.slice(0, 500)}`)
 }

@@ -21,7 +21,9 @@ test('a start that is ended while the quarantine of the demo is filled leaves no
       assertionKeys: database.assertionKeys,
       evidence: { call: async () => await Promise.reject(new Error('nobody is to be asked')) },
     }
-    await expect(seedQuarantine(target, [{ tenantId: randomUUID() }])).rejects.toThrow('the start was ended')
+    await expect(seedQuarantine(target, [{ principal: { tenantId: randomUUID() }, files: [] }])).rejects.toThrow(
+      'the start was ended',
+    )
   } finally {
     await database.drop()
   }

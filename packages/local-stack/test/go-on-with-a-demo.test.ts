@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { demoProfiles, generateDemo } from '../src/demo/generate.ts'
+import { generateDemo } from '../src/demo/generate.ts'
+import { readScenarios } from '../src/demo/scenario.ts'
 import { completeTestProcedures, pushUniverse } from '../src/demo/write-universe.ts'
 import { seedContent } from '../src/demo/seed-content.ts'
 import { type TestStack, startTestStack } from '../src/testing/index.ts'
@@ -14,8 +15,7 @@ afterAll(async () => await stack.stop())
 test('a start that ended after the test procedures were completed is gone on with, and they stay completed', async () => {
   const [gateway = ''] = stack.gateways
   const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
-  const small = demoProfiles.at(-1)
-  if (small === undefined) throw new Error('there is no demo')
+  const [, small] = readScenarios()
   const { people, universe } = generateDemo(small, { today: new Date() })
   const countCompleted = async (): Promise<string | null> => {
     const target = `${gateway}/api/v1/test-procedures?status=completed&count=true&limit=1`
@@ -34,8 +34,7 @@ test('a start that ended after the test procedures were completed is gone on wit
 
 test('a demo that was begun before midnight is written whole after it, also the acceptance of a risk that ends on the day before', async () => {
   const [gateway = ''] = stack.gateways
-  const small = demoProfiles.at(-1)
-  if (small === undefined) throw new Error('there is no demo')
+  const [, small] = readScenarios()
   const tenant = await stack.createTenant()
   const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
   const yesterday = new Date(Date.now() - 86_400_000)
@@ -52,11 +51,11 @@ test('a demo that was begun before midnight is written whole after it, also the 
       evidence: stack.caller('evidence'),
     },
     { id: tenant.id, key, sender: { id, label: '*' } },
-    { findings: small.findings.all, make: () => data },
+    { findings: small.counts.findings.all, make: () => data },
   )
   const answer = await fetch(`${gateway}/api/v1/findings?count=true&limit=1`, {
     headers: { authorization: `ApiKey ${key}` },
   })
   await answer.text()
-  expect(answer.headers.get('x-total-count')).toBe(String(small.findings.all))
+  expect(answer.headers.get('x-total-count')).toBe(String(small.counts.findings.all))
 })

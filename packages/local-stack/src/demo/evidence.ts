@@ -1,16 +1,16 @@
 import { Buffer } from 'node:buffer'
 import { crc32, deflateSync } from 'node:zlib'
 import type { Calendar } from './calendar.ts'
-import type { DemoProfile } from './profile.ts'
 import { type Random, createRandom, memberOf } from './random.ts'
+import type { Scenario } from './scenario.ts'
 
-/** An evidence file of the demo. Its bytes are made when it is sent. */
+/** An evidence file of the demo. Its bytes are generated during the upload. */
 export interface DemoFile {
-  /** Files of one collection are sent together, and say the same of themselves. */
+  /** Files of one collection are uploaded together, with the same metadata. */
   readonly collection: number
   readonly fileName: string
   readonly contentType: string
-  /** External ids of the test procedures that it is evidence for. */
+  /** External ids. */
   readonly testProcedures: readonly string[]
   readonly evidenceDate: string
   readonly sourceSystem: string
@@ -21,16 +21,23 @@ export interface DemoFile {
   readonly size: number
 }
 
-/**
- * The evidence of a tenant. INVARIANT: files with the same number have the same bytes in every tenant, so that bytes
- * which are found in the wrong one would show.
- */
-export function makeEvidence(profile: DemoProfile, seed: string, calendar: Calendar): DemoFile[] {
-  const random = createRandom(`${seed} ${profile.slug} evidence`)
-  const { reused, revisions, quarantined } = profile.evidence
-  // What is in quarantine is brought apart: a scanner has to find something in it.
-  const files = profile.evidence.files - quarantined
-  const procedure = (): string => `TP-${String(random.int(1, profile.testProcedures)).padStart(4, '0')}`
+interface EvidenceOptions {
+  readonly seed: string
+  readonly calendar: Calendar
+  /** The approximate size of every file. Default: different sizes, up to 6 MiB. */
+  readonly fileBytes?: number
+}
+
+/** The evidence of a tenant. Files with the same number have the same bytes in every tenant, so that a leak is visible. */
+export function makeEvidence(
+  { slug, counts, quarantine }: Scenario,
+  { seed, calendar, fileBytes }: EvidenceOptions,
+): DemoFile[] {
+  const random = createRandom(`${seed} ${slug} evidence`)
+  const { reused, revisions } = counts.evidence
+  // Quarantined files are uploaded separately, with a scanner.
+  const files = counts.evidence.files - quarantine.length
+  const procedure = (): string => `TP-${String(random.int(1, counts.testProcedures)).padStart(4, '0')}`
   const collections = Array.from({ length: Math.ceil((files - revisions) / perCollection) }, (_none, index) => {
     const isReused = index * perCollection < reused
     return {
@@ -48,7 +55,7 @@ export function makeEvidence(profile: DemoProfile, seed: string, calendar: Calen
       fileName: `${String(index + 1).padStart(4, '0')}-${name}.${extension}`,
       contentType,
       revises: null,
-      size: profile.evidence.size ?? size,
+      size: fileBytes ?? size,
     }
   })
   const revised = originals.slice(-revisions).map((file): DemoFile => ({
@@ -59,7 +66,6 @@ export function makeEvidence(profile: DemoProfile, seed: string, calendar: Calen
   return [...originals, ...revised]
 }
 
-/** Files that are collected and sent together. */
 const perCollection = 5
 
 const origins = [
@@ -79,7 +85,7 @@ type Kind = (typeof kinds)[number]
 
 const kibibyte = 1024
 
-/** Kind and size follow from the number alone: the same in every tenant. Most are small; a few have megabytes. */
+/** Kind and size depend only on the number, so they are the same in every tenant. A few files have megabytes. */
 function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   const random = createRandom(`${seed} file ${index}`)
   const kind = memberOf(kinds, random.int(0, kinds.length - 1))
@@ -88,7 +94,7 @@ function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   return { kind, size: random.int(1, 40) * kibibyte }
 }
 
-/** The bytes of a file: what its type says that it is, and the same for the same name. */
+/** The bytes of a file, valid for its type and always the same for the same name. */
 export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>): Buffer {
   const random = createRandom(`bytes of ${fileName}`)
   switch (fileName.slice(fileName.lastIndexOf('.') + 1)) {
@@ -105,7 +111,7 @@ export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>)
   }
 }
 
-/** About so many bytes of text. A line is repeated, since nobody reads megabytes. */
+/** About `size` bytes of text, from at most 64 different lines. */
 function lines(size: number, random: Random, line: (random: Random, number: number) => string): string {
   const some = Array.from({ length: Math.min(64, Math.ceil(size / 40)) }, (_none, index) => line(random, index)).join(
     '',
@@ -125,7 +131,7 @@ function reportLine(random: Random, number: number): string {
   return `Sample ${number}: item ${random.int(1000, 9999)} ${random.pick(['passed', 'passed', 'exception'])}\n`
 }
 
-/** A document of one page (ISO 32000-1) whose text is a comment: small, and a real one. */
+/** A valid document of one page (ISO 32000-1). The text is a comment. */
 function pdfOf(text: string): Buffer {
   const parts = [
     '%PDF-1.4\n',
@@ -143,7 +149,7 @@ function pdfOf(text: string): Buffer {
   )
 }
 
-/** A grey picture (RFC 2083) of noise: what cannot be made smaller has about the size that is asked for. */
+/** A grey picture of noise (RFC 2083), which does not compress. */
 function pngOf(size: number, random: Random): Buffer {
   const width = 256
   const height = Math.max(1, Math.round(size / width))

@@ -4,18 +4,15 @@ import type { DemoFinding } from './finding.ts'
 import { type FindingPlan, type PlanOutline, liveThrough } from './life.ts'
 import { fillLog } from './log.ts'
 import type { DemoPeople } from './people.ts'
-import { type DemoProfile, severityShares } from './profile.ts'
 import { type Random, apportion, createRandom, memberOf, uuidOf } from './random.ts'
-import type { Stories } from './story.ts'
+import type { Scenario } from './scenario.ts'
 import { engagementOf, storyEntityIds } from './universe.ts'
-import { vocabularies } from './vocabulary.ts'
 
 interface Input {
-  readonly profile: DemoProfile
+  readonly scenario: Scenario
   readonly seed: string
   readonly calendar: Calendar
   readonly people: DemoPeople
-  readonly stories: Stories
   readonly entities: readonly PushedEntity[]
 }
 
@@ -24,21 +21,24 @@ type Status = Finding['status']
 
 const severities: readonly Severity[] = ['critical', 'high', 'medium', 'low']
 
+/** Of 100 findings. */
+const severityShares = [6, 22, 45, 27]
+
 /** Days from identification to the target date. */
 const targetDays: Readonly<Record<Severity, number>> = { critical: 30, high: 90, medium: 180, low: 365 }
 
 const finished: ReadonlySet<Status> = new Set(['closed', 'risk_accepted', 'cancelled'])
 
-/** All findings of a tenant, those that are told in full first, with exactly the shares of the profile. */
+/** All findings of a tenant, those that are told in full first, with exactly the counts of the scenario. */
 export function makeFindings(input: Input): DemoFinding[] {
-  const random = createRandom(`${input.seed} ${input.profile.slug} findings`)
+  const random = createRandom(`${input.seed} ${input.scenario.slug} findings`)
   const told = tellStories(input, random)
   const outlines = [...told, ...makeOutlines(input, told, random)]
   const repeating = findRepeats(input, outlines, random)
   const planned = addPlans(input, repeating, random)
   return fillLog(
     planned.map((outline) => liveThrough(outline, { calendar: input.calendar, people: input.people, random })),
-    input.profile.logEntries,
+    input.scenario.counts.logEntries,
     random,
   )
 }
@@ -50,33 +50,23 @@ function numberOf(index: number): string {
   return String(index + 1).padStart(4, '0')
 }
 
-function tellStories({ profile, stories, calendar, people }: Input, random: Random): Outline[] {
+function tellStories({ scenario, calendar, people }: Input, random: Random): Outline[] {
+  const { slug, stories } = scenario
   const ids = storyEntityIds(stories.entities)
   return stories.findings.map((story, index): Outline => {
     const { entities, daysAgo, owner, repeats, plans, acceptedForDays, ...same } = story
     const repeated = repeats === undefined ? -1 : stories.findings.findIndex(({ title }) => title === repeats)
     return {
-      id: uuidOf(`${profile.slug} finding ${numberOf(index)}`),
+      id: uuidOf(`${slug} finding ${numberOf(index)}`),
       external_id: `AUD-${numberOf(index)}`,
-      title: same.title,
-      condition: same.condition,
-      criteria: same.criteria ?? '',
-      cause: same.cause ?? '',
-      consequence: same.consequence ?? '',
-      corrective_action: same.corrective_action ?? '',
-      cause_category: same.cause_category ?? 'other',
-      severity: same.severity,
-      type: same.type,
-      source: same.source ?? 'internal_audit',
-      engagement_ref: same.engagement_ref ?? engagementOf(index),
-      status: same.status,
+      ...same,
       entities: entities.map((key) => ids.get(key) ?? ''),
       owner: { email: owner },
       age: daysAgo,
       end: same.status === 'closed' ? Math.max(2, daysAgo - 95) : 2,
       targetOn: calendar.date(daysAgo - targetDays[same.severity]),
-      acceptedForDays: acceptedForDays ?? 0,
-      repeatOf: repeated === -1 ? null : uuidOf(`${profile.slug} finding ${numberOf(repeated)}`),
+      acceptedForDays,
+      repeatOf: repeated === -1 ? null : uuidOf(`${slug} finding ${numberOf(repeated)}`),
       validator: random.pick(people.validators),
       ...(plans === undefined ? {} : { plans }),
     }
@@ -84,12 +74,12 @@ function tellStories({ profile, stories, calendar, people }: Input, random: Rand
 }
 
 function makeOutlines(
-  { profile, calendar, people, entities }: Input,
+  { scenario, calendar, people, entities }: Input,
   told: readonly Outline[],
   random: Random,
 ): Outline[] {
-  const { topics } = vocabularies[profile.sector]
-  const counts = profile.findings
+  const { topics } = scenario.vocabulary
+  const counts = scenario.counts.findings
   const rest = <T extends string>(all: readonly (readonly [T, number])[], of: (outline: Outline) => T): T[] =>
     random.shuffled(
       all.flatMap(([value, count]) =>
@@ -132,7 +122,7 @@ function makeOutlines(
     const owner = random.pick(people.owners)
     if (state === 'risk_accepted') accepted += 1
     return {
-      id: uuidOf(`${profile.slug} finding ${numberOf(index)}`),
+      id: uuidOf(`${scenario.slug} finding ${numberOf(index)}`),
       external_id: `AUD-${numberOf(index)}`,
       title: `${topic.title}: ${entity.name}`,
       condition: topic.condition,
@@ -197,9 +187,9 @@ function agesOf(status: Status, target: number, late: boolean, random: Random): 
 }
 
 /** Lets some repeat a finding that was closed before they were identified: the same matter in the same place. */
-function findRepeats({ profile }: Input, outlines: readonly Outline[], random: Random): Outline[] {
+function findRepeats({ scenario }: Input, outlines: readonly Outline[], random: Random): Outline[] {
   const closed = outlines.filter(({ status, repeatOf }) => status === 'closed' && repeatOf === null)
-  let left = profile.findings.repeats - outlines.filter(({ repeatOf }) => repeatOf !== null).length
+  let left = scenario.counts.findings.repeats - outlines.filter(({ repeatOf }) => repeatOf !== null).length
   const order = random.shuffled(outlines.filter((outline) => isMade(outline) && !finished.has(outline.status)))
   const repeats = new Map<string, Outline>()
   for (const outline of order) {
@@ -224,13 +214,17 @@ function isMade({ plans, owner }: Outline): boolean {
 }
 
 /** Spreads recommendations and action plans over the findings that can have some. */
-function addPlans({ profile, people }: Input, outlines: readonly Outline[], random: Random): FindingPlan[] {
+function addPlans(
+  { scenario: { counts }, people }: Input,
+  outlines: readonly Outline[],
+  random: Random,
+): FindingPlan[] {
   const eligible = outlines.filter(({ status }) => status !== 'draft' && status !== 'cancelled')
-  const recommendations = spread(profile.recommendations, eligible, 3, random)
+  const recommendations = spread(counts.recommendations, eligible, 3, random)
   const told = eligible.reduce((sum, { plans }) => sum + (plans?.length ?? 0), 0)
   const free = eligible.filter(({ plans }) => plans === undefined)
-  const plans = spread(profile.actionPlans.all - told, free, 5, random)
-  const { extended, blocked } = profile.actionPlans
+  const plans = spread(counts.actionPlans.all - told, free, 5, random)
+  const { extended, blocked } = counts.actionPlans
   const drawn = outlines.map((outline): FindingPlan => ({
     ...outline,
     recommendations: recommendations.get(outline.id) ?? 0,

@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { bytesOf } from './evidence.ts'
-import { type DemoData, demoProfiles, generateDemo } from './generate.ts'
+import { type DemoData, generateDemo } from './generate.ts'
+import { readScenarios } from './scenario.ts'
 
 const today = new Date('2026-11-21T12:00:00Z')
 const day = '2026-11-21'
 
-const data = new Map(demoProfiles.map((profile) => [profile.slug, generateDemo(profile, { today })]))
+const scenarios = readScenarios()
+const [bank] = scenarios
+const data = new Map(scenarios.map((scenario) => [scenario.slug, generateDemo(scenario, { today })]))
 
 function demo(slug: string): DemoData {
   const found = data.get(slug)
@@ -58,15 +61,13 @@ const shapeOf = ({ universe, people, findings, evidence }: DemoData) => {
 
 describe('the demo data', () => {
   test('of another seed, and of another day, are other rows', () => {
-    const [bank] = demoProfiles
-    if (bank === undefined) throw new Error('there is no profile')
     expect(generateDemo(bank, { today, seed: 'another' })).not.toEqual(demo('harbourline'))
     expect(generateDemo(bank, { today: new Date('2027-02-01') })).not.toEqual(demo('harbourline'))
   })
 
   test('of the same seed and day are the same rows, to the last field', () => {
-    for (const profile of demoProfiles) {
-      expect(generateDemo(profile, { today })).toEqual(demo(profile.slug))
+    for (const scenario of scenarios) {
+      expect(generateDemo(scenario, { today })).toEqual(demo(scenario.slug))
     }
   })
 
@@ -177,8 +178,8 @@ describe('the demo data', () => {
     }
   })
 
-  test.each(demoProfiles)('a few times as large have the same shape: $name', (profile) => {
-    const [one, large] = [demo(profile.slug), generateDemo(profile, { today, factor: 3 })]
+  test.each(scenarios)('a few times as large have the same shape: $name', (scenario) => {
+    const [one, large] = [demo(scenario.slug), generateDemo(scenario, { today, factor: 3 })]
     const [small, grown] = [Object.entries(shapeOf(one)), new Map(Object.entries(shapeOf(large)))]
     for (const [what, count] of small) {
       // But for what is told in stories, and what is rounded.
@@ -191,13 +192,11 @@ describe('the demo data', () => {
   })
 
   test('grow with the factor', () => {
-    const [bank] = demoProfiles
-    if (bank === undefined) throw new Error('there is no profile')
-    const { universe, findings, evidence, profile } = generateDemo(bank, { today, factor: 3 })
+    const { universe, findings, evidence, scenario } = generateDemo(bank, { today, factor: 3 })
     expect(universe.entities).toHaveLength(720)
     expect(findings).toHaveLength(960)
     expect(findings.flatMap(({ log }) => log)).toHaveLength(15_600)
-    expect(profile.evidence.files).toBe(2700)
+    expect(scenario.counts.evidence.files).toBe(2700)
     expect(evidence.filter((file) => bytesOf(file).length > 2048)).toEqual([])
   })
 })

@@ -1,25 +1,21 @@
 import type { PersonRef, PushedPerson } from '@postern/contracts'
-import type { DemoProfile } from './profile.ts'
 import { createRandom } from './random.ts'
-import { firstNames, lastNames, titles } from './vocabulary.ts'
+import { type Scenario, readNames } from './scenario.ts'
 
 export interface DemoPeople {
   readonly rows: readonly PushedPerson[]
-  /** Those who answer for findings. */
   readonly owners: readonly PersonRef[]
-  /** Those who have left, and still have action plans. */
+  /** Inactive people who still own action plans. */
   readonly leavers: readonly PersonRef[]
-  /** Those who check what others have done: never owners. */
+  /** People who verify remedies. They own nothing. */
   readonly validators: readonly PersonRef[]
 }
 
 const validators = 12
 
-/**
- * The people of a tenant. INVARIANT: the same in every tenant, name by name and address by address, however many there
- * are: were people of one tenant ever matched with those of another, it would show.
- */
-export function makePeople({ people }: Pick<DemoProfile, 'people'>, seed: string): DemoPeople {
+/** The people of a tenant. Names and addresses are the same in every tenant, so that a leak between them is visible. */
+export function makePeople({ counts: { people } }: Scenario, seed: string): DemoPeople {
+  const { firstNames, lastNames, titles } = readNames()
   const random = createRandom(`${seed} people`)
   const taken = new Map<string, number>()
   const rows = Array.from({ length: people.all }, (_none, index): PushedPerson => {

@@ -4,20 +4,13 @@ import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { openTenantDb } from '@postern/tenant-db'
 import type { Services } from '../services.ts'
 import type { Principal, SignedCaller } from '../signed-caller.ts'
+import type { Scenario } from './scenario.ts'
 
-/** Files of the demo that are in quarantine. They hold nothing but words: what finds malware in them is made up too. */
-const quarantinedFiles = [
-  {
-    fileName: 'vendor-invoice.eml',
-    contentType: 'message/rfc822',
-    body: 'From: billing@vendor.example\r\nTo: audit@people.example\r\nSubject: Invoice\r\n\r\nStands for a letter with an attachment that nobody should open.\r\n',
-  },
-  {
-    fileName: 'access-list-macro.csv',
-    contentType: 'text/csv',
-    body: 'account,owner\r\nacc0001,Stands for a table with a formula that nobody should run.\r\n',
-  },
-] as const
+/** Somebody who sends files that end up in quarantine. */
+export interface QuarantineSender {
+  readonly principal: Principal
+  readonly files: Scenario['quarantine']
+}
 
 /** The installation whose quarantine is filled. */
 interface QuarantineTarget {
@@ -29,23 +22,23 @@ interface QuarantineTarget {
 }
 
 /**
- * Brings the files in the name of those who have nothing in quarantine. While it does, the evidence service runs with a
- * scanner that finds malware in everything; before and after it has none, and says so in its receipts.
+ * Uploads the files of each tenant whose quarantine is empty. Meanwhile the evidence service runs with a stand-in scanner
+ * that reports malware in every file.
  */
-export async function seedQuarantine(target: QuarantineTarget, senders: readonly Principal[]): Promise<void> {
-  const lacking: Principal[] = []
-  for (const sender of senders) if (!(await hasQuarantine(target, sender.tenantId))) lacking.push(sender)
+export async function seedQuarantine(target: QuarantineTarget, senders: readonly QuarantineSender[]): Promise<void> {
+  const lacking: QuarantineSender[] = []
+  for (const sender of senders) if (!(await hasQuarantine(target, sender.principal.tenantId))) lacking.push(sender)
   if (lacking.length === 0) return
   const standIn = await startStandIn()
   try {
     try {
       await target.services.restart('evidence', { POSTERN_CLAMAV_URL: standIn.url })
-      for (const sender of lacking) await bring(target.evidence, sender)
+      for (const sender of lacking) await uploadFiles(target.evidence, sender)
     } finally {
       await target.services.restart('evidence')
     }
   } finally {
-    // A start that is ended restarts nothing more, and a server that listens would keep its process for ever.
+    // The restart fails if `npm start` is being stopped. An open server would keep the process alive.
     await standIn.stop()
   }
 }
@@ -67,10 +60,10 @@ async function hasQuarantine({ databaseUrl, assertionKeys }: QuarantineTarget, t
   }
 }
 
-async function bring(evidence: SignedCaller, sender: Principal): Promise<void> {
-  for (const { fileName, contentType, body } of quarantinedFiles) {
+async function uploadFiles(evidence: SignedCaller, { principal, files }: QuarantineSender): Promise<void> {
+  for (const { fileName, contentType, body } of files) {
     const target = `/api/v1/evidence?file_name=${fileName}`
-    const { status, text } = await evidence.call(sender, 'POST', target, {
+    const { status, text } = await evidence.call(principal, 'POST', target, {
       body,
       headers: { 'content-type': contentType },
     })
@@ -78,10 +71,7 @@ async function bring(evidence: SignedCaller, sender: Principal): Promise<void> {
   }
 }
 
-/**
- * Stands in for a malware scanner (clamd's sessions) that finds something in all that it is shown. No scanner runs in the
- * demo: the evidence service has this one for as long as the files above are brought, and none before or after.
- */
+/** A malware scanner with clamd's session protocol that reports malware in everything. */
 async function startStandIn(): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const open = new Set<Socket>()
   const server = createServer((socket) => {

@@ -10,40 +10,36 @@ import { countFindings, hasFinding, writeFindings } from './write-findings.ts'
 import { writeEvidence } from './write-evidence.ts'
 import { completeTestProcedures, pushUniverse, readEntityIds } from './write-universe.ts'
 
-/** The installation that a demo is written to. */
+/** The installation to write to. */
 export interface DemoTarget {
   readonly gateway: string
-  /** Connection string of a service's own role: row-level security holds for what is written too. */
+  /** Connection string of a service's own role, so row-level security applies. */
   databaseUrl(service: 'findings' | 'evidence'): string
-  /** The ring whose assertions PostgreSQL believes. */
+  /** The key ring whose assertions PostgreSQL accepts. */
   readonly assertionKeys: string
   readonly evidence: SignedCaller
 }
 
 export interface DemoTenantKeys {
   readonly id: string
-  /** Value of the key that may do everything. */
+  /** Value of a key with all scopes. */
   readonly key: string
-  /** The key in whose name evidence is brought. */
+  /** The key that uploads the evidence. */
   readonly sender: { readonly id: string; readonly label: string }
 }
 
 const actor: CreatedBy = { type: 'connector', id: 'demo', label: 'Demo data' }
 
-/** What is to be there. */
+/** The content to write. */
 export interface WantedDemo {
-  /** How many findings it has. */
   readonly findings: number
-  /** Makes all of it: the same rows for the same day. */
+  /** Generates the content. Called only if findings are missing. */
   make(): DemoData
-  /** Is told what is written next, where that takes long. */
+  /** Receives a line before each long step. */
   say?(step: string): void
 }
 
-/**
- * Writes the rows of a demo tenant unless they are there. Findings come last, some hundreds in a transaction: where all are,
- * everything is, and what an interrupted run has left is made complete by the next one.
- */
+/** Writes the rows of a demo tenant. Findings come last, so a tenant with all findings is complete. A retry resumes. */
 export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wanted: WantedDemo): Promise<void> {
   const ring = parseKeyRing(target.assertionKeys)
   const assertion = (): string => mintAssertion(ring, tenant.id, Date.now())
@@ -72,7 +68,7 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
     say(data.findings.length, 'findings with their logs')
     for (const batch of batchesOf(data.findings)) {
       await findings.write({ assertion: assertion() }, async (tx) => {
-        // A batch is there whole or not at all.
+        // A batch exists whole or not at all.
         if (await hasFinding(tx, batch[0]?.id ?? '')) return
         await writeFindings(tx, batch, { actor, entityIds, evidence: refs })
       })
@@ -82,10 +78,10 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
   }
 }
 
-/** Findings of one transaction: all of a demo, and of one that is scaled as many as are written while an assertion lives. */
+/** Few enough that the assertion does not expire during a transaction. */
 const perTransaction = 400
 
-/** What is repeated comes before what repeats it. */
+/** A repeated finding comes before its repeat. */
 function batchesOf(findings: readonly DemoFinding[]): DemoFinding[][] {
   const ordered = findings.toSorted((one, other) => Number(one.repeatOf !== null) - Number(other.repeatOf !== null))
   return Array.from({ length: Math.ceil(ordered.length / perTransaction) }, (_none, index) =>
@@ -97,7 +93,7 @@ function openDb(connectionString: string): TenantDb {
   return openTenantDb({
     connectionString,
     maxConnections: 1,
-    // Nobody waits for an answer here, and a machine that fills a large demo is busy.
+    // A machine that writes a large demo is busy.
     connectTimeoutMs: 60_000,
     queryTimeoutMs: 60_000,
     applicationName: 'postern-demo',

@@ -1,10 +1,8 @@
 import type { PushedEntity, PushedHierarchy, PushedNode, PushedTestProcedure } from '@postern/contracts'
 import type { Calendar } from './calendar.ts'
 import type { DemoPeople } from './people.ts'
-import type { DemoHierarchy, DemoProfile } from './profile.ts'
 import { apportion, createRandom, memberOf, type Random } from './random.ts'
-import type { StoryEntity } from './story.ts'
-import { type Vocabulary, vocabularies } from './vocabulary.ts'
+import type { DemoHierarchy, Scenario, StoryEntity } from './scenario.ts'
 
 export interface DemoUniverse {
   readonly entities: readonly PushedEntity[]
@@ -13,25 +11,24 @@ export interface DemoUniverse {
 }
 
 interface Input {
-  readonly profile: DemoProfile
+  readonly scenario: Scenario
   readonly seed: string
   readonly calendar: Calendar
   readonly people: DemoPeople
-  readonly stories: readonly StoryEntity[]
 }
 
-/** Entities, hierarchies and test procedures of a tenant. Their external ids are those of every other tenant too. */
+/** Entities, hierarchies and test procedures of a tenant. Their external ids are the same in every tenant. */
 export function makeUniverse(input: Input): DemoUniverse {
-  const { profile, seed } = input
-  const entities = makeEntities(input, createRandom(`${seed} ${profile.slug} entities`))
-  const random = createRandom(`${seed} ${profile.slug} hierarchies`)
+  const { scenario, seed } = input
+  const entities = makeEntities(input, createRandom(`${seed} ${scenario.slug} entities`))
+  const random = createRandom(`${seed} ${scenario.slug} hierarchies`)
   return {
     entities,
-    hierarchies: profile.hierarchies.map((hierarchy, index) => ({
+    hierarchies: scenario.hierarchies.map((hierarchy, index) => ({
       key: hierarchy.key,
       push: makeHierarchy(hierarchy, { input, entities, random, isPrimary: index === 0 }),
     })),
-    testProcedures: makeTestProcedures(input, entities, createRandom(`${seed} ${profile.slug} procedures`)),
+    testProcedures: makeTestProcedures(input, entities, createRandom(`${seed} ${scenario.slug} procedures`)),
   }
 }
 
@@ -39,15 +36,16 @@ function entityId(index: number): string {
   return `ENT-${String(index + 1).padStart(4, '0')}`
 }
 
-/** The external ids that the entities of stories have: they come first. */
+/** The external ids of the entities in stories, by their keys. */
 export function storyEntityIds(stories: readonly StoryEntity[]): ReadonlyMap<string, string> {
   return new Map(stories.map(({ key }, index) => [key, entityId(index)]))
 }
 
 const opinions = ['satisfactory', 'needs_improvement', 'unsatisfactory'] as const
 
-function makeEntities({ profile, calendar, people, stories }: Input, random: Random): PushedEntity[] {
-  const words = vocabularies[profile.sector]
+function makeEntities({ scenario, calendar, people }: Input, random: Random): PushedEntity[] {
+  const { vocabulary: words } = scenario
+  const stories = scenario.stories.entities
   const ids = storyEntityIds(stories)
   const told = stories.map((story, index): PushedEntity => {
     const { key: _key, parent, assessed, audited, ...same } = story
@@ -60,9 +58,9 @@ function makeEntities({ profile, calendar, people, stories }: Input, random: Ran
       ...(audited === undefined ? {} : { last_audit_date: calendar.date(audited) }),
     }
   })
-  const { all, severe, pastDue, regulated } = profile.entities
+  const { all, severe, pastDue, regulated } = scenario.counts.entities
   const made = all - told.length
-  // Which of the made entities are severe, past due, regulated: a share of a shuffled list each.
+  // Each property is a share of one shuffled list.
   const order = random.shuffled(Array.from({ length: made }, (_none, index) => index))
   const severeOnes = new Set(order.slice(0, severe - told.filter(isSevere).length))
   const pastDueOnes = new Set(order.slice(-pastDue))
@@ -82,7 +80,7 @@ function makeEntities({ profile, calendar, people, stories }: Input, random: Ran
         : { rating: random.pick(['medium', 'medium', 'low'] as const), score: random.int(10, 60) }
       return {
         external_id: entityId(told.length + index),
-        // An area is a unit below the first entity; everything else belongs to its area.
+        // Areas are below the first entity, everything else is below its area.
         parent_external_id: round === 0 ? entityId(0) : entityId(told.length + (index % words.areas.length)),
         name: kind === undefined ? area : `${area}: ${kind.suffix}${copy === 0 ? '' : ` ${copy + 1}`}`,
         type: kind?.type ?? 'business_unit',
@@ -114,12 +112,12 @@ interface HierarchyInput {
   readonly isPrimary: boolean
 }
 
-/** A tree with exactly so many nodes: one root, and below it each level a few times larger than the one above. */
+/** A tree with one root. Each level below is four times larger than the one above. */
 function makeHierarchy(
   { name, kind, nodes: count, levels }: DemoHierarchy,
   { input, entities, random, isPrimary }: HierarchyInput,
 ): PushedHierarchy {
-  const words = vocabularies[input.profile.sector]
+  const words = input.scenario.vocabulary
   const depths = apportion(
     count - 1,
     levels.slice(1).map((_level, index) => 4 ** index),
@@ -163,7 +161,7 @@ interface Place {
   readonly parent: PushedNode | undefined
 }
 
-function nodeName(words: Vocabulary, kind: DemoHierarchy['kind'], { depth, index, parent }: Place): string {
+function nodeName(words: Scenario['vocabulary'], kind: DemoHierarchy['kind'], { depth, index, parent }: Place): string {
   if (depth === 0) return words.group
   const first = kind === 'process' ? words.processes : kind === 'geography' ? words.places : words.areas
   const name = depth === 1 ? memberOf(first, index) : `${parent?.name}, ${memberOf(words.kinds, index).suffix}`
@@ -174,12 +172,12 @@ function nodeName(words: Vocabulary, kind: DemoHierarchy['kind'], { depth, index
 const statuses = ['completed', 'completed', 'in_review', 'in_progress', 'not_started'] as const
 
 function makeTestProcedures(
-  { profile, calendar, people }: Input,
+  { scenario, calendar, people }: Input,
   entities: readonly PushedEntity[],
   random: Random,
 ): PushedTestProcedure[] {
-  const words = vocabularies[profile.sector]
-  return Array.from({ length: profile.testProcedures }, (_none, index): PushedTestProcedure => {
+  const words = scenario.vocabulary
+  return Array.from({ length: scenario.counts.testProcedures }, (_none, index): PushedTestProcedure => {
     const { title, control } = memberOf(words.procedures, index)
     const entity = memberOf(entities, random.int(1, entities.length - 1))
     const status = random.pick(statuses)
@@ -209,7 +207,7 @@ function makeTestProcedures(
   })
 }
 
-/** The audit that something belongs to. */
+/** Reference of an audit engagement. */
 export function engagementOf(index: number): string {
   return `IA-${String((index % 24) + 1).padStart(2, '0')}`
 }
