@@ -187,7 +187,7 @@ const rules: readonly ModuleRule[] = [
     name: 'sql-in-stores',
     from: /^services\//,
     // keys: one maps the failures of the database for all routes, the other tells a slug that is taken.
-    except: /\/(?:store|deps)\.ts$|^services\/keys\/src\/(?:database-failures|tenant\/routes)\.ts$/,
+    except: /\/(?:store|deps)\.ts$|^services\/keys\/src\/(?:database-errors|tenant\/routes)\.ts$/,
     to: /^packages\/tenant-db\//,
     typesAllowed: true,
     why: 'only store.ts holds SQL, only deps.ts opens the pool',

@@ -130,7 +130,7 @@ describe('what the server refuses ends with 3', () => {
   test('a slug that is taken', async () => {
     const { code, stderr } = await postern(['tenants', 'create', tenant.slug, '--name', 'Again'])
     expect(code).toBe(3)
-    expect(stderr).toMatch(/^postern: There is a tenant .+ already\. .+\(conflict, request .+\)\n$/)
+    expect(stderr).toMatch(/^postern: The slug .+ is taken\. .+\(conflict, request .+\)\n$/)
   })
 
   test('an expiry in the past, named with its field', async () => {

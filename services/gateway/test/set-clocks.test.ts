@@ -1,6 +1,6 @@
 /**
  * @promise Revocation: A wrong clock, of a host or of PostgreSQL, never lets a revoked or expired key in.
- * @alsoShownBy services/gateway/src/authenticate/decide.test.ts, services/keys/test/keep-log.test.ts, npm run test:faults
+ * @alsoShownBy services/gateway/src/authenticate/decide.test.ts, services/keys/test/prune-log.test.ts, npm run test:faults
  */
 
 import type { ChangeKind } from '@postern/local-stack/testing'

@@ -1,14 +1,17 @@
 import { problem } from '@postern/service-kit'
 import type { TenantContext } from '@postern/signed-context'
 
-/** Who did something, as the audit trail keeps it: the label is what it was at the time. */
+/** The actor of an action as the audit trail records it. `label` is the actor's name at that time. */
 export interface Actor {
   readonly type: string
   readonly id: string
   readonly label: string
 }
 
-/** Gives the actor of a request. Only people and the operator act on keys: a route that lets others in is a fault of ours. */
+/**
+ * Returns the actor of a request. Only people and the operator may act on keys; other callers indicate a bug in a
+ * route.
+ */
 export function actorOf(context: TenantContext): Actor & { readonly type: 'user' | 'operator' } {
   const { kind, id, label } = context
   if (kind === 'user' || kind === 'operator') return { type: kind, id, label }

@@ -8,15 +8,15 @@ import {
 } from '@postern/service-kit'
 import type { KeyCacheOptions } from './key-cache.ts'
 
-/** How the keys service is set up. */
+/** The configuration of the keys service. */
 export interface Config extends BaseConfig {
   readonly database: {
     /** Connection string of the role `postern_keys`. A secret. */
     readonly url: string
-    /** Connections of this replica at most. Default 10: a revoke, a lease and a look-up each hold one for some milliseconds. */
+    /** The maximum number of connections of this replica. */
     readonly maxConnections: number
   }
-  /** Redis and the secrets of what lies there; undefined without Redis: then leases alone carry revocations, within half a second. */
+  /** Redis and its signing keys. Without Redis, leases carry revocations within half a second. */
   readonly cache: KeyCacheOptions | undefined
 }
 
@@ -29,7 +29,7 @@ export const environment = {
   POSTERN_REDIS_URL: settings.redisUrl
     .optional()
     .describe(
-      'The Redis server, Sentinels or cluster, with the login of the keys service. Without it only leases carry revocations, within half a second. A secret.',
+      'The Redis server, Sentinels or cluster, with the login of the keys service. Without Redis, leases carry revocations within half a second. A secret.',
     ),
   POSTERN_CACHE_MAC: settings.keyRing.describe('Signs key records and announcements in Redis. A secret.'),
   POSTERN_SIGNING_KEYS: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
@@ -42,7 +42,7 @@ export const environment = {
   POSTERN_INTERNAL: settings.keyRing.describe('Verifies look-ups, leases and reports of gateways. A secret.'),
 } as const
 
-/** Reads the configuration; throws with all faults at once and no value. */
+/** Reads the configuration. Throws an error that lists every invalid setting, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return Object.freeze({

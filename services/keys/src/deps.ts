@@ -1,14 +1,14 @@
 import { type BaseDeps, type Logger, type Registry, observeDatabase } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from '@postern/tenant-db'
 import type { Config } from './config.ts'
-import { answerDatabaseFailures } from './database-failures.ts'
+import { mapDatabaseErrors } from './database-errors.ts'
 import { startHousekeeping } from './housekeeping.ts'
 import { type KeyCache, noCache, openKeyCache } from './key-cache.ts'
 import { type Announcer, openAnnouncer } from './revocation/announce.ts'
 import { type LeaseWatch, openLeaseWatch } from './revocation/lease-watch.ts'
 import { type Enforcer, openEnforcer } from './revocation/revoke.ts'
 
-/** What the service works with. */
+/** The dependencies of the routes. */
 export interface Deps extends BaseDeps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
@@ -18,13 +18,13 @@ export interface Deps extends BaseDeps {
   readonly enforcer: Enforcer
 }
 
-// Above the statement_timeout of the role (5 s): PostgreSQL's own answer is the better one.
+// Longer than the role's statement_timeout (5 s), so that PostgreSQL reports the timeout itself.
 const queryTimeoutMs = 7000
 const connectTimeoutMs = 2000
 
-/** Opens the database and Redis, and starts the housekeeping. Neither needs to be up. */
+/** Opens the database and Redis and starts the housekeeping. Does not wait for either server. */
 export async function openDeps(config: Config, base: { logger: Logger; metrics: Registry }): Promise<Deps> {
-  const db = answerDatabaseFailures(
+  const db = mapDatabaseErrors(
     openTenantDb({
       connectionString: config.database.url,
       maxConnections: config.database.maxConnections,

@@ -1,13 +1,13 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
-import { createLogKeeper } from './revocation/keep-log.ts'
+import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
 
-/** Starts what runs now and then in every replica: drops old log entries and counts, writes what is left of counted refusals. */
+/** Starts the periodic work of a replica: prune the log and old counts, and write events for counted denials. */
 export function startHousekeeping({
   db,
   logger,
@@ -19,27 +19,27 @@ export function startHousekeeping({
   readonly logger: Logger
   readonly metrics: Registry
   readonly everyMs?: number
-  /** Milliseconds; never goes back. */
+  /** Monotonic, in milliseconds. */
   readonly now?: () => number
 }): { stop(): Promise<void> } {
   const leases = new Gauge({
     name: 'postern_keys_leases',
-    help: 'Gateways that hold a lease; 0 while PostgreSQL does not tell',
+    help: 'Gateways that hold a lease; 0 while PostgreSQL is unavailable',
     registers: [metrics],
   })
   const logEntries = new Gauge({
     name: 'postern_keys_log_entries',
-    help: 'Entries of the log of changes, as last told by PostgreSQL: those of the last 40 to 80 minutes, where replicas live that long',
+    help: 'Entries in the log of changes at the last pruning; with long-lived replicas, those of the last 40 to 80 minutes',
     registers: [metrics],
   })
-  const log = createLogKeeper({ db, now, limit: maxRows })
+  const log = createLogPruner({ db, now, limit: maxRows })
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
     try {
       leases.set(await db.system(countLeases))
     } catch (error) {
-      // Whoever watches must not see the last number for as long as nobody can renew a lease.
+      // Do not keep reporting the last count while leases cannot be renewed.
       leases.set(0)
       logger.warn({ event: 'housekeeping_failed', err: error })
       return

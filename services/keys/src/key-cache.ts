@@ -7,19 +7,19 @@ import { observeRedis, openRedisClient, watchRedisClient } from '@postern/servic
 import { Counter } from '@prometheus-io/client'
 
 /**
- * The cache that the gateways share, and the channel on which they hear of revocations. Nothing depends on it: calls return
- * at once, failures are counted, and leases carry what got lost.
+ * The cache that gateways share, and the channel that announces revocations. Calls return at once and failures are
+ * counted: leases carry what Redis loses.
  */
 export interface KeyCache {
-  /** Stores a record, or a tombstone, unless a later one is there. */
+  /** Stores a record or a tombstone, unless Redis has a later one. */
   store(record: KeyRecord): void
   publish(revocation: Revocation): void
   isHealthy(): boolean
-  /** Waits for what is under way, then closes the connection. */
+  /** Waits for pending commands, then closes the connection. */
   close(): Promise<void>
 }
 
-/** What there is without Redis. */
+/** Used without Redis. */
 export const noCache: KeyCache = {
   store: () => undefined,
   publish: () => undefined,
@@ -27,7 +27,10 @@ export const noCache: KeyCache = {
   close: async () => undefined,
 }
 
-/** Why Redis failed a command, without the arguments of the command. Of a reply only its code is kept: OOM, READONLY, NOPERM. */
+/**
+ * Returns why Redis rejected a command, without its arguments. Of an error reply only the code remains, such as OOM or
+ * READONLY.
+ */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   if (error.message === 'Command timed out') return 'timeout'
@@ -36,20 +39,20 @@ export function reasonOf(error: unknown): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
 }
 
-/** How long a command may take, unless said otherwise. */
+/** The default time limit of a command. */
 const usualTimeoutMs = 50
-/** After a failure nothing is sent for so long: a frozen Redis must not collect commands in our memory. */
+/** The pause after a failure, so that a frozen Redis does not collect commands in memory. */
 const pauseMs = 1000
 
-/** Where Redis is, and the secrets of what lies there. */
+/** The Redis server and its signing keys. */
 export interface KeyCacheOptions {
   readonly url: string
   readonly mac: KeyRing
-  /** Tests on a busy machine wait longer for what a service gives up at once. */
+  /** Tests on a busy machine use a longer limit. */
   readonly commandTimeoutMs?: number
 }
 
-/** Opens the connection to Redis. Redis need not be there, now or ever. */
+/** Opens the connection to Redis. Redis need not be reachable. */
 export function openKeyCache(
   options: KeyCacheOptions,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
@@ -57,7 +60,7 @@ export function openKeyCache(
   const codec = createCacheCodec(options.mac)
   const failures = new Counter({
     name: 'postern_keys_cache_failures_total',
-    help: 'Records and messages that could not be given to Redis',
+    help: 'Records and messages that could not be sent to Redis',
     labelNames: ['operation'],
     registers: [metrics],
   })
@@ -81,7 +84,7 @@ export function openKeyCache(
     const task = command().then(
       () => undefined,
       (error: unknown) => {
-        // The arguments of a failed command hold a key's hash: of the error, only that there was one is kept.
+        // The command's arguments contain a key's hash, so the error itself is not logged.
         failures.inc({ operation })
         if (redis.status === 'ready') {
           pausedUntil = performance.now() + pauseMs

@@ -18,7 +18,7 @@ import {
 } from './service.ts'
 
 let server: TestRedis
-/** One that waits for Redis as long as it takes: in production what is late is left out, and what follows for a second too. */
+/** Waits for Redis without a time limit. In production, late commands are dropped. */
 let service: KeysUnderTest
 let redis: Redis
 beforeAll(async () => {
@@ -35,10 +35,7 @@ afterAll(async () => {
 
 const codec = () => createCacheCodec(parseKeyRing(service.cacheMac))
 
-/**
- * Until the service writes to Redis again: after a start, an outage, or the pause that follows a failure. Gives the hash of the
- * key that it has stored.
- */
+/** Waits until the service can write to Redis, and returns the hash of the key that it stored. */
 async function connected(to: KeysUnderTest): Promise<string> {
   const admin = await newTenant(to)
   const { hash } = await newKey(to, admin)
@@ -56,7 +53,7 @@ async function stored(hash: string) {
 }
 
 describe('with Redis up', () => {
-  test('a key that a gateway has asked for lies there for the others, to a fixed end, without its value', async () => {
+  test('a looked-up key is stored in Redis for other gateways, with an expiry and without its value', async () => {
     const admin = await newTenant(service)
     const { hash, value } = await newKey(service, admin)
     const { record } = await lookUp(service, hash)
@@ -66,18 +63,18 @@ describe('with Redis up', () => {
     expect(await redis.get(redisRecordKey(hash))).not.toContain(value.slice(8, 40))
   })
 
-  test('a hash that no key has is not stored: anybody can make those up', async () => {
+  test('an unknown hash is not stored in Redis, because anyone can invent one', async () => {
     const keys = new Set(await redis.keys('*'))
     for (let tried = 0; tried < 20; tried += 1) {
       const hash = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex')
       expect((await lookUp(service, hash)).record).toBeNull()
     }
-    // What was asked for before it has been stored by then.
+    // By now the earlier look-up has been stored.
     const known = await connected(service)
     expect((await redis.keys('*')).filter((key) => !keys.has(key))).toEqual([redisRecordKey(known)])
   })
 
-  test('a revoke leaves a tombstone that no late fill replaces, and is told on the channel, under a MAC', async () => {
+  test('a revoke stores a tombstone that no late fill replaces, and publishes a signed announcement', async () => {
     const admin = await newTenant(service)
     const { id, hash } = await newKey(service, admin)
     const { record: early } = await lookUp(service, hash)
@@ -94,12 +91,12 @@ describe('with Redis up', () => {
     const fill = codec().encodeRecord(early)
     expect(await redis.eval(storeRecordScript, 1, fill.key, fill.value, fill.endsAt)).toBe(0)
     expect(await stored(hash)).toMatchObject({ revoked: true })
-    // The control: where no tombstone lies, the same fill is stored.
+    // Control: without a tombstone, the same fill is stored.
     await redis.del(fill.key)
     expect(await redis.eval(storeRecordScript, 1, fill.key, fill.value, fill.endsAt)).toBe(1)
   })
 
-  test('a fill whose end has passed stores nothing: its process was frozen between reading and storing', async () => {
+  test('a fill that expired between reading and storing is not stored', async () => {
     const admin = await newTenant(service)
     const { hash } = await newKey(service, admin)
     const { record } = await lookUp(service, hash)
@@ -111,7 +108,7 @@ describe('with Redis up', () => {
     expect(await redis.exists(key)).toBe(0)
   })
 
-  test('a record of a database whose clock runs ahead lives no longer than any other', async () => {
+  test('a record lives no longer if the clock of the database runs ahead', async () => {
     const admin = await newTenant(service)
     const { hash } = await newKey(service, admin)
     const { record } = await lookUp(service, hash)
@@ -121,7 +118,7 @@ describe('with Redis up', () => {
     expect(await redis.pttl(ahead.key)).toBeLessThanOrEqual(recordTtlMs)
   })
 
-  test('what is no record of ours is replaced, and nothing but a record is stored', async () => {
+  test('an invalid value in Redis is replaced, and only valid records are stored', async () => {
     const admin = await newTenant(service)
     const { hash } = await newKey(service, admin)
     await redis.set(redisRecordKey(hash), 'rubbish')
@@ -132,7 +129,7 @@ describe('with Redis up', () => {
     )
   })
 
-  test('a narrower key replaces the wider one, and a suspended tenant is told', async () => {
+  test('a narrowed key replaces the wider record, and a suspended tenant is announced', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin, { scopes: ['read:*'] })
     await lookUp(service, key.hash)
@@ -170,7 +167,7 @@ async function expectConfirmedRevoke(at: KeysUnderTest): Promise<void> {
 }
 
 describe('a revoke succeeds, confirmed by every gateway,', () => {
-  /** One that waits for Redis no longer than in production. */
+  /** Waits for Redis as long as in production. */
   let usual: KeysUnderTest
   beforeAll(async () => {
     usual = await startKeys({ redisUrl: server.urls.keys })

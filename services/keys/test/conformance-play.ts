@@ -4,39 +4,39 @@ import { type KeyRow, KeysModel, modelEntries } from '@postern/local-stack/testi
 import type { TenantDb } from '@postern/tenant-db'
 import { findKeyRecord } from '../src/lookup/store.ts'
 import { answerLease } from '../src/revocation/lease.ts'
-import { type LogKeeper, createLogKeeper } from '../src/revocation/keep-log.ts'
+import { type LogPruner, createLogPruner } from '../src/revocation/prune-log.ts'
 import { readGrants, releaseLease } from '../src/revocation/store.ts'
 import { WatchUnderTest, type WatchSabotage } from './conformance-watch.ts'
 import type { KeysUnderTest } from './service.ts'
 
-/** A renewal under way: it stops before and after each of its transactions is committed. */
+/** A renewal in progress. It stops before and after each commit. */
 interface Renewal {
   readonly gateway: string
-  /** The same of the model, step by step. */
+  /** The same renewal in the model, step by step. */
   readonly modelled: (() => void)[]
   readonly expected: () => LeaseAnswer | undefined
   readonly answer: Promise<LeaseAnswer>
-  /** Lets it go on to where it stops next. */
+  /** Runs it to the next stop. */
   advance(): Promise<void>
 }
 
-/** How often which answers were given, in all sequences, and to gateways that were starting or came with another cursor than theirs. */
+/** How often each answer occurred in all sequences, and how often a gateway started or sent a foreign cursor. */
 export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, elsewhere: 0, another: 0 }
 
 const isOfAnother = (lag: number): boolean => lag === 10
 
-/** Plays to the keys service and to its model, and notes where they differ. */
+/** Runs the same steps on the keys service and its model, and records differences. */
 export class Play {
   readonly #service: Pick<KeysUnderTest, 'asService' | 'asSuperuser'>
   readonly model: KeysModel
   readonly #watch: WatchUnderTest
-  readonly #log: LogKeeper
+  readonly #log: LogPruner
   readonly differences: string[] = []
   readonly renewals: Renewal[] = []
   readonly #gateways = [randomUUID(), randomUUID(), randomUUID()]
-  /** What each has applied, as its last answer said. */
+  /** The cursor of each gateway, from its last answer. */
   readonly #cursors = new Map<string, { readonly seq: number; readonly mark: string | null }>()
-  /** A transaction that has changed something and waits to be ended. */
+  /** An open transaction with a change. */
   #open: { end(how: 'commit' | 'rollback'): Promise<void> } | undefined
 
   private constructor(
@@ -47,7 +47,7 @@ export class Play {
     this.#service = service
     this.model = model
     this.#watch = watch
-    this.#log = createLogKeeper({ db: service.asService, now: () => model.time })
+    this.#log = createLogPruner({ db: service.asService, now: () => model.time })
   }
 
   static async open(
@@ -86,7 +86,7 @@ export class Play {
     const [held, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const transaction = this.#service.asSuperuser.system(async (tx) => {
       await tx.execute({ text: statements[kind], values: [kind === 'tenant' ? row.tenantId : row.hash] })
-      // The counter is taken as the last act of a transaction; from here on it is held.
+      // Taking the counter is the last act of a transaction. It stays locked from here on.
       await tx.execute({ text: 'set constraints all immediate', values: [] })
       held.resolve()
       await ended.promise
@@ -120,7 +120,7 @@ export class Play {
     await this.#watch.close()
   }
 
-  /** `lag`: it comes with a cursor of before, or of nothing it could know, or with that of another log. */
+  /** `lag`: the gateway sends an old, invented or foreign cursor. */
   async renew(gateway: string, lag: number): Promise<void> {
     if (this.renewals.some((each) => each.gateway === gateway)) return
     const known = this.#cursors.get(gateway)
@@ -155,7 +155,7 @@ export class Play {
     await gates.stopped()
   }
 
-  /** Renewals that nothing comes between, until one is granted. */
+  /** Renews without other steps in between until the lease is granted. */
   async quiet(gateway: string): Promise<void> {
     const { granted } = answered
     for (let count = 0; count < 4 && answered.granted === granted; count += 1) {
@@ -200,7 +200,7 @@ export class Play {
     await this.#service.asService.system(async (tx) => await releaseLease(tx, gateway))
   }
 
-  /** What looks without a pause in the model sees here what there is before time goes by. */
+  /** The model watches all the time; the service polls before time passes. */
   async pass(ms: number): Promise<void> {
     await this.#watched()
     await this.prune()
@@ -212,7 +212,7 @@ export class Play {
     this.differences.push(...(await this.#watch.differences()))
   }
 
-  /** PostgreSQL's clock is set: what was written before seems to be as much older or younger. */
+  /** Sets PostgreSQL's clock: existing rows seem older or younger by this time. */
   async step(ms: number): Promise<void> {
     this.model.step(ms)
     await bySuperuser(this.#service, "update keys.revocation set at = at - $1::float8 * interval '1 millisecond'", ms)
@@ -223,7 +223,7 @@ export class Play {
     await this.#log.prune()
   }
 
-  /** What a revoke goes by, and what a look-up gives. */
+  /** Compares what revokes and look-ups read. */
   async look(row: KeyRow): Promise<void> {
     await this.#watched()
     const grants = await this.#service.asService.system(readGrants)
@@ -251,7 +251,7 @@ function keyOf(record: ReturnType<KeysModel['findKey']> | undefined) {
   return { hash, tenantId, tenantStatus, tenantVersion, revoked, version }
 }
 
-/** A database whose transactions stop before they begin and before they commit, until they are let go on. */
+/** A database whose transactions stop before they begin and before they commit, until they are released. */
 function createGates(db: TenantDb) {
   let arrived = Promise.withResolvers<void>()
   let go = Promise.withResolvers<void>()
@@ -273,7 +273,7 @@ function createGates(db: TenantDb) {
   return {
     db: staged,
     stopped: async () => await arrived.promise,
-    /** There is nothing left to stop it. */
+    /** Nothing stops it any more. */
     ended: () => arrived.resolve(),
     advance: async () => {
       const opened = go
@@ -285,7 +285,7 @@ function createGates(db: TenantDb) {
   }
 }
 
-/** Runs a statement past row security. */
+/** Runs a statement as the superuser, bypassing row security. */
 export async function bySuperuser(
   { asSuperuser }: Pick<KeysUnderTest, 'asSuperuser'>,
   text: string,

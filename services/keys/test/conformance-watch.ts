@@ -6,22 +6,22 @@ import { type LeaseWatch, openLeaseWatch } from '../src/revocation/lease-watch.t
 import { type Enforcer, openEnforcer } from '../src/revocation/revoke.ts'
 import type { GrantRow } from '../src/revocation/store.ts'
 
-/** What a watch may get wrong, to see that it is noticed. */
+/** Deliberate faults in the watch, to check that they are detected. */
 export interface WatchSabotage {
   readonly now?: (model: KeysModel) => number
-  /** The rows that it is shown instead of those that are there; `before` are those that it was shown last time. */
+  /** Replaces the rows that the watch reads; `before` holds those of the previous query. */
   readonly rows?: (rows: readonly GrantRow[], before: readonly GrantRow[]) => readonly GrantRow[]
 }
 
-/** How the changes came into force, in all sequences. */
+/** How many changes were enforced in each way, in all sequences. */
 export const enforced = { confirmed: 0, fenced: 0, unseen: 0 }
 
-/** No wait of the watch ends by the clock of the machine. */
+/** Long enough that no wait ends by the machine's clock. */
 const farMs = 600_000
 
 /**
- * The code that says success (`openLeaseWatch`, `openEnforcer`) beside its model: on the model's clock, and with looks that
- * come when they are let, each to its end.
+ * Runs `openLeaseWatch` and `openEnforcer` beside their model, on the model's clock and with polls that the test
+ * releases.
  */
 export class WatchUnderTest {
   readonly watch: LeaseWatch
@@ -74,7 +74,7 @@ export class WatchUnderTest {
     sabotage: WatchSabotage = {},
   ): Promise<WatchUnderTest> {
     const under = new WatchUnderTest(db, model, sabotage)
-    // Its first look, while nobody waits.
+    // The first poll, while nothing waits.
     await Promise.all(under.#readings)
     await settle()
     under.#isGated = true
@@ -93,7 +93,7 @@ export class WatchUnderTest {
     await this.#go.promise
   }
 
-  /** Somebody always waits, so that it sees each grant at the moment at which it was made. */
+  /** Keeps one wait open, so that the watch sees each grant when it is made. */
   #keepLooking(): void {
     void this.watch.untilApplied(Number.MAX_SAFE_INTEGER, farMs).then(() => {
       if (!this.#isClosed) this.#keepLooking()
@@ -104,14 +104,14 @@ export class WatchUnderTest {
     const go = this.#go
     this.#arrived = Promise.withResolvers()
     this.#go = Promise.withResolvers()
-    // Without a pause afterwards.
-    this.watch.lookNow()
+    // Polls without a pause.
+    this.watch.pollNow()
     go.resolve()
     await this.#arrived.promise
     await settle()
   }
 
-  /** A change was committed a moment ago: somebody waits for it to come into force. Gives the number that is waited for. */
+  /** Waits for a change that was just committed. Returns its number. */
   async enforce(change: Waiting): Promise<number | undefined> {
     const registered = Promise.withResolvers<number>()
     this.#registered = registered.resolve
@@ -132,9 +132,9 @@ export class WatchUnderTest {
     return await Promise.race([registered.promise, noted.then(() => undefined)])
   }
 
-  /** Lets it look, and gives the changes of which only one of the two says that they are in force. */
+  /** Polls, and returns the changes that only one of the two reports as enforced. */
   async differences(): Promise<string[]> {
-    // The look that is under way is not for who came since.
+    // A running poll does not serve later waits.
     await this.#look()
     await this.#look()
     this.#before = this.#rows
@@ -158,7 +158,7 @@ export class WatchUnderTest {
   }
 }
 
-/** Lets everything that waits for a settled promise run. */
+/** Runs everything that waits for settled promises. */
 async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve))
 }

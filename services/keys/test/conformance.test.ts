@@ -29,14 +29,14 @@ afterAll(async () => {
   await service.close()
 })
 
-/** Function bodies that are wrong, to see that it is noticed. */
+/** Deliberate faults in function bodies, to check that they are detected. */
 interface Sabotage {
   readonly routine: string
   readonly from: string
   readonly to: string
 }
 
-/** Two keys of two tenants, and a log that has nothing in it yet. */
+/** Starts with two keys of two tenants and an empty log. */
 async function startOver(sabotage: WatchSabotage): Promise<Play> {
   await bySuperuser(service, 'delete from keys.gateway_lease')
   await bySuperuser(service, 'delete from keys.revocation')
@@ -66,7 +66,7 @@ const alphabet = [
 type Event = readonly [name: (typeof alphabet)[number], one: number, other: number]
 
 const spans = [1, 500, 999, 1000, 1001, 1999, 2000, 2001]
-/** Every lease ends meanwhile, and in the longest the log. */
+/** Every lease ends in these spans, and in the longest the whole log. */
 const longSpans = [410_000, 2_400_000, 2_400_000]
 const kinds = ['revoke', 'narrow', 'narrow', 'tenant', 'tenant'] as const
 const lags = [0, 0, 0, 0, 1, 2, 9, 10]
@@ -90,7 +90,7 @@ async function happen(play: Play, [name, one, other]: Event): Promise<void> {
     case 'quiet':
       return await play.quiet(play.gateway(one))
     case 'burst':
-      // More changes than one answer holds.
+      // More changes than one response holds.
       for (let count = 0; count < 3; count += 1) {
         await play.begin('tenant', play.key(other))
         await play.commit()
@@ -118,7 +118,7 @@ const sequences = fc.array(fc.tuple(fc.constantFrom(...alphabet), fc.nat(100), f
   size: 'max',
 })
 
-/** What the one answered and the other did not: nothing else that goes wrong counts as found. */
+/** The only error that counts as a detected difference. */
 class Difference extends Error {
   override readonly name = 'Difference'
 }
@@ -138,7 +138,7 @@ async function explore(numRuns: number, { ofSeed = seed, ...sabotage }: WatchSab
   )
 }
 
-/** Puts something else into a function of the database for as long as `work` takes. */
+/** Replaces text in a database function while `work` runs. */
 async function sabotaged<T>({ routine, from, to }: Sabotage, work: () => Promise<T>): Promise<T> {
   const [row] = await service.asSuperuser.system(async (tx) => {
     return await tx.query<{ text: string }>({
@@ -156,40 +156,40 @@ async function sabotaged<T>({ routine, from, to }: Sabotage, work: () => Promise
   }
 }
 
-/** Whether some way was gone by no sequence. */
+/** Whether a kind of answer never occurred. */
 const isUngone = () => Object.values({ ...answered, ...enforced }).includes(0)
 
-describe('the keys service answers what its model answers', () => {
-  test('whatever comes between the stages of renewals', { timeout: 120_000 }, async () => {
+describe('the keys service and its model give the same answers', () => {
+  test('in random sequences with steps between the stages of renewals', { timeout: 120_000 }, async () => {
     let run = await explore(15)
-    // What comes is left to chance: some ways are gone by few.
+    // Random: some paths occur rarely.
     for (let more = 1; more < 8 && !run.failed && isUngone(); more += 1)
       run = await explore(15, { ofSeed: seed + more })
     expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
-    // Each way was gone.
+    // Every path occurred.
     for (const [name, count] of Object.entries({ ...answered, ...enforced })) expect(count, name).toBeGreaterThan(0)
   })
 })
 
-// Always the same sequences: what they find once they find each time.
-describe('the sequences find a keys service', () => {
+// Fixed sequences, so that they detect the same faults each time.
+describe('the sequences detect a keys service', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
-    'that grants leases to gateways which lag': {
+    'that grants leases to lagging gateways': {
       routine: 'keys.grant_lease',
       from: 'where c.seq = cursor_seq',
       to: 'where c.seq >= cursor_seq',
     },
-    'that takes back what a gateway has applied': {
+    'that moves a cursor backwards': {
       routine: 'keys.grant_lease',
       from: 'acked = greatest(l.acked, excluded.acked)',
       to: 'acked = excluded.acked - 1',
     },
-    'that does not note what a gateway which lags has applied': {
+    'that does not record the cursor of a lagging gateway': {
       routine: 'keys.grant_lease',
       from: 'l.acked < cursor_seq',
       to: 'false',
     },
-    'that leaves out the first entry after a cursor': {
+    'that omits the first entry after a cursor': {
       routine: 'keys.follow_log',
       from: 'else cursor_seq end',
       to: 'else cursor_seq + 1 end',
@@ -199,22 +199,22 @@ describe('the sequences find a keys service', () => {
       from: 'or cursor_seq < log.before_first',
       to: '',
     },
-    'that goes on where a gateway knows another log': {
+    'that accepts a cursor of a different log': {
       routine: 'keys.follow_log',
       from: 'or coalesce(keys.mark_at(cursor_seq) <> cursor_mark, false)',
       to: '',
     },
-    'that marks all logs alike': {
+    'that gives all logs the same mark': {
       routine: 'keys.log_change',
       from: "concat_ws(' ', before, next, told)",
       to: "concat_ws(' ', next, told)",
     },
-    'that forgets entries too soon': {
+    'that deletes entries too early': {
       routine: 'keys.prune_log',
       from: 'o.seq <= up_to',
       to: 'o.seq <= up_to + 1',
     },
-    'that keeps a lease which was given back': {
+    'that keeps a released lease': {
       routine: 'keys.release_lease',
       from: 'set released = true',
       to: 'set released = false',
@@ -227,21 +227,21 @@ describe('the sequences find a keys service', () => {
   })
 })
 
-describe('the sequences find a watch over the leases', () => {
+describe('the sequences detect a lease watch', () => {
   const sabotages: Readonly<Record<string, WatchSabotage>> = {
-    'that goes by the clock of PostgreSQL': { now: (model) => model.now },
-    'that takes a gateway for further than it is': {
+    'that uses the clock of PostgreSQL': { now: (model) => model.now },
+    'that overestimates a cursor': {
       rows: (rows) => rows.map((row) => ({ ...row, acked: row.acked + 1 })),
     },
-    'that takes every lease for one that was given back': {
+    'that treats every lease as released': {
       rows: (rows) => rows.map((row) => ({ ...row, released: true })),
     },
-    'that does not know of leases which were given back': {
+    'that ignores released leases': {
       rows: (rows) => rows.map((row) => ({ ...row, released: false })),
     },
-    'that never sees a lease unchanged': { rows: (rows) => rows.map((row) => ({ ...row, grant: randomUUID() })) },
-    'that does not see a lease which is renewed': { rows: (rows) => rows.map((row) => ({ ...row, grant: '' })) },
-    'that goes by the leases of its look before': { rows: (_rows, before) => before },
+    'that treats every lease as renewed': { rows: (rows) => rows.map((row) => ({ ...row, grant: randomUUID() })) },
+    'that ignores renewals': { rows: (rows) => rows.map((row) => ({ ...row, grant: '' })) },
+    'that uses the rows of its previous poll': { rows: (_rows, before) => before },
   }
 
   test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
@@ -249,20 +249,20 @@ describe('the sequences find a watch over the leases', () => {
   })
 })
 
-describe('Redis keeps what its model keeps', () => {
+describe('Redis and its model keep the same record', () => {
   const ring = parseKeyRing(`k1:${Buffer.alloc(32, 7).toString('base64url')}`)
   const stores = fc.array(
     fc.record({
       version: fc.integer({ min: 1, max: 3 }),
       tenantVersion: fc.integer({ min: 1, max: 2 }),
       revoked: fc.boolean(),
-      // Read a moment ago, or so long ago that it is too old to be kept.
+      // Read a moment ago, or too long ago to be stored.
       ageMs: fc.constantFrom(0, 1000, 2000, 60_000, recordTtlMs + 60_000),
     }),
     { minLength: 1, maxLength: 12 },
   )
 
-  /** What was found to be different, if anything. */
+  /** Returns the difference found, if any. */
   async function differenceOf(script: string, ofSeed = seed): Promise<string | undefined> {
     const server = await startTestRedis()
     const redis = new Redis(server.url)
@@ -295,13 +295,13 @@ describe('Redis keeps what its model keeps', () => {
     }
   }
 
-  test('of several records of a key, in whatever order they come', { timeout: 60_000 }, async () => {
+  test('of several records of a key in any order', { timeout: 60_000 }, async () => {
     expect(await differenceOf(storeRecordScript)).toBeUndefined()
   })
 
-  test('the control: a script that keeps whatever comes last is noticed', { timeout: 60_000 }, async () => {
+  test('and a script that keeps the last record is detected (control)', { timeout: 60_000 }, async () => {
     const last = "return redis.call('SET', KEYS[1], ARGV[1], 'PXAT', ARGV[2])"
-    // Of what was found, and not that the script failed.
+    // Only a difference counts, not a failing script.
     expect(await differenceOf(last, 7)).toContain('to deeply equal')
   })
 })

@@ -22,7 +22,7 @@ function open(role: 'keys' | 'superuser' = 'keys') {
   })
 }
 
-test('leases are counted while PostgreSQL tells of them, and are none while it does not', async () => {
+test('the lease metric is 0 while PostgreSQL is unavailable', async () => {
   const metrics = createMetrics('keys')
   const db = open()
   const gateway = { gateway: crypto.randomUUID(), name: 'one', cursor: 0, mark: null, leaseMs: 3_600_000 }
@@ -41,7 +41,7 @@ test('leases are counted while PostgreSQL tells of them, and are none while it d
   await housekeeping.stop()
 })
 
-test('what the log has held for long enough is dropped', async () => {
+test('old entries of the log are deleted', async () => {
   const [superuser, db] = [open('superuser'), open()]
   const clock = { now: 0 }
   const metrics = createMetrics('keys')

@@ -24,7 +24,7 @@ async function setPolicy(admin: Principal, body: object, headers: Record<string,
 const make = async (admin: Principal, given: object = {}) =>
   await service.call(admin, 'POST', path, { body: keyBody(given) })
 
-test('a policy that is set is in the log, with whose it is and what it says now; one that stays is not', async () => {
+test('a changed policy is logged with its tenant and values, and an unchanged one is not', async () => {
   const admin = await newTenant(service)
   for (const max_key_days of [90, 90, 30]) expect((await setPolicy(admin, { max_key_days })).status).toBe(200)
   const told = service.log
@@ -39,11 +39,11 @@ test('a policy that is set is in the log, with whose it is and what it says now;
 describe('the trail of a policy', () => {
   const eventsPath = `${policyPath}/events`
 
-  test('says who has set it to what, and when, newest first, to administrators of its tenant alone', async () => {
+  test('shows authors, values and times, newest first, only to administrators of the tenant', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]
     await setPolicy(admin, { max_key_days: 90 })
     await setPolicy({ ...admin, id: 'bo', label: 'Bo' }, { required_addresses: ['203.0.113.0/24'] })
-    // What stays as it is is no change.
+    // Equal values are no change.
     await setPolicy(admin, { max_key_days: 90 })
     await setPolicy(other, { max_key_days: 7 })
     const { json, headers } = await service.call(admin, 'GET', `${eventsPath}?count=true`)
@@ -69,7 +69,7 @@ describe('the trail of a policy', () => {
     expect((await service.call(await newTenant(service), 'GET', eventsPath)).json).toEqual([])
   })
 
-  test('comes in pages, and whole', async () => {
+  test('is paged without gaps', async () => {
     const admin = await newTenant(service)
     for (const max_key_days of [30, 60, 90]) await setPolicy(admin, { max_key_days })
     const versions = z.array(z.object({ version: z.int() }))
@@ -78,7 +78,7 @@ describe('the trail of a policy', () => {
     const next = /<([^>]+)>; rel="next"/.exec(first.headers['link'] ?? '')?.[1] ?? ''
     const second = await service.call(admin, 'GET', next)
     expect(versions.parse(second.json).map(({ version }) => version)).toEqual([2])
-    // What leads on to no version there can be was made up.
+    // A cursor beyond the possible versions was invented.
     const cursor = new URL(next, service.url).searchParams.get('cursor') ?? ''
     const [binding] = z.tuple([z.string(), z.int()]).parse(JSON.parse(Buffer.from(cursor, 'base64url').toString()))
     for (const version of [3_000_000_000, 0, 1.5]) {
@@ -91,8 +91,8 @@ describe('the trail of a policy', () => {
   })
 })
 
-describe('the policy of a tenant is not changed', () => {
-  test('by an auditor, an API key, or anybody for another tenant', async () => {
+describe('changing the policy of a tenant is rejected', () => {
+  test('for auditors, API keys and other tenants', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]
     const auditor = { ...admin, roles: ['auditor'] }
     expect((await service.call(auditor, 'GET', policyPath)).status).toBe(403)
@@ -103,7 +103,7 @@ describe('the policy of a tenant is not changed', () => {
     expect(await policyOf(admin)).toMatchObject({ max_key_days: 1825, version: 1, changed_by: null })
   })
 
-  test('without If-Match, nor when somebody else has changed it meanwhile', async () => {
+  test('without If-Match and after a concurrent change', async () => {
     const admin = await newTenant(service)
     const { etag } = await policyOf(admin)
     expect((await setPolicy(admin, { max_key_days: 90 }, {})).status).toBe(428)
@@ -120,7 +120,7 @@ describe('the policy of a tenant is not changed', () => {
     [{ required_addresses: ['everywhere'] }],
     [{ required_addresses: null }],
     [{ version: 7 }],
-  ])('to what is no policy: %j', async (body) => {
+  ])('for an invalid policy: %j', async (body) => {
     const admin = await newTenant(service)
     expect((await setPolicy(admin, body)).status).toBe(422)
     expect((await policyOf(admin)).version).toBe(1)
@@ -128,7 +128,7 @@ describe('the policy of a tenant is not changed', () => {
 })
 
 describe('a policy that an administrator has set', () => {
-  test('says who did, and since when; the same once more changes nothing', async () => {
+  test('shows its author and time, and equal values change nothing', async () => {
     const admin = await newTenant(service)
     const answer = await setPolicy(admin, {
       max_key_days: 90,
@@ -145,7 +145,7 @@ describe('a policy that an administrator has set', () => {
     expect((await setPolicy(admin, { required_addresses: [] })).json).toMatchObject({ max_key_days: 90, version: 3 })
   })
 
-  test('binds the life of what is made from then on', async () => {
+  test('limits the lifetime of new keys', async () => {
     const admin = await newTenant(service)
     const old = await newKey(service, admin, { expires_in: '1y' })
     await setPolicy(admin, { max_key_days: 30 })
@@ -154,7 +154,7 @@ describe('a policy that an administrator has set', () => {
     expect((await service.call(admin, 'GET', `${path}/${old.id}`)).json).toMatchObject({ state: 'active' })
   })
 
-  test('lets no key be made that is not limited to the networks that it requires', async () => {
+  test('rejects new keys outside its required networks', async () => {
     const admin = await newTenant(service)
     await setPolicy(admin, { required_addresses: ['203.0.113.0/24', '2001:db8::/32'] })
     for (const allowed_addresses of [
@@ -170,7 +170,7 @@ describe('a policy that an administrator has set', () => {
     expect((await make(admin, { allowed_addresses: ['203.0.113.7', '2001:db8:7::/48'] })).status).toBe(201)
   })
 
-  test('lets a key from before be narrowed to these networks and to no others, and rotated after that alone', async () => {
+  test('lets an older key be narrowed only to its networks, and rotated only after that', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     await setPolicy(admin, { required_addresses: ['203.0.113.0/24'] })
@@ -186,8 +186,8 @@ describe('a policy that an administrator has set', () => {
   })
 })
 
-describe('PostgreSQL keeps the policy, whatever the service does:', () => {
-  test('no key is made, and none moved, outside the required networks', async () => {
+describe('PostgreSQL enforces the policy:', () => {
+  test('keys outside the required networks are rejected', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24', '198.51.100.0/24'] })
     await setPolicy(admin, { required_addresses: ['203.0.113.0/24'] })
@@ -205,7 +205,7 @@ describe('PostgreSQL keeps the policy, whatever the service does:', () => {
     expect(await asAnybody(move, id, ['203.0.113.0/28'])).toBeUndefined()
   })
 
-  test('the service’s role changes nothing else of a tenant, and takes no entry of the trail back', async () => {
+  test('the service’s role can change only the policy of a tenant, and no entry of the trail', async () => {
     const admin = await newTenant(service)
     await setPolicy(admin, { max_key_days: 90 })
     const asService = async (text: string) =>
@@ -230,8 +230,8 @@ describe('PostgreSQL keeps the policy, whatever the service does:', () => {
   })
 })
 
-describe('what happens while the policy is changed', () => {
-  test('a key that is made while it becomes stricter is none that it forbids: asked again, it is refused with a reason', async () => {
+describe('during a change of the policy', () => {
+  test('a key that the new policy forbids is not created, and the repeated request is rejected with the reason', async () => {
     const admin = await newTenant(service)
     const keys = await holdUp('keys.api_key')
     const making = make(admin, { expires_in: '1y' })
@@ -242,7 +242,7 @@ describe('what happens while the policy is changed', () => {
     expect(await make(admin, { expires_in: '1y' })).toMatchObject({ status: 422 })
   })
 
-  test('an equal change that had to wait says who made the first, and makes none itself', async () => {
+  test('an equal change that had to wait returns the author of the first change', async () => {
     const admin = await newTenant(service)
     const trail = await holdUp('keys.key_policy_event')
     const first = setPolicy(admin, { max_key_days: 30 })
@@ -255,7 +255,7 @@ describe('what happens while the policy is changed', () => {
   })
 })
 
-/** Makes whoever writes to a table wait until it is let go. */
+/** Blocks writers of a table until it is released. */
 async function holdUp(table: string) {
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()

@@ -2,7 +2,7 @@ import { internalPaths, leaseAnswerSchema, leaseMs } from '@postern/contracts/in
 import type { Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answerLease } from '../src/revocation/lease.ts'
-import { goneMs, openLeaseWatch } from '../src/revocation/lease-watch.ts'
+import { forgetAfterMs, openLeaseWatch } from '../src/revocation/lease-watch.ts'
 import { pruneLog } from '../src/revocation/store.ts'
 import {
   type KeysUnderTest,
@@ -47,7 +47,7 @@ async function countOf(request: object): Promise<number | undefined> {
   return leaseAnswerSchema.parse((await service.ask(internalPaths.leases, request)).json).gateways
 }
 
-test('the answer to a lease says how many gateways hold one, to a gateway that asks for it', async () => {
+test('a lease response contains the number of leases if the gateway requests it', async () => {
   const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null, mark: null }
   await whileLeased(async () => {
     const gateways = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
@@ -59,7 +59,7 @@ test('the answer to a lease says how many gateways hold one, to a gateway that a
 })
 
 describe('a lease is refused', () => {
-  test('to whoever is not a gateway', async () => {
+  test('to callers that are not gateways', async () => {
     const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null, mark: null }
     expect((await service.stranger.call(gatewayPrincipal, 'POST', internalPaths.leases, { body })).status).toBe(401)
     const admin = await newTenant(service)
@@ -75,11 +75,11 @@ describe('a lease is refused', () => {
     { gateway: crypto.randomUUID(), name: 'x', cursor: 1.5 },
     { gateway: crypto.randomUUID(), name: 'x' },
     { gateway: crypto.randomUUID(), name: 'x', cursor: 1, mark: 'x' },
-  ])('to a request that is none: %j', async (body) => {
+  ])('to an invalid request: %j', async (body) => {
     expect((await service.ask(internalPaths.leases, body)).status).toBe(422)
   })
 
-  test('to a gateway that comes without a cursor: it learns the recent past first', async () => {
+  test('to a gateway without a cursor, which receives the log first', async () => {
     const { hash } = await revokeOne()
     const gateway = new LeaseHolder(service.ask)
     const answer = await gateway.renew()
@@ -89,7 +89,7 @@ describe('a lease is refused', () => {
     expect((await gateway.renew()).granted).toBe(true)
   })
 
-  test('to a gateway whose cursor lags, which is told what it lacks and keeps the rest of the lease it has', async () => {
+  test('to a lagging gateway, which receives the missing entries and keeps its current lease', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     const before = await leaseOf(gateway)
     const lagging = gateway.cursor ?? 0
@@ -105,7 +105,7 @@ describe('a lease is refused', () => {
     await gateway.release()
   })
 
-  test('to a gateway ahead of the log, as after a restored backup: it is told to begin anew', async () => {
+  test('to a gateway ahead of the log after a restored backup, which receives `reset`', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     await gateway.release()
     const at = gateway.cursor ?? 0
@@ -116,7 +116,7 @@ describe('a lease is refused', () => {
     await gateway.release()
   })
 
-  test('to a gateway that knows another entry by the last number: a server took over that had lost it, and gave its number again', async () => {
+  test('to a gateway with an entry that a new primary lost and whose number it assigned again', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     await revokeOneWithout(gateway)
     await gateway.renew()
@@ -126,9 +126,9 @@ describe('a lease is refused', () => {
     const answer = await gateway.renew({ apply: false })
     expect(answer).toMatchObject({ granted: false, reset: true, cursor: known })
     expect(answer.revocations.at(-1)).toMatchObject({ seq: known, hash })
-    // Nobody may believe that it has applied what it has not heard of.
+    // No revoke may count it as confirmed.
     expect((await leaseOf(gateway))?.acked).toBeLessThan(known ?? 0)
-    // Nor where entries have followed.
+    // Nor after further entries.
     await revokeOneWithout(gateway)
     expect(await gateway.renew({ apply: false })).toMatchObject({ granted: false, reset: true })
     expect((await leaseOf(gateway))?.acked).toBeLessThan(known ?? 0)
@@ -138,7 +138,7 @@ describe('a lease is refused', () => {
     await gateway.release()
   })
 
-  test('to no gateway for its mark where nobody knows it any more: the entry behind it was made before logs were marked', async () => {
+  test('without comparing marks if the log no longer knows the mark', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     await revokeOneWithout(gateway)
     await service.asSuperuser.system(
@@ -150,7 +150,7 @@ describe('a lease is refused', () => {
     await gateway.release()
   })
 
-  test('to a gateway from before what the log still holds, with all of the recent past', async () => {
+  test('to a gateway whose cursor is older than the log, which receives the whole log', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     await gateway.release()
     await revokeOne()
@@ -166,12 +166,12 @@ describe('a lease is refused', () => {
     await gateway.release()
   })
 
-  test('while one answer cannot hold all that a gateway lacks, and nothing is left out between two answers', async () => {
+  test('until several responses have delivered all missing entries without gaps', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     await gateway.release()
     const hashes = [(await revokeOne()).hash, (await revokeOne()).hash, (await revokeOne()).hash]
     const told: string[] = []
-    const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
+    const leaseWatch = { pollNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
     let cursor = gateway.cursor
     for (let round = 0; round < 3; round += 1) {
       const request = { gateway: gateway.gateway, name: 'x', cursor, mark: null }
@@ -184,7 +184,7 @@ describe('a lease is refused', () => {
   })
 })
 
-/** What a standby that had not heard of it yet makes of the log when it takes over. */
+/** Simulates a standby that takes over without the last entry. */
 async function loseLastEntry(): Promise<void> {
   await service.asSuperuser.system(async (tx) => {
     const [lost] = await tx.query<{ seq: string; mark: string }>(
@@ -199,7 +199,7 @@ async function loseLastEntry(): Promise<void> {
 }
 
 async function revokeOneWithout(gateway: LeaseHolder) {
-  // The revoke waits for the gateway, so its lease is set aside for the moment.
+  // The revoke waits for the gateway, so its lease is removed for the moment.
   const admin = await newTenant(service)
   const key = await newKey(service, admin)
   await service.asService.write(
@@ -217,7 +217,7 @@ async function revokeOneWithout(gateway: LeaseHolder) {
   return key
 }
 
-test('a log of more than an answer holds is told in several, and who knows most of it has only the rest looked at', async () => {
+test('a long log is delivered in several responses, and only the missing part is read', async () => {
   const entries = 5001
   await service.asSuperuser.system(async (tx) => {
     await tx.execute(
@@ -253,7 +253,7 @@ test('a log of more than an answer holds is told in several, and who knows most 
 })
 
 describe('a lease', () => {
-  test('runs for its length from the moment it was granted, on the database clock', async () => {
+  test('ends `leaseMs` after its grant on the database clock', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     const lease = await leaseOf(gateway)
     expect(lease?.left_ms).toBeLessThanOrEqual(leaseMs)
@@ -262,7 +262,7 @@ describe('a lease', () => {
     expect((await leaseOf(gateway))?.left_ms).toBeLessThanOrEqual(0)
   })
 
-  test('is committed before the log is read, in another transaction: the order on which the promise rests', async () => {
+  test('is committed before the log is read in another transaction', async () => {
     const steps: string[] = []
     const db = {
       ...service.asService,
@@ -281,18 +281,18 @@ describe('a lease', () => {
         return result
       },
     }
-    const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
+    const leaseWatch = { pollNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
     await answerLease({ db, leaseWatch }, { gateway: crypto.randomUUID(), name: 'x', cursor: 0, mark: null })
     expect(steps).toEqual(['keys_renew_lease', 'commit', 'keys_read_log', 'commit'])
   })
 
-  test('acknowledges with its cursor, never backwards, also where it is not granted again', async () => {
+  test('acknowledges entries with its cursor, never backwards, even without a new grant', async () => {
     const gateway = await new LeaseHolder(service.ask).take()
     const first = gateway.cursor ?? 0
     await revokeOneWithout(gateway)
     await gateway.renew()
     await revokeOneWithout(gateway)
-    // It has applied the first and not the second: no lease, but the first is confirmed.
+    // It applied the first entry but not the second: it gets no lease, but the first is confirmed.
     expect((await gateway.renew({ apply: false })).granted).toBe(false)
     expect((await leaseOf(gateway))?.acked).toBe(first + 1)
     gateway.cursor = first
@@ -306,7 +306,7 @@ describe('a lease', () => {
 const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
 
 describe('the revocation log', () => {
-  test('shows entries in the order of their numbers, though transactions commit in another order than they began', async () => {
+  test('shows entries in the order of their numbers if transactions commit in a different order', async () => {
     const admin = await newTenant(service)
     const [early, late] = [await newKey(service, admin), await newKey(service, admin)]
     const gateway = await new LeaseHolder(service.ask).take()
@@ -321,7 +321,7 @@ describe('the revocation log', () => {
       await mayCommit.promise
     })
     await isHeld.promise
-    // The later transaction commits first: it gets the lower number, and nothing below it is outstanding.
+    // The later transaction commits first and gets the lower number.
     await service.asService.write(assertion, async (tx) => await tx.execute(change(late.id)))
     expect(await gateway.renew()).toMatchObject({
       cursor: start + 1,
@@ -336,7 +336,7 @@ describe('the revocation log', () => {
     await gateway.release()
   })
 
-  test('makes who commits second wait for who took a number first, so that no number is ever missing', async () => {
+  test('makes the second commit wait for the first number, so that there are no gaps', async () => {
     const admin = await newTenant(service)
     const [first, second] = [await newKey(service, admin), await newKey(service, admin)]
     const gateway = await new LeaseHolder(service.ask).take()
@@ -370,7 +370,7 @@ describe('the revocation log', () => {
     await gateway.release()
   })
 
-  test('has no entry of a change that was rolled back', async () => {
+  test('has no entry for a rolled-back change', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const gateway = await new LeaseHolder(service.ask).take()
@@ -387,7 +387,7 @@ describe('the revocation log', () => {
   })
 })
 
-test('the service is not ready while PostgreSQL has nothing of its schema, and is when it has', async () => {
+test('the service becomes ready when PostgreSQL has its schema', async () => {
   expect(await isReady()).toEqual([200, { status: 'ok', database: expect.stringMatching(/^[0-9a-f]{16}$/) }])
   await rename('keys', 'keys_away')
   try {
@@ -417,7 +417,7 @@ async function waitingForLock(): Promise<number> {
   return rows.length
 }
 
-test('a gateway that is gone is forgotten, by the clock of a replica, and one that renews is not', async () => {
+test('a gateway without new grants is deleted by the clock of a replica, and an active one is not', async () => {
   const [gone, lively] = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
   let now = 0
   const watch = openLeaseWatch({ db: service.asService, now: () => now })
@@ -425,7 +425,7 @@ test('a gateway that is gone is forgotten, by the clock of a replica, and one th
     .poll(
       async () => {
         await lively.renew()
-        now += goneMs
+        now += forgetAfterMs
         return await leaseOf(gone)
       },
       { interval: 20, timeout: 20_000 },

@@ -27,7 +27,7 @@ async function membersOf(admin: Principal): Promise<Member[]> {
 }
 
 describe('the people who have signed in', () => {
-  test('are told to administrators of their tenant alone', async () => {
+  test('are listed only for administrators of their tenant', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]
     expect((await report(seen(admin))).status).toBe(204)
     expect((await service.call({ ...admin, roles: ['auditor'] }, 'GET', '/api/v1/members')).status).toBe(403)
@@ -35,7 +35,7 @@ describe('the people who have signed in', () => {
     expect(await membersOf(admin)).toMatchObject([{ id: 'bo', name: 'Bo Ek', roles: ['auditor'] }])
   })
 
-  test('stand there once, with the name and roles that they had last, whenever the report of it comes', async () => {
+  test('are listed once, with their latest name and roles, even if an older report arrives later', async () => {
     const admin = await newTenant(service)
     const [first, last] = [Date.now() - 60_000, Date.now() - 30_000]
     await report(seen(admin, { lastSeenAt: first }))
@@ -55,7 +55,7 @@ describe('the people who have signed in', () => {
     ])
   })
 
-  test('are told page by page, and none of a tenant that does not exist', async () => {
+  test('are listed in pages, and not for a missing tenant', async () => {
     const admin = await newTenant(service)
     const nowhere = { ...admin, tenantId: crypto.randomUUID() }
     await report(seen(nowhere), ...['a', 'b', 'c'].map((id) => seen(admin, { id })))
@@ -65,7 +65,7 @@ describe('the people who have signed in', () => {
     expect((await service.call(admin, 'GET', next)).json).toMatchObject([{ id: 'c' }])
   })
 
-  test('a cursor with a forged place that no text can be is refused', async () => {
+  test('a forged cursor with an invalid text is rejected', async () => {
     const admin = await newTenant(service)
     await report(...['a', 'b'].map((id) => seen(admin, { id })))
     const first = await service.call(admin, 'GET', '/api/v1/members?limit=1')

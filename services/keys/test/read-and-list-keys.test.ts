@@ -16,8 +16,8 @@ async function list(admin: Principal, query = '') {
   return { ...answer, keys: answer.status === 200 ? z.array(apiKeySchema).parse(answer.json) : [], next }
 }
 
-describe('a list of keys is refused', () => {
-  test('to keys and to people who are no administrators', async () => {
+describe('listing keys is rejected', () => {
+  test('for API keys and for people who are not administrators', async () => {
     const admin = await newTenant(service)
     expect((await list({ ...admin, roles: ['viewer'] })).status).toBe(403)
     expect((await list({ tenantId: admin.tenantId, kind: 'api_key', scopes: ['read:findings'] })).status).toBe(403)
@@ -55,7 +55,7 @@ describe('a list of keys', () => {
     expect((await list(await newTenant(service))).text).toBe('[]')
   })
 
-  test('is complete over its pages, newest first, whatever is made in between', async () => {
+  test('is complete over its pages, newest first, while keys are created', async () => {
     const admin = await newTenant(service)
     const made: string[] = []
     for (let count = 0; count < 7; count += 1) made.unshift((await newKey(service, admin)).id)
@@ -87,7 +87,7 @@ describe('a list of keys', () => {
     expect(await labels('?state=expired')).toEqual(['Import'])
     expect(await labels('?state=revoked,expired')).toEqual(['Import', 'export_b'])
     expect(await labels('?scope=admin:sync&scope=*&state=revoked')).toEqual(['export_b'])
-    // Whose wildcard allows it may do it as well.
+    // A matching wildcard counts as well.
     await make('Wide', { scopes: ['read:*'] })
     expect(await labels('?scope=read:findings')).toEqual(['Wide', 'export_b', 'Export 100%'])
     expect(await labels('?scope=read:*')).toEqual(['Wide', 'export_b'])
@@ -100,8 +100,8 @@ describe('a list of keys', () => {
   })
 })
 
-describe('a key that is read', () => {
-  test('bears a tag, and is not sent again while nothing has changed', async () => {
+describe('a single key', () => {
+  test('has an ETag and returns 304 while it is unchanged', async () => {
     const admin = await newTenant(service)
     const { id, etag } = await newKey(service, admin)
     const read = async () => await service.call(admin, 'GET', `${path}/${id}`, { headers: { 'if-none-match': etag } })
@@ -112,7 +112,7 @@ describe('a key that is read', () => {
 })
 
 describe('another tenant’s key', () => {
-  test('is the same, to the byte, as one that is not there, for every operation; its owner can do all of them', async () => {
+  test('returns exactly what a missing key returns, for every operation that its owner can do', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const key = await newKey(service, owner)
     const operations = [
@@ -142,7 +142,7 @@ describe('another tenant’s key', () => {
     expect((await tryAll(owner, key.id)).map(({ status }) => status)).toEqual([200, 200, 200, 201, 200])
   })
 
-  test('is in no list and no count', async () => {
+  test('is not listed or counted', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     await newKey(service, owner)
     expect(await list(other, '?count=true')).toMatchObject({ text: '[]', headers: { 'x-total-count': '0' } })

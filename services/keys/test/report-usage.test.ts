@@ -50,7 +50,7 @@ async function events(admin: Principal, id: string) {
 }
 
 describe('a report is refused', () => {
-  test('from whoever is not a gateway', async () => {
+  test('from callers that are not gateways', async () => {
     const admin = await newTenant(service)
     const body = { uses: [], denials: [] }
     expect((await service.call(admin, 'POST', internalPaths.usage, { body })).status).toBe(401)
@@ -58,7 +58,7 @@ describe('a report is refused', () => {
     expect((await report({})).status).toBe(204)
   })
 
-  test('as a whole, when a line of it is none', async () => {
+  test('completely if one line is invalid', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     expect((await report({ uses: [useOf(admin, id), useOf(admin, id, { count: 0 })] })).status).toBe(422)
@@ -66,8 +66,8 @@ describe('a report is refused', () => {
   })
 })
 
-describe('a report is refused as what will never be taken', () => {
-  test.each(['uses', 'denials'])('where PostgreSQL has no place for one of its %s', async (kind) => {
+describe('a report is rejected for good', () => {
+  test.each(['uses', 'denials'])('if PostgreSQL cannot store one of its %s', async (kind) => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const line = (address: string) => (kind === 'uses' ? useOf : denialOf)(admin, id, { address })
@@ -77,7 +77,7 @@ describe('a report is refused as what will never be taken', () => {
 })
 
 describe('a reported use', () => {
-  test('is the last use of the key, never goes back, and is never in the future', async () => {
+  test('sets the last use of the key, never backwards and never in the future', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const at = Date.now() - 5000
@@ -90,7 +90,7 @@ describe('a reported use', () => {
     expect(Date.parse((await shown()) ?? '')).toBeLessThanOrEqual(Date.now())
   })
 
-  test('tells the last accepted request and the last refused one apart', async () => {
+  test('separates the last accepted request and the last rejected one', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const at = Date.now() - 60_000
@@ -99,7 +99,7 @@ describe('a reported use', () => {
       return [used, refused].map((moment) => (moment === null ? null : Date.parse(moment) - at))
     }
     expect(await shown()).toEqual([null, null])
-    // Refused for what it asked, such as a scope that it lacks: a use of no route.
+    // Rejected for what it asked, such as a missing scope: a use without a route.
     await report({ uses: [useOf(admin, id, { lastUsedAt: at, count: 3, routes: {} })] })
     expect(await shown()).toEqual([null, 0])
     await report({ uses: [useOf(admin, id, { lastUsedAt: at + 1000, count: 2, routes: { 'findings.list': 2 } })] })
@@ -107,7 +107,7 @@ describe('a reported use', () => {
     // Both since the last report.
     await report({ uses: [useOf(admin, id, { lastUsedAt: at + 2000, count: 3, routes: { 'findings.list': 2 } })] })
     expect(await shown()).toEqual([2000, 2000])
-    // Refused for who asked, such as from another address.
+    // Rejected for the caller, such as its address.
     await report({ denials: [denialOf(admin, id, { at: at + 3000 })] })
     expect(await shown()).toEqual([2000, 3000])
     await report({ denials: [denialOf(admin, id, { at: at + 2500 })] })
@@ -124,7 +124,7 @@ describe('a reported use', () => {
     expect((await getKey(service, owner, id)).last_used_at).not.toBeNull()
   })
 
-  test('changes no version and enters no log: no gateway need forget the key for it', async () => {
+  test('changes no version and adds no log entry', async () => {
     const admin = await newTenant(service)
     const { id, hash } = await newKey(service, admin)
     await report({ uses: [useOf(admin, id)] })
@@ -135,7 +135,7 @@ describe('a reported use', () => {
     expect(log).toEqual([])
   })
 
-  test('from a new address is in the audit trail once', async () => {
+  test('from a new address is recorded in the audit trail once', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     await report({ uses: [useOf(admin, id), useOf(admin, id), useOf(admin, id, { address: '2001:db8::1' })] })
@@ -147,7 +147,7 @@ describe('a reported use', () => {
       const uses = Array.from({ length: 90 }, (_, n) => useOf(admin, id, { address: `198.51.${part}.${n}` }))
       await report({ uses })
     }
-    // Beyond a hundred, an event for five new addresses of each report.
+    // Beyond 100 addresses, each report adds events for at most five new ones.
     const all = (await events(admin, id)).filter(({ type }) => type === 'used_from_new_address')
     expect(all).toHaveLength(100)
     const latest = { lastUsedAt: Date.now() + 1000, address: '203.0.113.77' }
@@ -159,7 +159,7 @@ describe('a reported use', () => {
     expect(dropped).toBe(83)
   })
 
-  test('is taken from several gateways about the same two thousand keys at once', async () => {
+  test('is accepted from several gateways about the same 2,000 keys at once', async () => {
     const admin = await newTenant(service)
     const insert = sql(
       `insert into keys.api_key (tenant_id, hash, last_four, label, created_by_type, created_by_id, created_by_label, scopes, expires_at)
@@ -190,8 +190,8 @@ const aMinutePasses = async (id: string) =>
       ),
   )
 
-describe('refused attempts with a key', () => {
-  test('are in its audit trail at once, then at most once a minute with their number', async () => {
+describe('denials of a key', () => {
+  test('are in its audit trail at once, then at most once per minute with a count', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const noted = async () =>
@@ -206,38 +206,35 @@ describe('refused attempts with a key', () => {
     expect((await events(admin, id))[1]).toMatchObject({ address: '203.0.113.9', actor: null })
   })
 
-  test.each(['revoked', 'expired', 'address', 'scope'] as const)(
-    'for %s are counted for the address that they came from',
-    async (reason) => {
-      const admin = await newTenant(service)
-      const { id } = await newKey(service, admin)
-      const noted = async () =>
-        (await events(admin, id))
-          .filter(({ type }) => type === `denied_${reason}`)
-          .map(({ address, detail }) => [address, detail['attempts'], detail['other_addresses']])
-      const denials = (first: number, second: number) => [
-        denialOf(admin, id, { reason, count: first, address: '192.0.2.1' }),
-        denialOf(admin, id, { reason, count: second, address: '192.0.2.2' }),
-      ]
-      await report({ denials: denials(5, 1) })
-      const atOnce = [
-        ['192.0.2.1', 5, undefined],
-        ['192.0.2.2', 1, undefined],
-      ]
-      expect(await noted()).toEqual(atOnce)
-      // What comes within the minute is summed up for each address as well.
-      await report({ denials: denials(1, 2) })
-      await report({ denials: denials(2, 2) })
-      await aMinutePasses(id)
-      await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
-      expect((await noted()).slice(0, 2)).toEqual([
-        ['192.0.2.2', 4, undefined],
-        ['192.0.2.1', 3, undefined],
-      ])
-    },
-  )
+  test.each(['revoked', 'expired', 'address', 'scope'] as const)('for %s are counted by address', async (reason) => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const noted = async () =>
+      (await events(admin, id))
+        .filter(({ type }) => type === `denied_${reason}`)
+        .map(({ address, detail }) => [address, detail['attempts'], detail['other_addresses']])
+    const denials = (first: number, second: number) => [
+      denialOf(admin, id, { reason, count: first, address: '192.0.2.1' }),
+      denialOf(admin, id, { reason, count: second, address: '192.0.2.2' }),
+    ]
+    await report({ denials: denials(5, 1) })
+    const atOnce = [
+      ['192.0.2.1', 5, undefined],
+      ['192.0.2.2', 1, undefined],
+    ]
+    expect(await noted()).toEqual(atOnce)
+    // Denials within the minute are counted by address as well.
+    await report({ denials: denials(1, 2) })
+    await report({ denials: denials(2, 2) })
+    await aMinutePasses(id)
+    await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
+    expect((await noted()).slice(0, 2)).toEqual([
+      ['192.0.2.2', 4, undefined],
+      ['192.0.2.1', 3, undefined],
+    ])
+  })
 
-  test('from very many addresses are told for the ten with the most, and together for the others', async () => {
+  test('from many addresses are counted for the top ten and for the rest together', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const denials = Array.from({ length: 30 }, (_, n) => denialOf(admin, id, { count: n + 1, address: `192.0.2.${n}` }))
@@ -247,7 +244,7 @@ describe('refused attempts with a key', () => {
     expect(noted.at(-1)).toMatchObject({ address: null, detail: { other_addresses: true } })
   })
 
-  test('that are followed by none are written by the housekeeping', async () => {
+  test('without a later one are written by the housekeeping', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     await report({ denials: [denialOf(admin, id, { reason: 'expired' })] })
@@ -265,7 +262,7 @@ describe('refused attempts with a key', () => {
     ])
   })
 
-  test('for expiry, revocation, the address and the scope are counted apart', async () => {
+  test('are counted separately by reason', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const reasons = ['expired', 'revoked', 'address', 'scope'] as const
@@ -289,14 +286,14 @@ function dayOf(at: number): string {
 }
 
 describe('the usage of a key', () => {
-  test('of another tenant is not there', async () => {
+  test('of another tenant returns 404', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, owner)
     expect((await service.call(other, 'GET', `${path}/${id}/usage`)).status).toBe(404)
     expect((await usageOf(owner, id)).routes).toEqual([])
   })
 
-  test('is told by day, with the days without one, and by route', async () => {
+  test('is listed by day, including unused days, and by route', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const now = Date.now()
@@ -323,7 +320,7 @@ describe('the usage of a key', () => {
     ])
   })
 
-  test('is not added to by a report under another tenant’s name', async () => {
+  test('ignores reports for another tenant', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, owner)
     await report({ uses: [useOf(other, id, { routes: { 'findings.list': 1 } })] })
@@ -332,7 +329,7 @@ describe('the usage of a key', () => {
     expect((await usageOf(owner, id)).routes).toHaveLength(1)
   })
 
-  test('is kept for a month', async () => {
+  test('is kept for one month', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const use = (daysAgo: number) =>

@@ -32,8 +32,8 @@ const asTenant = (tenantId: string): Pick<TenantDb, 'system'> => ({
   system: async (work) => await service.asService.write(service.assertionOf(tenantId), work),
 })
 
-describe('PostgreSQL refuses every way out of revoked', () => {
-  // Each as the role of the service, and again as the superuser, whom neither grants nor policies stop.
+describe('PostgreSQL rejects every reactivation of a revoked key', () => {
+  // Each as the service's role and as the superuser, who bypasses grants and policies.
   test.each([
     [
       'taking the revocation back',
@@ -84,7 +84,7 @@ describe('PostgreSQL refuses every way out of revoked', () => {
     expect((await lookUp(service, key.hash)).record).toMatchObject({ revoked: true })
   })
 
-  test('late reports of use, which change the last use and nothing else, and make no key', async () => {
+  test('usage reports after the revocation change only the last use', async () => {
     const { admin, key } = await aRevokedKey()
     const before = await rowOf(key.id)
     const lastUsedAt = Date.parse(key.created_at) + 1
@@ -103,7 +103,7 @@ describe('PostgreSQL refuses every way out of revoked', () => {
     expect(await rowOf(stranger.keyId)).toBeUndefined()
   })
 
-  test('the functions with rights over all tenants: none of them can change a key but in its last use and its last refusal', async () => {
+  test('functions across tenants can change only the last use and the last denial of a key', async () => {
     const rows = await service.asSuperuser.system(
       async (tx) =>
         await tx.query(
@@ -123,7 +123,7 @@ describe('PostgreSQL refuses every way out of revoked', () => {
   })
 })
 
-describe('PostgreSQL refuses to widen an active key, whoever writes', () => {
+describe('PostgreSQL rejects the widening of an active key by any role', () => {
   test.each([
     ['a later expiry', `expires_at = expires_at + interval '1 second'`],
     ['a scope more', `scopes = scopes || '{read:universe}'`],
@@ -156,7 +156,7 @@ describe('PostgreSQL refuses to widen an active key, whoever writes', () => {
     expect(await rowOf(id)).toEqual(before)
   })
 
-  test('while it takes what is narrower, counts the version itself, and writes the log', async () => {
+  test('PostgreSQL accepts a narrowing, increments the version and writes the log', async () => {
     const admin = await newTenant(service)
     const { id, hash } = await newKey(service, admin, { scopes: ['read:*'], allowed_addresses: ['203.0.113.0/24'] })
     await asTenant(admin.tenantId).system(
@@ -232,7 +232,7 @@ describe('PostgreSQL and the service agree', () => {
     expect(expandScopes(['*']).size).toBe(namedScopes.length)
   })
 
-  test('on which address lists are narrower', async () => {
+  test('on whether an address list is narrower', async () => {
     const ranges = [
       '0.0.0.0/0',
       '203.0.113.0/24',
@@ -256,7 +256,7 @@ describe('PostgreSQL and the service agree', () => {
   })
 })
 
-describe('the audit trail only grows', () => {
+describe('the audit trail is append-only', () => {
   test.each([
     ['changing an event', `update keys.api_key_event set type = 'created' where key_id = $1`],
     ['deleting an event', 'delete from keys.api_key_event where key_id = $1'],
@@ -273,7 +273,7 @@ describe('the audit trail only grows', () => {
     expect(left).toEqual([{ type: 'created' }, { type: 'revoked' }])
   })
 
-  test('and a change whose event cannot be written does not happen', async () => {
+  test('a change is rolled back if its event cannot be written', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const tooLong = { ...admin, label: 'x'.repeat(2000) }

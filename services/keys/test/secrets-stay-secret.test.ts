@@ -1,6 +1,6 @@
 /**
  * @promise Keys and secrets: The value of a key is in one response; afterwards only its SHA-256 is stored.
- * @alsoShownBy services/keys/test/create-a-key.test.ts
+ * @alsoShownBy services/keys/test/create-key.test.ts
  */
 
 import { startTestRedis } from '@postern/local-stack/testing'
@@ -8,7 +8,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import { expect, test } from 'vitest'
 import { keyBody, lookUp, newKey, newTenant, path, revoke, sql, startKeys } from './service.ts'
 
-test('no log line, no problem, no metric and no row ever holds a key, and no log line a hash', async () => {
+test('logs, problems, metrics and rows contain no key, and logs contain no hash', async () => {
   const redis = await startTestRedis()
   const service = await startKeys({ redisUrl: redis.urls.keys })
   const answers: string[] = []
@@ -19,7 +19,7 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
     if (first === undefined || second === undefined) throw new Error('no keys were made')
     for (const { hash } of keys) await lookUp(service, hash)
     const calls = [
-      // A key where none belongs: in every field, in the path, in the query.
+      // Keys in the wrong place: in every field, in the path, in the query.
       ['POST', path, keyBody({ label: first.value })],
       ['POST', path, keyBody({ scopes: [first.value] })],
       ['POST', path, keyBody({ allowed_addresses: [first.value] })],
@@ -44,10 +44,10 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
     redis.kill('SIGSTOP')
     await revoke(service, admin, second.id)
     await expect.poll(() => service.log.join('').includes('cache_paused'), { interval: 5 }).toBe(true)
-    // The log says why, and no argument of the command.
+    // The log has the reason, without arguments of the command.
     expect(service.log.join('')).toMatch(/"event":"cache_paused"[^}]*"reason":"timeout"/)
     redis.kill('SIGCONT')
-    // The database itself fails in the middle of things.
+    // The database fails during requests.
     await service.asSuperuser.system(
       async (tx) =>
         await tx.query(
@@ -70,7 +70,7 @@ test('no log line, no problem, no metric and no row ever holds a key, and no log
       expect(log).not.toContain(value.slice(8, 30))
       expect(log).not.toContain(hash.slice(0, 20))
       expect(answers.slice(-3).join('')).not.toContain(hash.slice(0, 20))
-      // A caller who sends a key where none belongs gets it back at most in the name of what is wrong.
+      // A response repeats a misplaced key at most in the name of an invalid field.
       expect(answers.slice(-3).join('')).not.toContain(value.slice(8, 30))
     }
   } finally {

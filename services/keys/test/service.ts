@@ -24,34 +24,34 @@ import { keysService } from '../src/service.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
-/** A keys service on a database of its own, and everyone who speaks to it. */
+/** A keys service on its own database, with its callers. */
 export interface KeysUnderTest {
   readonly url: string
   readonly cacheMac: string
   /** Of the service's own role. */
   readonly databaseUrl: string
-  /** As the gateway forwards a person's request. */
+  /** Sends a request as the gateway forwards it for a person. */
   call(principal: Principal, method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
-  /** The headers of such a request without a body. */
+  /** Returns the headers of such a request without a body. */
   readonly sign: ReturnType<typeof createTestCaller>['sign']
-  /** As the operator's command. */
+  /** Sends a request as the operator. */
   operate(method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
-  /** As a gateway for itself. */
+  /** Sends a request as a gateway. */
   ask(target: string, body: unknown): Promise<CallAnswer>
-  /** Signs as nobody whom the service knows. */
+  /** Signs with an unknown key. */
   readonly stranger: ReturnType<typeof createTestCaller>
-  /** The database as the service's own role, and past row security. */
+  /** The database as the service's role, and as the superuser. */
   readonly asService: TenantDb
   readonly asSuperuser: TenantDb
   assertionOf(tenantId: string): { readonly assertion: string }
-  /** Every log line so far. */
+  /** All log lines. */
   readonly log: readonly string[]
-  /** A second replica on the same database; closed with the first. */
+  /** Starts a second replica on the same database, closed with the first. */
   startReplica(): Promise<KeysUnderTest['ask']>
   close(): Promise<void>
 }
 
-/** `cacheTimeoutMs`: how long its commands to Redis may take, unlike in production. `holdsLocks`: see `createTestDatabase`. */
+/** `cacheTimeoutMs`: the time limit of Redis commands. `holdsLocks`: see `createTestDatabase`. */
 export async function startKeys({
   redisUrl,
   cacheTimeoutMs,
@@ -143,7 +143,7 @@ function withCacheTimeout(commandTimeoutMs: number): typeof keysService {
 export const gatewayPrincipal: Principal = { tenantId: nilTenantId, kind: 'service', id: 'gateway', label: '' }
 export const path = '/api/v1/api-keys'
 
-/** A tenant with an administrator, made by the operator. */
+/** Creates a tenant and returns its administrator. */
 export async function newTenant(service: KeysUnderTest): Promise<Principal & { readonly slug: string }> {
   const slug = `t${crypto.randomUUID()}`
   const answer = await service.operate('POST', internalPaths.tenants, { body: { slug, name: 'A tenant' } })
@@ -151,17 +151,16 @@ export async function newTenant(service: KeysUnderTest): Promise<Principal & { r
   return { ...administratorOf(tenantSchema.parse(answer.json).id), slug }
 }
 
-/** An administrator of a tenant, signed in. */
 export function administratorOf(tenantId: string): Principal {
   return { tenantId, kind: 'user', id: 'ada', label: 'Ada Lund', roles: ['admin'] }
 }
 
-/** The body of a new key; only what matters to a test is given. */
+/** Returns the body of a new key with these fields. */
 export function keyBody(given: object = {}): object {
   return { label: 'Nightly export', expires_in: '90d', scopes: ['read:findings'], ...given }
 }
 
-/** Makes a key; gives its value, what the API shows of it, and its hash. */
+/** Creates a key. Returns its value, its representation and its hash. */
 export async function newKey(service: KeysUnderTest, admin: Principal, given: object = {}) {
   const answer = await service.call(admin, 'POST', path, { body: keyBody(given) })
   if (answer.status !== 201) throw new Error(`no key was made: ${answer.text}`)
@@ -177,7 +176,7 @@ export async function getKey(service: KeysUnderTest, admin: Principal, id: strin
   return apiKeySchema.parse((await service.call(admin, 'GET', `${path}/${id}`)).json)
 }
 
-/** Revokes a key; gives the answer with what it says of its enforcement. */
+/** Revokes a key. Returns the answer with its enforcement. */
 export async function revoke(service: KeysUnderTest, admin: Principal, id: string, body: unknown = {}) {
   const answer = await service.call(admin, 'POST', `${path}/${id}/revoke`, { body })
   return { ...answer, enforcement: readEnforcement(answer) }
@@ -200,11 +199,11 @@ export async function lookUp(service: KeysUnderTest, hash: string) {
   return { record: records[0] ?? null, now }
 }
 
-/** A gateway that does nothing but hold a lease: it renews when it is told to, and applies what it is told. */
+/** A gateway that only holds a lease. It renews and applies entries when the test says so. */
 export class LeaseHolder {
   readonly gateway: string = crypto.randomUUID()
   cursor: number | null = null
-  /** Of the log up to the cursor. */
+  /** The mark of the log at the cursor. */
   mark: string | null = null
   readonly #ask: KeysUnderTest['ask']
 
@@ -212,7 +211,7 @@ export class LeaseHolder {
     this.#ask = ask
   }
 
-  /** Renews and, unless told not to, applies the answer. */
+  /** Renews and applies the answer, unless `apply` is false. */
   async renew({ apply = true }: { apply?: boolean } = {}) {
     const { gateway, cursor, mark } = this
     const { json } = await this.#ask(internalPaths.leases, { gateway, name: 'test', cursor, mark })
@@ -223,7 +222,7 @@ export class LeaseHolder {
     return answer
   }
 
-  /** Catches up and takes a lease. */
+  /** Catches up and acquires a lease. */
   async take(): Promise<this> {
     await this.renew()
     for (let attempt = 0; attempt < 100; attempt += 1) if ((await this.renew()).granted) return this
@@ -236,8 +235,8 @@ export class LeaseHolder {
 }
 
 /**
- * What goes on while leases run, with gateways of its own. A machine that was busy for as long as a lease lasts has shown
- * nothing: then once more. What fails sooner has failed.
+ * Runs `play` again if the machine was busy for as long as a lease lasts, because leases then end by chance. Earlier
+ * failures count.
  */
 export async function whileLeased(play: () => Promise<void>): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
@@ -251,18 +250,15 @@ export async function whileLeased(play: () => Promise<void>): Promise<void> {
   }
 }
 
-/**
- * A change for which leases have to end, with a key and gateways of its own. Half a second after they have, the service says
- * that it cannot tell: on a machine that was busy for so long, once more.
- */
-export async function untilTold<T extends CallAnswer>(change: () => Promise<T>): Promise<T> {
+/** Repeats a change that is unconfirmed because the machine was busy for half a second after the leases ended. */
+export async function retryWhileUnconfirmed<T extends CallAnswer>(change: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const answer = await change()
     if (answer.status !== 503 || !answer.text.includes('revocation_unconfirmed') || attempt === 5) return answer
   }
 }
 
-/** Does something again and again until a promise has settled, and gives what it settled to. */
+/** Repeats something until a promise has settled. Returns the result of the promise. */
 export async function during<T>(work: Promise<T>, again: () => Promise<unknown>): Promise<T> {
   const state = { isSettled: false }
   const settled = work.finally(() => {

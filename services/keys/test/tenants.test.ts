@@ -29,7 +29,7 @@ async function lookUpTenant(tenantId: string) {
 }
 
 describe('tenants are closed', () => {
-  test('to everyone but the operator: administrators, gateways, strangers', async () => {
+  test('to administrators, gateways and unsigned callers', async () => {
     const admin = await newTenant(service)
     const body = { slug: 'mine', name: 'Mine' }
     for (const [method, target] of [
@@ -48,7 +48,7 @@ describe('tenants are closed', () => {
     expect((await lookUpTenant(admin.tenantId)).record).toMatchObject({ tenantStatus: 'active' })
   })
 
-  test('in PostgreSQL as well: to every assertion that is not the operator’s, and without one', async () => {
+  test('by PostgreSQL without the operator’s assertion', async () => {
     const { tenantId } = await newTenant(service)
     const statements = [
       sql(`select keys.create_tenant('x-z', 'X', 'x')`),
@@ -81,14 +81,14 @@ describe('tenants are closed', () => {
     expect((await service.operate('POST', path, { body })).status).toBe(422)
   })
 
-  test('to a slug that is taken: 409, and the first tenant stays as it is', async () => {
+  test('with 409 for a taken slug, and the first tenant is unchanged', async () => {
     const { slug, tenantId } = await newTenant(service)
     const answer = await service.operate('POST', path, { body: { slug, name: 'Other' } })
     expect(answer.json).toMatchObject({ status: 409, code: 'conflict' })
     expect((await lookUpTenant(tenantId)).record).toMatchObject({ tenantName: 'A tenant' })
   })
 
-  test('to the id or slug of none', async () => {
+  test('for an unknown id or slug', async () => {
     for (const id of [crypto.randomUUID(), 'nobody', 'NO!']) {
       expect((await service.operate('POST', `${path}/${id}/suspend`)).status).toBe(404)
       expect((await service.operate('POST', `${path}/${id}/resume`)).status).toBe(404)
@@ -98,7 +98,7 @@ describe('tenants are closed', () => {
 })
 
 describe('a tenant', () => {
-  test('is made, listed and looked up', async () => {
+  test('is created, listed and looked up', async () => {
     const slug = `t${crypto.randomUUID()}`
     const answer = await service.operate('POST', path, { body: { slug, name: ' Harbourline ' } })
     expect(answer.status).toBe(201)
@@ -114,7 +114,7 @@ describe('a tenant', () => {
     expect(now).toBe(record?.readAt)
   })
 
-  test('has its name in composed form (NFC), also after a change', async () => {
+  test('has its name in composed form (NFC)', async () => {
     const body = { slug: `t${crypto.randomUUID()}`, name: 'Mu\u0308nchen' }
     const { id, name } = tenantSchema.parse((await service.operate('POST', path, { body })).json)
     expect(name).toBe('M\u00fcnchen')
@@ -126,7 +126,7 @@ describe('a tenant', () => {
     expect((await lookUpTenant(crypto.randomUUID())).record).toBeNull()
   })
 
-  test('is suspended, by id or slug, when every gateway has confirmed it, and resumed', async () => {
+  test('is suspended by id or slug when every gateway has confirmed, and resumed', async () => {
     await whileLeased(async () => {
       const admin = await newTenant(service)
       const key = await newKey(service, admin)
@@ -155,7 +155,7 @@ describe('a tenant', () => {
         revoked: false,
       })
 
-      // Again: the same, and no further entry.
+      // Again: the same result without a further event.
       expect((await service.operate('POST', `${path}/${admin.tenantId}/suspend`)).json).toMatchObject({ version: 2 })
       expect((await service.operate('POST', `${path}/${admin.tenantId}/resume`)).json).toMatchObject({
         status: 'active',
@@ -167,7 +167,7 @@ describe('a tenant', () => {
 })
 
 describe('the operator changes a tenant', () => {
-  test('and its name and limits are in force at every gateway with the answer', async () => {
+  test('and every gateway uses its new name and limits when the response arrives', async () => {
     await whileLeased(async () => {
       const admin = await newTenant(service)
       const key = await newKey(service, admin)
@@ -196,7 +196,7 @@ describe('the operator changes a tenant', () => {
     })
   })
 
-  test('in one respect, and all else stays; to what it is already, and nothing is written', async () => {
+  test('in one field without touching others, and equal values write nothing', async () => {
     const { tenantId } = await newTenant(service)
     const change = async (body: object) => (await service.operate('POST', `${path}/${tenantId}`, { body })).json
     expect(await change({ tenant_limit: 7 })).toMatchObject({
@@ -229,7 +229,7 @@ async function eventsOf(idOrSlug: string, query = '') {
 }
 
 describe('the trail of a tenant', () => {
-  test('says who has done what, and what name and limits were from then on, the latest first', async () => {
+  test('shows authors, changes, names and limits, newest first', async () => {
     const slug = `t${crypto.randomUUID()}`
     await service.operate('POST', path, { body: { slug, name: 'Before' } })
     await service.operate('POST', `${path}/${slug}/suspend`)
@@ -266,7 +266,7 @@ describe('the trail of a tenant', () => {
     expect(last.headers['link']).toBeUndefined()
   })
 
-  test('only grows: not even the role that writes it changes or removes an entry', async () => {
+  test('is append-only, even for the role that writes it', async () => {
     const { tenantId } = await newTenant(service)
     for (const statement of [
       `update keys.tenant_event set operator = 'nobody' where tenant_id = '${tenantId}'`,
@@ -282,7 +282,7 @@ describe('the trail of a tenant', () => {
 })
 
 describe('the list of tenants', () => {
-  test('comes in pages by slug, and none is left out', async () => {
+  test('is paged by slug without gaps', async () => {
     const made = [await newTenant(service), await newTenant(service), await newTenant(service)].map(({ slug }) => slug)
     const slugs: string[] = []
     let target: string | undefined = `${path}?limit=2`
@@ -302,9 +302,9 @@ describe('the list of tenants', () => {
   })
 })
 
-describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
+describe('PostgreSQL isolates tenants', () => {
   test.each(['tenant', 'api_key', 'api_key_event'])(
-    'keys.%s: without an assertion every statement fails; with one, another tenant’s rows are not there',
+    'keys.%s: every statement fails without an assertion, and cannot reach another tenant’s rows with one',
     async (table) => {
       const [owner, other] = [await newTenant(service), await newTenant(service)]
       await newKey(service, owner)
@@ -320,7 +320,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
   )
 
   test.each(['tenant_event', 'api_key_denial', 'revocation', 'revocation_seq', 'gateway_lease'])(
-    'keys.%s is out of the service’s own reach',
+    'keys.%s is not accessible to the service’s role',
     async (table) => {
       const { tenantId } = await newTenant(service)
       const statement = sql(`select from keys.${table}`)
@@ -330,7 +330,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     },
   )
 
-  test('a key or an event for another tenant is refused', async () => {
+  test('a key or an event for another tenant is rejected', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, owner)
     const asOther = async (statement: ReturnType<typeof sql>) =>
@@ -340,7 +340,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     const event = (tenantId: string) =>
       sql(`insert into keys.api_key_event (tenant_id, key_id, type) values ($1, $2, 'revoked')`, tenantId, id)
     expect(await asOther(event(owner.tenantId))).toMatchObject({ kind: 'rls' })
-    // Under its own tenant the key does not exist, exactly like an id that nobody has.
+    // Under its own tenant, the key looks exactly like a missing one.
     expect(await asOther(event(other.tenantId))).toMatchObject({
       kind: 'foreign-key',
       constraint: 'api_key_event_key_fk',
@@ -357,12 +357,12 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     expect(control).toBe(1)
   })
 
-  test('the catalogs show no way around it in this schema', async () => {
+  test('the catalogs show no bypass in this schema', async () => {
     const violations = await checkCatalog(service.databaseUrl, {
       allow: {
-        // They hold no tenant's rows: where the log stands, and which gateways there are.
+        // They contain no tenant data: the position of the log, and the gateways.
         tablesWithoutTenant: ['keys.revocation_seq', 'keys.gateway_lease'],
-        // Looked up before the tenant is known, or asked by the platform itself; see README.md.
+        // Looked up before the tenant is known, or by the platform; see README.md.
         definerFunctions: [
           'keys.log_change()',
           'keys.find_key_by_hash(bytea)',
@@ -388,7 +388,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.update_tenant(text,text,text,integer,integer,text)',
           'keys.list_tenant_events(text,uuid,integer)',
         ],
-        // A hash of 256 random bits, a slug that the operator gives, the log's own number.
+        // A hash of 256 random bits, a slug from the operator, the log's own number.
         globalIndexes: ['keys.api_key_hash_unique', 'keys.tenant_slug_unique', 'keys.revocation_pk'],
       },
     })

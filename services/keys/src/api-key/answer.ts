@@ -3,7 +3,7 @@ import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
 import { tagsIn } from '@postern/service-kit'
 import type { StoredKey } from './store.ts'
 
-/** Gives a key as the API shows it: its mask, never its hash; its state at the moment it was read. */
+/** Returns a key as the API shows it: masked, without its hash, in its state at the time of reading. */
 export function toApiKey(key: StoredKey): ApiKey {
   return {
     id: key.id,
@@ -26,14 +26,14 @@ export function toApiKey(key: StoredKey): ApiKey {
 }
 
 /**
- * The entity tag of a key: its version, and what changes without one (last use, expiry by time), so that a conditional
- * read never misses it. A conditional write compares the version alone: a use in between is no conflict.
+ * Returns the entity tag of a key. It includes the last use and the state, which change without a new version, so that
+ * conditional reads stay correct. Conditional writes compare only the version: using a key is no conflict.
  */
 export function etagOf(key: StoredKey): string {
   return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}"`
 }
 
-/** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version of the key. */
+/** Returns whether an `If-Match` field (RFC 9110 §13.1.1) names this version of the key. */
 export function matchesVersion(ifMatch: string, version: number): boolean {
   return tagsIn(ifMatch).some(
     (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(tag)?.[1] === String(version),

@@ -15,7 +15,7 @@ import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy } from '../policy/store.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
-import { allowedBy } from './refuse.ts'
+import { assertAllowed } from './assert-allowed.ts'
 import {
   decideAddresses,
   decideChange,
@@ -37,27 +37,27 @@ import {
 } from './store.ts'
 
 /**
- * From this overlap on, a rotation need not wait: any gateway that has not heard of the old key's new expiry by then has
- * lost its lease, and knows nothing about the key any more.
+ * With this overlap or a longer one, a rotation need not wait: a gateway that has not seen the old key's new expiry by
+ * then has lost its lease.
  */
 const overlapWithoutWaitMs = 2 * leaseMs
-/** Of a key that was never changed. */
+/** The version of a key that was never changed. */
 const firstVersion = 1
 
-/** The life of keys: made, read, narrowed, replaced, revoked. */
+/** Registers the routes that create, list, read, change, rotate and revoke keys. */
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
   contractRoute(app, createApiKey, async ({ body, context, answer, keepRefusal }) => {
     const actor = actorOf(context)
-    const label = allowedBy(decideText('/label', body.label))
-    const addresses = allowedBy(decideAddresses(body.allowed_addresses))
+    const label = assertAllowed(decideText('/label', body.label))
+    const addresses = assertAllowed(decideAddresses(body.allowed_addresses))
     const { value, hash, lastFour } = generateKey()
     const key = await db.write(context, async (tx) => {
-      const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
-      const expiresAt = allowedBy(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
-      allowedBy(decideRequired(addresses, policy.requiredAddresses))
+      const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
+      const expiresAt = assertAllowed(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
+      assertAllowed(decideRequired(addresses, policy.requiredAddresses))
       const made = { hash, lastFour, label, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
-      await keepRefusal(tx, madeBefore(created.id))
+      await keepRefusal(tx, alreadyCreatedDetail(created.id))
       return created
     })
     answer.header('cache-control', 'no-store')
@@ -85,8 +85,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
 
   contractRoute(app, revokeApiKey, async ({ params, body, context, answer, log }) => {
     const actor = actorOf(context)
-    const reason = body?.reason === undefined ? undefined : allowedBy(decideText('/reason', body.reason))
-    const key = await enforcer.confirmed(
+    const reason = body?.reason === undefined ? undefined : assertAllowed(decideText('/reason', body.reason))
+    const key = await enforcer.runNarrowing(
       'key',
       async () =>
         await db.write(
@@ -95,9 +95,9 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         ),
     )
     if (key === undefined) throw problem('not_found')
-    // What a restored backup does not know is known by the log.
+    // Operators repeat these events after restoring a backup that lacks the revocation.
     log.info({ event: 'key_revoked', key_id: key.id, tenant_id: context.tenantId })
-    // Also for a key that was revoked before: the call that did it may not have lived to see it enforced.
+    // Also runs for a key that is already revoked: the first call may have died before enforcement was confirmed.
     const enforcement = await enforcer.enforceKey(key.hash)
     answer.etag(etagOf(key))
     return { ...toApiKey(key), enforcement }
@@ -107,8 +107,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const { params, body, context, answer, log } = input
     const actor = actorOf(context)
     const addresses =
-      body.allowed_addresses === undefined ? undefined : allowedBy(decideAddresses(body.allowed_addresses))
-    const { key, isNarrowing, isLogged } = await enforcer.confirmed(
+      body.allowed_addresses === undefined ? undefined : assertAllowed(decideAddresses(body.allowed_addresses))
+    const { key, isNarrowing, isLogged } = await enforcer.runNarrowing(
       'key',
       async () =>
         await db.write(context, async (tx) => {
@@ -122,29 +122,28 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           })
           const isDone = change.kind === 'change' && Object.keys(change.changes).length === 0
           const asksForLess = Object.keys(body).some((field) => field !== 'label')
-          // A narrowing that is asked for and is so already is answered whatever tag it comes with (RFC 9110 §13.1.1): its own first
-          // attempt may have made the tag old, and have been left without an answer or unconfirmed.
+          // Accept an old tag if the key is already as narrow as requested: the first attempt may have changed the
+          // version without its response arriving (RFC 9110 §13.1.1).
           const ifMatch = ifMatchOf(input)
           if (!matchesVersion(ifMatch, current.version) && !(isDone && asksForLess)) throw notThisVersion(ifMatch)
           if (current.revoked !== null) {
             throw problem('conflict', {
-              detail: 'The key is revoked, and a revoked key never changes. Create a new key.',
+              detail: 'The key is revoked and cannot be changed. Create a new key.',
             })
           }
-          if (body.label !== undefined) allowedBy(decideText('/label', body.label))
+          if (body.label !== undefined) assertAllowed(decideText('/label', body.label))
           if (body.expires_at !== undefined && !isDone) assertFuture(body.expires_at, current.readAt)
           if (change.kind === 'refused') {
             throw problem('conflict', {
-              detail: 'A key can only become narrower. Create a new key with what you need, and revoke this one.',
+              detail: 'A key cannot be given more access. Create a new key and revoke this one.',
               errors: change.errors,
             })
           }
           if (change.changes['allowed_addresses'] !== undefined) {
-            const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
-            allowedBy(decideRequired(change.next.addresses, policy.requiredAddresses))
+            const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
+            assertAllowed(decideRequired(change.next.addresses, policy.requiredAddresses))
           }
-          // Nothing to do; but an earlier, equal request may have been left without an answer, so what there is is enforced.
-          // For the same reason it is logged again, where there was an earlier change that it may repeat.
+          // An earlier, equal request may have died after its commit. Enforce and log its change again.
           if (isDone) {
             return { key: current, isNarrowing: true, isLogged: asksForLess && current.version > firstVersion }
           }
@@ -166,9 +165,9 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   contractRoute(app, rotateApiKey, async ({ params, body, context, answer, raw, log, keepRefusal }) => {
     const actor = actorOf(context)
     const overlap = body?.overlap ?? '24h'
-    const overlapMs = allowedBy(decideOverlap(overlap))
+    const overlapMs = assertAllowed(decideOverlap(overlap))
     const { value, hash, lastFour } = generateKey()
-    const { old, successor } = await enforcer.confirmedOnce(
+    const { old, successor } = await enforcer.runRotation(
       async () =>
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
@@ -176,24 +175,24 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           const { state } = toApiKey(current)
           if (state !== 'active') {
             throw problem('conflict', {
-              detail: `The key is ${state}. Only an active key is rotated: create a new one.`,
+              detail: `The key is ${state}. Only active keys can be rotated. Create a new key.`,
             })
           }
           const replacedBy = await findLiveSuccessor(tx, current.id)
           if (replacedBy !== undefined) {
             throw problem('conflict', {
-              detail: `The key was already rotated, to the key ${replacedBy}. Use that key, or revoke it and rotate again.`,
+              detail: `The key was already replaced by the key ${replacedBy}. Use that key, or revoke it and rotate again.`,
             })
           }
-          const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
-          const expiresAt = allowedBy(
-            decideSuccessorExpiry({ choice: body?.expires_in, madeForMs: current.madeForMs, ...policy }),
+          const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
+          const expiresAt = assertAllowed(
+            decideSuccessorExpiry({ choice: body?.expires_in, lifetimeMs: current.lifetimeMs, ...policy }),
           )
           const { label, scopes, addresses } = current
           if (!decideRequired(addresses, policy.requiredAddresses).ok) {
             throw problem('conflict', {
               detail:
-                'The key is not limited to the networks that the tenant requires by now. Narrow its allowed addresses first, or create a new key.',
+                'The key allows addresses outside the networks that the tenant requires. Narrow its allowed addresses first, or create a new key.',
             })
           }
           const made = { hash, lastFour, label, scopes, addresses, rotatedFrom: current.id }
@@ -209,7 +208,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             detail: { rotated_to: created.id, overlap, expires_at: end.toISOString() },
             actor,
           })
-          await keepRefusal(tx, madeBefore(created.id))
+          await keepRefusal(tx, alreadyCreatedDetail(created.id))
           return { old: ended, successor: created }
         }),
       raw.headers['idempotency-key'] === undefined ? mayBeRotated : mayBeRotatedOnce,
@@ -218,8 +217,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     if (overlapMs >= overlapWithoutWaitMs) {
       await enforcer.announceKey(old.hash)
     } else {
-      // The new key is in this answer alone: it is given also when the old one's end could not be confirmed, but not before the last
-      // lease that was granted without it is over.
+      // Only this response contains the new key, so it is sent even if the old key's end could not be confirmed, but
+      // not before every lease granted earlier has ended.
       await enforcer.enforceKey(old.hash).catch(async (error: unknown) => {
         log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
         await sleep(leaseMs + 500)
@@ -232,21 +231,21 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   })
 }
 
-/** The value of a key is in one answer only, and nowhere kept: a repeated request learns what the first has made. */
-function madeBefore(id: string): string {
-  return `The request was carried out before and has made the API key ${id}. Its value was in that answer alone. If it did not reach you, revoke this key and make another one, with a new Idempotency-Key.`
+/** The value of a key is in one response and is not stored. A repeated request returns only the id. */
+function alreadyCreatedDetail(id: string): string {
+  return `This request already created the API key ${id}. Only the first response contained its value. If you did not receive it, revoke the key and create another one with a new Idempotency-Key.`
 }
 
 const mayBeRotatedOnce = {
   detail:
-    'It is not known whether the key was rotated. Repeat the request with the same Idempotency-Key: that is safe, and tells what was made.',
+    'The database did not confirm whether the key was rotated. Repeat the request with the same Idempotency-Key. This is safe and returns the result.',
   retryAfterSeconds: 1,
 } as const
 
-/** Without a Retry-After: programs would take it for a word that they may repeat the request, and make another key. */
+/** Has no Retry-After: clients would repeat the request and create another key. */
 const mayBeRotated = {
   detail:
-    'It is not known whether the key was rotated. Look in the list, in a moment, for a key whose `rotated_from` is this one: where there is one, nobody has its value, so revoke it. Then rotate again, with an Idempotency-Key: such a request can be repeated. A key that has expired meanwhile is not rotated: create a new one.',
+    'The database did not confirm whether the key was rotated. In a moment, list the keys. If one has this key as `rotated_from`, revoke it, because its value is lost. Then rotate again with an Idempotency-Key, or create a new key if this one has expired.',
 } as const
 
 function assertFuture(text: string, now: Date): void {
@@ -260,12 +259,12 @@ function assertFuture(text: string, now: Date): void {
 function ifMatchOf({ raw }: Pick<RequestInfo, 'raw'>): string {
   const given = raw.headers['if-match']
   if (given === undefined) {
-    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the key as you read it.' })
+    throw problem('precondition_required', { detail: 'Send `If-Match` with the `ETag` of the key that you read.' })
   }
   return given
 }
 
-/** An assertion can name a tenant that the platform does not have (any more): nothing of it exists. */
-function refuseTenant(): never {
+/** An assertion can name a tenant that does not exist (any more). */
+function rejectUnknownTenant(): never {
   throw problem('not_found')
 }

@@ -18,7 +18,7 @@ function pointersOf(ruling: Ruling<unknown>) {
   return ruling.ok ? [] : ruling.errors.map(({ pointer }) => pointer)
 }
 
-const successor = (madeForMs: number) => decideSuccessorExpiry({ choice: undefined, madeForMs, now, maxKeyDays: 100 })
+const successor = (lifetimeMs: number) => decideSuccessorExpiry({ choice: undefined, lifetimeMs, now, maxKeyDays: 100 })
 
 describe('the expiry of a new key', () => {
   const custom = (expiresAt: string | undefined, maxKeyDays = 1825) =>
@@ -27,19 +27,19 @@ describe('the expiry of a new key', () => {
   test.each([
     ['this very moment', now.toISOString()],
     ['a moment ago', new Date(now.valueOf() - 1).toISOString()],
-    ['a moment after the maximum', new Date(inDays(1825).valueOf() + 1).toISOString()],
+    ['one millisecond after the maximum', new Date(inDays(1825).valueOf() + 1).toISOString()],
     ['no time', undefined],
-    ['a day that no calendar has', '2026-13-45T00:00:00Z'],
+    ['a day that does not exist', '2026-13-45T00:00:00Z'],
   ])('is refused for %s', (_what, expiresAt) => {
     expect(pointersOf(custom(expiresAt))).toEqual(['/expires_at'])
   })
 
-  test('is accepted from the next moment to the last of the maximum', () => {
+  test('is accepted up to the maximum lifetime', () => {
     expect(custom(new Date(now.valueOf() + 1).toISOString())).toMatchObject({ ok: true })
     expect(custom(inDays(1825).toISOString())).toEqual({ ok: true, value: inDays(1825) })
   })
 
-  test('that is a choice beyond the tenant’s maximum points at the choice', () => {
+  test('beyond the tenant’s maximum reports an error at `expires_in`', () => {
     expect(pointersOf(decideExpiry({ choice: '1y', expiresAt: undefined, now, maxKeyDays: 364 }))).toEqual([
       '/expires_in',
     ])
@@ -49,7 +49,7 @@ describe('the expiry of a new key', () => {
     })
   })
 
-  test('of a successor is what the old key was made for, cut to the maximum of today', () => {
+  test('of a successor is the old key’s original lifetime, limited by the current maximum', () => {
     expect(successor(90 * dayMs)).toEqual({ ok: true, value: inDays(90) })
     expect(successor(365 * dayMs)).toEqual({ ok: true, value: inDays(100) })
   })
@@ -116,7 +116,7 @@ describe('an address list', () => {
 describe('a change', () => {
   const current = { label: 'x', scopes: ['read:*'], addresses: ['10.0.0.0/8', '2001:db8::/32'], expiresAt: inDays(30) }
 
-  test('that widens in several ways names each of them', () => {
+  test('that widens several fields reports each of them', () => {
     const change = decideChange(current, { scopes: ['*'], addresses: [], expiresAt: inDays(31) })
     expect(change.kind === 'refused' && change.errors.map(({ pointer }) => pointer)).toEqual([
       '/scopes',
@@ -125,7 +125,7 @@ describe('a change', () => {
     ])
   })
 
-  test('of nothing is no change, and of the label alone no narrowing', () => {
+  test('without new values is no change, and a new label is no narrowing', () => {
     expect(decideChange(current, {})).toMatchObject({ kind: 'change', changes: {}, isNarrowing: false })
     expect(decideChange(current, { label: 'y' })).toMatchObject({
       changes: { label: { from: 'x', to: 'y' } },
@@ -146,13 +146,13 @@ describe('a change', () => {
     })
   })
 
-  test('from no restriction to any list of addresses is a narrowing', () => {
+  test('that adds the first address list is a narrowing', () => {
     expect(decideChange({ ...current, addresses: [] }, { addresses: ['0.0.0.0/0'] })).toMatchObject({
       isNarrowing: true,
     })
   })
 
-  test('of a key with a range that is given to none any more leaves it, or takes it away', () => {
+  test('of a key with a range in a deprecated form can keep or remove the range', () => {
     const older = { ...current, addresses: ['::10.0.0.0/104', '203.0.113.0/24'] }
     expect(decideChange(older, { label: 'y' })).toMatchObject({ changes: { label: { from: 'x', to: 'y' } } })
     expect(decideChange(older, { scopes: ['read:findings'] })).toMatchObject({ isNarrowing: true })
@@ -162,12 +162,12 @@ describe('a change', () => {
     expect(decideChange(older, { addresses: ['10.0.0.0/8'] })).toMatchObject({ kind: 'refused' })
   })
 
-  test('to a date that cannot be read is refused', () => {
+  test('to an invalid date is rejected', () => {
     expect(decideChange(current, { expiresAt: new Date(Number.NaN) }).kind).toBe('refused')
   })
 })
 
-test('a text that holds a key is refused, one that only begins like a key is not', () => {
+test('a text that contains a key is rejected, and one that only starts like a key is accepted', () => {
   const { value } = generateKey()
   expect(pointersOf(decideText('/label', `(${value})`))).toEqual(['/label'])
   expect(decideText('/label', value.slice(0, 20))).toMatchObject({ ok: true })

@@ -4,13 +4,12 @@ import { canonicalRange, isDeprecatedRange, isNarrowerOrEqualList } from './addr
 
 const dayMs = 24 * 60 * 60 * 1000
 
-/** Days of the choices that are not custom. A year is 365 days, so that a key lives as long whenever it is made. */
+/** Lifetimes in days. A year is always 365 days. */
 const choiceDays = { '30d': 30, '90d': 90, '1y': 365 } as const
 
-/** The longest overlap of a rotation. */
 const maxOverlapMs = 7 * dayMs
 
-/** What a rule gives: the decided value, or what the caller must mend. */
+/** The result of a rule: the decided value, or errors for the caller. */
 export type Ruling<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: readonly InputError[] }
@@ -25,14 +24,14 @@ function refuse(pointer: string, code: string, detail: string): Ruling<never> {
 
 export interface LifeRequest {
   readonly choice: keyof typeof choiceDays | 'custom'
-  /** RFC 3339, with `custom`. */
+  /** RFC 3339; set if `choice` is `custom`. */
   readonly expiresAt: string | undefined
   /** On the database clock. */
   readonly now: Date
   readonly maxKeyDays: number
 }
 
-/** Decides when a new key expires: in the future, and not beyond the tenant's maximum. */
+/** Decides when a new key expires. The time must be in the future and within the tenant's maximum. */
 export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest): Ruling<Date> {
   const latest = now.valueOf() + maxKeyDays * dayMs
   if (choice !== 'custom') {
@@ -41,38 +40,38 @@ export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest
     return allow(new Date(expiry))
   }
   const expiry = Date.parse(expiresAt ?? '')
-  // Written so that a date that cannot be read (NaN) is refused.
+  // The comparison also rejects invalid dates (NaN).
   if (!(expiry > now.valueOf())) return refuse('/expires_at', 'not_in_future', 'must be in the future')
   if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', tooLong(maxKeyDays))
   return allow(new Date(expiry))
 }
 
-/** Decides when a key that replaces another expires: as asked, or as long as the old one was made for. */
+/** Decides when the successor of a rotated key expires: as requested, or after the old key's original lifetime. */
 export function decideSuccessorExpiry(
   request: Omit<LifeRequest, 'choice' | 'expiresAt'> & {
     readonly choice: keyof typeof choiceDays | undefined
-    readonly madeForMs: number
+    readonly lifetimeMs: number
   },
 ): Ruling<Date> {
-  const { choice, madeForMs, now, maxKeyDays } = request
+  const { choice, lifetimeMs, now, maxKeyDays } = request
   if (choice !== undefined) return decideExpiry({ choice, expiresAt: undefined, now, maxKeyDays })
-  return allow(new Date(now.valueOf() + Math.min(madeForMs, maxKeyDays * dayMs)))
+  return allow(new Date(now.valueOf() + Math.min(lifetimeMs, maxKeyDays * dayMs)))
 }
 
 function tooLong(maxKeyDays: number): string {
-  return `must be at most ${maxKeyDays} days ahead, the maximum of this tenant`
+  return `must be at most ${maxKeyDays} days ahead, the maximum for this tenant`
 }
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: dayMs } as const
 
-/** Decides how long the old key of a rotation still works, in milliseconds, from a text that the contract has accepted. */
+/** Returns the overlap of a rotation in milliseconds. The contract has validated the text. */
 export function decideOverlap(overlap: string): Ruling<number> {
   const [, count = '', unit = ''] = /^(\d{1,4})([smhd])$/.exec(overlap) ?? []
   const ms = unit === 's' || unit === 'm' || unit === 'h' || unit === 'd' ? Number(count) * unitMs[unit] : Number.NaN
   return ms >= 0 && ms <= maxOverlapMs ? allow(ms) : refuse('/overlap', 'too_long', 'must be at most 7 days (7d)')
 }
 
-/** Gives an address list in the form in which it is stored, without repeats. */
+/** Returns an address list in canonical form, without duplicates. */
 export function decideAddresses(given: readonly string[], pointer = '/allowed_addresses'): Ruling<string[]> {
   const errors: InputError[] = []
   const ranges = new Set<string>()
@@ -91,7 +90,7 @@ export function decideAddresses(given: readonly string[], pointer = '/allowed_ad
   return errors.length > 0 ? { ok: false, errors } : allow([...ranges])
 }
 
-/** Refuses a list that lets in addresses outside the networks that the tenant requires. */
+/** Rejects a list that allows addresses outside the networks that the tenant requires. */
 export function decideRequired(addresses: readonly string[], required: readonly string[]): Ruling<readonly string[]> {
   if (required.length === 0) return allow(addresses)
   const networks = required.join(', ')
@@ -99,7 +98,7 @@ export function decideRequired(addresses: readonly string[], required: readonly 
     return refuse(
       '/allowed_addresses',
       'required',
-      `must name addresses: this tenant requires them, within ${networks}`,
+      `must list addresses within ${networks}, because this tenant requires them`,
     )
   }
   const errors = addresses.flatMap((range, place): InputError[] =>
@@ -118,14 +117,14 @@ export function decideRequired(addresses: readonly string[], required: readonly 
 
 const keyInText = /postern_[0-9A-Za-z]{49}/
 
-/** Refuses a text that holds a key: people paste what they are talking about, and a label or reason is kept and shown. */
+/** Rejects a text that contains a key. Labels and reasons are stored and shown, and people paste keys into them. */
 export function decideText(pointer: string, text: string): Ruling<string> {
   return keyInText.test(text)
-    ? refuse(pointer, 'holds_key', 'must not hold a key; its last four characters say which')
+    ? refuse(pointer, 'holds_key', 'must not contain a key; use its last four characters to identify it')
     : allow(text)
 }
 
-/** What of a key can be changed. */
+/** The fields of a key that can be changed. */
 export interface Mutable {
   readonly label: string
   readonly scopes: readonly string[]
@@ -137,15 +136,15 @@ export type Change =
   | { readonly kind: 'refused'; readonly errors: readonly InputError[] }
   | {
       readonly kind: 'change'
-      /** The key as it shall be. */
+      /** The key after the change. */
       readonly next: Mutable
-      /** For the audit trail: what changes, from what to what. Empty when nothing does. */
+      /** The changed fields for the audit trail. Empty if nothing changes. */
       readonly changes: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>
-      /** Whether something was possible before that is not any more. */
+      /** Whether the change removes a permission. */
       readonly isNarrowing: boolean
     }
 
-/** Decides a change of a key: the label is free, everything else may become narrower and never wider. */
+/** Decides a change of a key. The label can change freely; every other field can only become narrower. */
 export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change {
   const next = { ...current, ...wanted }
   const errors: InputError[] = []

@@ -2,7 +2,7 @@ import { type GrantableScope, type KeyState, scopesWith } from '@postern/contrac
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 
-/** A key as the database holds it. Never answered or logged as it is: it carries the hash. */
+/** A key as the database stores it. It contains the hash: never log or return it. */
 export interface StoredKey {
   readonly id: string
   /** SHA-256 of the key, lower-case hex. */
@@ -14,14 +14,14 @@ export interface StoredKey {
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly expiresAt: Date
-  /** From creation to the expiry it was made with. */
-  readonly madeForMs: number
+  /** The time from creation to the original expiry. */
+  readonly lifetimeMs: number
   readonly revoked: { readonly at: Date; readonly by: Actor; readonly reason: string | null } | null
   readonly lastUsedAt: Date | null
   readonly lastRefusedAt: Date | null
   readonly rotatedFrom: string | null
   readonly version: number
-  /** Database clock when it was read. */
+  /** On the database clock. */
   readonly readAt: Date
 }
 
@@ -49,7 +49,7 @@ interface KeyRow {
   readonly created_by_label: string
   readonly created_at: Date
   readonly expires_at: Date
-  readonly made_for_ms: number
+  readonly lifetime_ms: number
   readonly revoked_at: Date | null
   readonly revoked_by_type: string | null
   readonly revoked_by_id: string | null
@@ -65,11 +65,11 @@ interface KeyRow {
 const columns = `
   k.id, encode(k.hash, 'hex') as hash, k.last_four, k.label, k.scopes, k.allowed_addresses::text[] as allowed_addresses,
   k.created_by_type, k.created_by_id, k.created_by_label, k.created_at, k.expires_at,
-  (extract(epoch from k.made_for) * 1000)::float8 as made_for_ms,
+  (extract(epoch from k.made_for) * 1000)::float8 as lifetime_ms,
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
   k.last_used_at, k.last_refused_at, k.rotated_from, k.version, clock_timestamp() as read_at`
 
-/** Stores a new key and its event in one statement, so that neither can be without the other. */
+/** Stores a new key and its event in one statement. */
 export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Actor): Promise<StoredKey> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_insert_key',
@@ -104,11 +104,11 @@ export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Ac
       key.expiresAt.toISOString(),
     ],
   })
-  if (row === undefined) throw new Error('an insert gave no row')
+  if (row === undefined) throw new Error('the insert returned no row')
   return toKey(row)
 }
 
-/** Finds a key of the tenant. Served by api_key_pk. */
+/** Returns a key of the tenant, if it exists. Served by api_key_pk. */
 export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_find_key',
@@ -118,7 +118,7 @@ export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined
   return row === undefined ? undefined : toKey(row)
 }
 
-/** Finds a key and holds it until the transaction ends, so that what is decided about it stays true. */
+/** Returns a key, locked until the transaction ends. */
 export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | undefined> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_find_key_for_change',
@@ -128,10 +128,7 @@ export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | 
   return row === undefined ? undefined : toKey(row)
 }
 
-/**
- * The id of a key that replaces this one and still works. To be asked while the key is held for change. Served by
- * api_key_successor.
- */
+/** Returns the id of an active key that replaces this one. Lock the old key first. Served by api_key_successor. */
 export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
     name: 'keys_find_live_successor',
@@ -149,8 +146,8 @@ export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | un
 }
 
 /**
- * Revokes a key and notes it, in one statement; undefined when the key is revoked already or does not exist. Of two that
- * come at once the second waits for the first and then finds nothing to do, so the trail holds one event.
+ * Revokes a key and records the event in one statement. Returns undefined if the key is already revoked or does not
+ * exist. Concurrent calls record one event.
  */
 export async function revokeKey(
   tx: Tx,
@@ -177,7 +174,7 @@ export async function revokeKey(
   return row === undefined ? undefined : toKey(row)
 }
 
-/** Changes a key and notes it, in one statement. PostgreSQL refuses what would widen it or leave revoked. */
+/** Changes a key and records the event in one statement. PostgreSQL rejects changes that widen or reactivate it. */
 export async function updateKey(
   tx: Tx,
   change: {
@@ -218,16 +215,16 @@ export async function updateKey(
       JSON.stringify(change.detail),
     ],
   })
-  if (row === undefined) throw new Error('a key that was held for change is gone')
+  if (row === undefined) throw new Error('the locked key no longer exists')
   return toKey(row)
 }
 
-/** What a list of keys selects; undefined: no such restriction. */
+/** Filters of the key list. An undefined field does not filter. */
 export interface KeyFilter {
   readonly states: readonly KeyState[] | undefined
-  /** Keys that may do what one of these allows, also by a wildcard. */
+  /** Matches keys that have one of these scopes, also through a wildcard. */
   readonly scopes: readonly GrantableScope[] | undefined
-  /** Part of the label, in any case. */
+  /** Matches part of the label, case-insensitively. */
   readonly label: string | undefined
 }
 
@@ -240,7 +237,9 @@ const selected = `
   and ($2::text[] is null or k.scopes && $2)
   and ($3::text is null or k.label ilike $3)`
 
-/** Keys of the tenant, newest first, after the id `after`. Walks api_key_pk backwards: version 7 ids grow with time. */
+/**
+ * Returns the tenant's keys after the id `after`, newest first. Scans api_key_pk backwards: UUIDv7 ids grow with time.
+ */
 export async function listKeys(
   tx: Tx,
   filter: KeyFilter,
@@ -260,7 +259,7 @@ export async function listKeys(
   return rows.map(toKey)
 }
 
-/** The number of keys that a filter selects. */
+/** Returns the number of keys that match a filter. */
 export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_keys',
@@ -289,7 +288,7 @@ function toKey(row: KeyRow): StoredKey {
     createdBy: { type: row.created_by_type, id: row.created_by_id, label: row.created_by_label },
     createdAt: row.created_at,
     expiresAt: row.expires_at,
-    madeForMs: row.made_for_ms,
+    lifetimeMs: row.lifetime_ms,
     revoked:
       row.revoked_at === null
         ? null

@@ -3,7 +3,7 @@ import { type App, storedList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countEvents, hasKey, listEvents } from './store.ts'
 
-/** The audit trail of a key, as its administrators read it. */
+/** Registers the audit trail of a key, for administrators. */
 export function auditRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listApiKeyEvents, {
     source: db,

@@ -10,7 +10,7 @@ interface EventRow {
   readonly actor_label: string | null
 }
 
-/** Events of a key, newest first, after the id `after`. Served by api_key_event_of_key. */
+/** Returns the events of a key after the id `after`, newest first. Served by api_key_event_of_key. */
 export async function listEvents(
   tx: Tx,
   keyId: string,
@@ -32,7 +32,7 @@ export async function listEvents(
   )
 }
 
-/** The number of a key's events. */
+/** Returns the number of a key's events. */
 export async function countEvents(tx: Tx, keyId: string): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_events',
@@ -42,7 +42,7 @@ export async function countEvents(tx: Tx, keyId: string): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Whether the tenant has a key with this id. */
+/** Returns whether the tenant has a key with this id. */
 export async function hasKey(tx: Tx, keyId: string): Promise<boolean> {
   const rows = await tx.query({
     name: 'keys_has_key',

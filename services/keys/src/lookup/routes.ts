@@ -11,14 +11,14 @@ import { findKeyRecords, findTenantRecord } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
-/** What gateways ask when their caches do not know a key or a tenant. */
+/** Registers the look-ups of keys and tenants that gateways do not have in their caches. */
 export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>): void {
   internalRoute(
     app,
     { ...gatewaysOnly, path: internalPaths.lookupKeys, body: lookupsRequestSchema },
     async ({ body }): Promise<{ records: (KeyRecord | null)[]; now: number }> => {
       const { records, now } = await db.system(async (tx) => await findKeyRecords(tx, body.hashes))
-      // For the other gateways. A hash that no key has is not stored, because anybody can invent one.
+      // Shares the record with other gateways. Unknown hashes are not stored, because anyone can invent them.
       for (const record of records) if (record !== undefined) cache.store(record)
       return { records: records.map((record) => record ?? null), now }
     },

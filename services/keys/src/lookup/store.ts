@@ -1,21 +1,21 @@
 import { type KeyRecord, type TenantRecord, keyRecordSchema, tenantRecordSchema } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
-/** What was found, and when on the database clock (milliseconds since the epoch). */
+/** A look-up result and its time on the database clock, in milliseconds since the epoch. */
 export interface Found<T> {
   readonly record: T | undefined
   readonly now: number
 }
 
-/** The records of keys, in the order of the hashes that were asked for, and when that was, as `Found` says it. */
+/** Key records in the order of the requested hashes, and the time of the look-up as in `Found`. */
 export interface FoundKeys {
   readonly records: readonly (KeyRecord | undefined)[]
   readonly now: number
 }
 
 /**
- * Finds keys by their hashes, over all tenants, as a gateway needs them. HOT PATH: a gateway asks for each key that it does
- * not know. Served by api_key_hash_unique, once for each hash.
+ * Returns key records by hash, across tenants. HOT PATH: gateways call it for each unknown key. Served by
+ * api_key_hash_unique.
  */
 export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise<FoundKeys> {
   const rows = await tx.query<Record<string, unknown> & { id: string | null; hash: string; now: number }>({
@@ -32,25 +32,26 @@ export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise
     values: [hashes],
   })
   const [first] = rows
-  if (first === undefined || rows.length !== hashes.length) throw new Error('a left join has another number of rows')
+  if (first === undefined || rows.length !== hashes.length)
+    throw new Error('the left join returned an unexpected number of rows')
   const records = rows.map(({ now: _now, ...record }) =>
     record.id === null ? undefined : keyRecordSchema.parse(withoutNull(record)),
   )
   return { records, now: first.now }
 }
 
-/** The record of a key that has a limit of its own does not name it. */
+/** Removes `limitId` if the key uses its own limit. */
 function withoutNull({ limitId, ...record }: Record<string, unknown>): Record<string, unknown> {
   return limitId === null ? record : { ...record, limitId }
 }
 
-/** Finds one key. */
+/** Returns the record of one key. */
 export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
   const { records, now } = await findKeyRecords(tx, [hash])
   return { record: records[0], now }
 }
 
-/** Finds a tenant by its id, for people who come with a token and no key. */
+/** Returns a tenant by id, for people, whose tokens name the tenant. */
 export async function findTenantRecord(tx: Tx, tenantId: string): Promise<Found<TenantRecord>> {
   const [row] = await tx.query<Record<string, unknown> & { tenantName: string | null; now: number }>({
     name: 'keys_find_tenant_record',
@@ -62,7 +63,7 @@ export async function findTenantRecord(tx: Tx, tenantId: string): Promise<Found<
         left join keys.find_tenant($1) as t on true`,
     values: [tenantId],
   })
-  if (row === undefined) throw new Error('a left join of one row gave none')
+  if (row === undefined) throw new Error('the left join returned no row')
   const { now, ...record } = row
   return { record: row.tenantName === null ? undefined : tenantRecordSchema.parse({ tenantId, ...record }), now }
 }

@@ -8,7 +8,7 @@ interface MemberRow {
   readonly last_seen_at: Date
 }
 
-/** People in the order of their ids, after the id `after`. Served by member_pk. */
+/** Returns people after the id `after`, in the order of their ids. Served by member_pk. */
 export async function listMembers(
   tx: Tx,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -28,7 +28,7 @@ export async function listMembers(
   )
 }
 
-/** The number of people. */
+/** Returns the number of people. */
 export async function countMembers(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_members',
@@ -38,7 +38,10 @@ export async function countMembers(tx: Tx): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Notes who has signed in, as their tokens said. Late reports take nothing back; those of no tenant are passed over. */
+/**
+ * Records people who signed in, from their tokens. Ignores reports that are older than the stored one or name an
+ * unknown tenant.
+ */
 export async function recordPeople(tx: Tx, people: NonNullable<UsageReport['people']>): Promise<void> {
   await tx.execute({
     name: 'keys_record_people',

@@ -2,7 +2,7 @@ import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy }
 import { type App, assertIfMatch, contractRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import { actorOf } from '../actor.ts'
-import { allowedBy } from '../api-key/refuse.ts'
+import { assertAllowed } from '../api-key/assert-allowed.ts'
 import { decideAddresses } from '../api-key/rules.ts'
 import type { Deps } from '../deps.ts'
 import {
@@ -14,7 +14,7 @@ import {
   toKeyPolicy,
 } from './store.ts'
 
-/** What the tenant demands of its keys: read and set by its administrators. */
+/** Registers the tenant's key policy, which its administrators read and set. */
 export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, getKeyPolicy, async ({ context, answer }) => {
     const policy = await db.read(context, findKeyPolicy)
@@ -28,12 +28,12 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const wanted =
       body.required_addresses === undefined
         ? undefined
-        : allowedBy(decideAddresses(body.required_addresses, '/required_addresses'))
+        : assertAllowed(decideAddresses(body.required_addresses, '/required_addresses'))
     let isSame = false
     const policy = await db.write(context, async (tx) => {
       const current = await findKeyPolicyForChange(tx)
       if (current === undefined) throw problem('not_found')
-      // Nobody sets a policy that somebody else has set meanwhile.
+      // Locks the policy against concurrent changes.
       assertIfMatch({ raw }, etagOf(current))
       const next = {
         maxKeyDays: body.max_key_days ?? current.maxKeyDays,
@@ -43,10 +43,10 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         next.maxKeyDays === current.maxKeyDays &&
         JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
       if (!isSame) await setKeyPolicy(tx, next, actor)
-      // Also where nothing changes: who has waited for another change does not see yet by whom it was.
+      // Read again even without a change: after waiting for a concurrent change, the first read may lack its author.
       return (await findKeyPolicy(tx)) ?? current
     })
-    // With what is set: after a restore of the database nothing else knows what has gone.
+    // Logs the complete policy, so that operators can repeat it after restoring a backup.
     if (!isSame) {
       log.info({
         event: 'key_policy_set',
@@ -74,7 +74,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** As the column of versions holds. */
+/** The range of the version column. */
 const versionSchema = z.int32().min(1)
 
 function etagOf({ version }: { readonly version: number }): string {

@@ -4,14 +4,13 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { KeyCache } from '../key-cache.ts'
 import { findKeyRecord } from '../lookup/store.ts'
 
-/** Tells the gateways of a change that is committed, as fast as Redis can. Nothing waits for it or depends on it. */
+/** Announces committed changes to gateways over Redis. Nothing waits for it or depends on it. */
 export interface Announcer {
   announce(change: Revocation): void
-  /** Waits for what is under way. */
+  /** Waits for pending announcements. */
   close(): Promise<void>
 }
 
-/** Opens the announcer. */
 export function openAnnouncer({
   db,
   cache,
@@ -23,7 +22,7 @@ export function openAnnouncer({
 }): Announcer {
   const underWay = new Set<Promise<void>>()
 
-  // The record is read again after the commit, so that what is stored is the tombstone, or the narrowed key, as it is now.
+  // Read after the commit, so that the stored record is the tombstone or the narrowed key.
   async function replaceRecord(hash: string): Promise<void> {
     const { record } = await db.system(async (tx) => await findKeyRecord(tx, hash))
     if (record !== undefined) cache.store(record)

@@ -2,56 +2,53 @@ import { leaseMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import { type GrantRow, forgetLeases, readGrants } from './store.ts'
 
-/** What became of the gateways that held a lease when a wait began, or came to hold one while it lasted. */
+/** The gateways that held a lease at some time during a wait. */
 export interface WaitOutcome {
   readonly gateways: number
-  /** They have applied the log up to the entry. */
+  /** Gateways that applied the log up to the entry. */
   readonly confirmed: number
-  /** Their lease has ended: they use no cache before they have caught up. */
+  /** Gateways whose lease ended. They do not use their caches until they have applied the log. */
   readonly fenced: number
 }
 
 /**
- * Watches the leases for all revokes of this replica with one query at a time: every few milliseconds while a revoke waits,
- * and now and then to know who is gone.
- *
- * When a lease has ended is told by this replica's monotonic clock alone. A wall clock may be set, PostgreSQL's as well, and
- * a step forward would end leases that gateways still hold.
+ * Watches the leases for all pending revokes of this replica, one query at a time. Only the monotonic clock decides
+ * when a lease has ended: if a wall clock jumped forward, leases would seem to end while gateways still use them.
  */
 export interface LeaseWatch {
   /**
-   * Resolves when no gateway holds a lease without having applied the log up to `seq`; with undefined when that could not
-   * be established in time. Call it after the entry is committed.
+   * Resolves when every gateway with a lease has applied the log up to `seq`, or with undefined after the timeout. Call
+   * it after the commit.
    */
   untilApplied(seq: number, timeoutMs: number): Promise<WaitOutcome | undefined>
-  /** A gateway has just renewed here: the next look need not wait for its turn. */
-  lookNow(): void
-  /** Gives up on every wait. */
+  /** Polls at once, because a gateway has just renewed its lease here. */
+  pollNow(): void
+  /** Ends every wait. */
   close(): Promise<void>
 }
 
 interface Waiter {
   readonly seq: number
-  /** After the commit of what it waits for. */
+  /** Set after the commit of the change. */
   readonly since: number
   readonly seen: Set<string>
   finish(outcome: WaitOutcome | undefined): void
 }
 
 /** A gateway's last grant, and since when this replica has seen it unchanged. */
-interface Sight {
+interface GrantObservation {
   readonly grant: string
   readonly since: number
 }
 
 const lookEveryMs = 4
 const afterFailureMs = 50
-/** While nobody waits. */
+/** Used while no revoke waits. */
 const idleLookMs = 1000
-/** A gateway without a new grant for this long is gone: a row for each process that ever was would be looked at for ever. */
-export const goneMs = 10 * 60 * 1000
+/** Gateways without a new grant for this long are deleted, so that the table does not grow with each process start. */
+export const forgetAfterMs = 10 * 60 * 1000
 
-/** Opens a watch over the leases in the database. `now` gives milliseconds and never goes back. */
+/** Opens a watch over the leases. `now` is monotonic, in milliseconds. */
 export function openLeaseWatch({
   db,
   now = () => performance.now(),
@@ -60,14 +57,14 @@ export function openLeaseWatch({
   readonly now?: () => number
 }): LeaseWatch {
   const waiters = new Set<Waiter>()
-  let sights = new Map<string, Sight>()
+  let observations = new Map<string, GrantObservation>()
   let looking: Promise<void> | undefined
   let wake: (() => void) | undefined
   let isDue = false
 
   async function look(): Promise<void> {
     while (waiters.size > 0) {
-      // Who comes while the query runs may have committed after its snapshot, and is served by the next one.
+      // A revoke that starts during the query may have committed after its snapshot. The next query serves it.
       const served = [...waiters]
       isDue = false
       let pauseMs = lookEveryMs
@@ -76,38 +73,38 @@ export function openLeaseWatch({
         const at = note(leases)
         for (const waiter of served) examine(waiter, leases, at)
       } catch {
-        // The database is away: whoever waits learns of it by their own time limit, which says 'unconfirmed'.
+        // The database is unavailable. Each waiter's own time limit reports 'unconfirmed'.
         pauseMs = afterFailureMs
       }
       if (waiters.size > 0 && !isDue) await pause(pauseMs)
     }
   }
 
-  /** Remembers since when each has what it has, and gives the moment by which the rows are judged. */
+  /** Records since when each grant is unchanged, and returns the time at which the rows are judged. */
   function note(leases: readonly GrantRow[]): number {
     const at = now()
-    const seen = leases.map(({ gateway, grant }): [string, Sight] => {
-      const known = sights.get(gateway)
+    const seen = leases.map(({ gateway, grant }): [string, GrantObservation] => {
+      const known = observations.get(gateway)
       return [gateway, known?.grant === grant ? known : { grant, since: at }]
     })
-    sights = new Map(seen)
+    observations = new Map(seen)
     return at
   }
 
   /**
-   * INVARIANT: a lease ends `leaseMs` after its gateway asked for it, which was before its grant could be seen here; and one
-   * that was granted without knowledge of the entry was asked for before the entry was committed.
+   * INVARIANT: a lease ends `leaseMs` after its gateway requested it, which was before its grant became visible here. A
+   * lease granted without the entry was requested before the entry was committed.
    */
   function hasEnded({ gateway, released }: GrantRow, waiter: Waiter, at: number): boolean {
     return released || at - waiter.since >= leaseMs || quietMs(gateway, at) >= leaseMs
   }
 
   function quietMs(gateway: string, at: number): number {
-    return at - (sights.get(gateway)?.since ?? at)
+    return at - (observations.get(gateway)?.since ?? at)
   }
 
   function examine(waiter: Waiter, leases: readonly GrantRow[], at: number): void {
-    // Of those that have applied the entry, too, only the ones whose lease runs are told of.
+    // Of the gateways that applied the entry, only those with a running lease are counted.
     const live = leases.filter((lease) => !hasEnded(lease, waiter, at))
     for (const { gateway } of live) waiter.seen.add(gateway)
     if (live.some(({ acked }) => acked < waiter.seq)) return
@@ -116,15 +113,15 @@ export function openLeaseWatch({
     waiter.finish({ gateways: waiter.seen.size, confirmed, fenced: waiter.seen.size - confirmed })
   }
 
-  /** So that who died before a revoke began is known to be gone when it begins. */
+  /** Detects gateways that died before a revoke starts. */
   async function lookIdly(): Promise<void> {
     try {
       const leases = await db.system(readGrants)
       const at = note(leases)
-      const gone = leases.filter(({ gateway }) => quietMs(gateway, at) >= goneMs)
+      const gone = leases.filter(({ gateway }) => quietMs(gateway, at) >= forgetAfterMs)
       if (gone.length > 0) await db.system(async (tx) => await forgetLeases(tx, gone))
     } catch {
-      // Whoever waits meanwhile looks for itself.
+      // The next poll retries.
     }
   }
 
@@ -148,7 +145,7 @@ export function openLeaseWatch({
     clearTimeout(timer)
   }
 
-  function lookNow(): void {
+  function pollNow(): void {
     isDue = true
     wake?.()
   }
@@ -168,17 +165,17 @@ export function openLeaseWatch({
         },
       }
       waiters.add(waiter)
-      lookNow()
+      pollNow()
       looking ??= look().finally(() => {
         looking = undefined
       })
       return await promise
     },
-    lookNow,
+    pollNow,
     close: async () => {
       clearInterval(idleTimer)
       for (const waiter of waiters) waiter.finish(undefined)
-      lookNow()
+      pollNow()
       await looking
       await idling
     },

@@ -4,16 +4,14 @@ import type { LeaseWatch } from './lease-watch.ts'
 import { countLeases, readLog, renewLease } from './store.ts'
 
 /**
- * Entries an answer holds at most: about 0.6 MB, which comes well within the second that a gateway waits for it. A gateway that
- * lags further asks again before it is granted anything.
+ * The maximum number of entries in a response, about 0.6 MB. A gateway that lags further requests the rest before it
+ * gets a lease.
  */
 const maxEntries = 5000
 
 /**
- * Answers a gateway that renews its lease.
- *
- * INVARIANT: the lease is committed first, then the log is read in a new snapshot. A revoke that does not see this lease
- * has read the leases before our commit, hence committed before our reading of the log, hence its entry is in our answer.
+ * Answers a lease renewal. INVARIANT: commit the lease, then read the log in a new snapshot. A revoke that does not see
+ * this lease committed before that snapshot, so its entry is in the response.
  */
 export async function answerLease(
   { db, leaseWatch }: { readonly db: TenantDb; readonly leaseWatch: LeaseWatch },
@@ -22,8 +20,8 @@ export async function answerLease(
 ): Promise<LeaseAnswer> {
   const granted =
     cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark, leaseMs })))
-  // What this gateway has acknowledged may be what a revoke waits for.
-  leaseWatch.lookNow()
+  // A pending revoke may be waiting for the entries that this gateway acknowledged.
+  leaseWatch.pollNow()
   const { log, gateways } = await db.system(async (tx) => ({
     log: await readLog(tx, { cursor, mark, limit }),
     gateways: counts === true ? await countLeases(tx) : undefined,

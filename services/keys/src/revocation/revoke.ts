@@ -3,43 +3,42 @@ import { type Revocation, leaseMs } from '@postern/contracts/internal'
 import { type Logger, ProblemError, type ProblemOptions, type Registry, problem } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import { Histogram } from '@prometheus-io/client'
-import { CommitInDoubt } from '../database-failures.ts'
+import { CommitInDoubtError } from '../database-errors.ts'
 import type { Announcer } from './announce.ts'
 import type { LeaseWatch } from './lease-watch.ts'
 import { lastKeyChange, lastTenantChange } from './store.ts'
 
-/** Brings a committed change into force on every gateway. README.md beside this file says why it holds. */
+/** Enforces committed changes on every gateway. README.md in this folder explains why this works. */
 export interface Enforcer {
   /**
-   * Resolves when no gateway accepts the key as it was before its last change. Null: the change is so old that the log has
-   * dropped it, and every lease there is was granted after it. Rejects with `revocation_unconfirmed` when it cannot tell.
+   * Resolves when no gateway accepts the key in its old state. Returns null if the log has already deleted the change:
+   * all leases are newer. Rejects with `revocation_unconfirmed` if enforcement cannot be confirmed.
    */
   enforceKey(hash: string): Promise<Enforcement | null>
-  /** The same for a tenant: its status, name and limits. */
+  /** Resolves when every gateway uses the tenant's new status, name and limits. */
   enforceTenant(tenantId: string): Promise<Enforcement | null>
   /**
-   * Runs what writes a narrowing. When the database fails in it, nobody knows whether it is committed and in force, and the
-   * answer says just that, and that the request can be repeated.
+   * Runs a narrowing. If the database fails, rejects with `revocation_unconfirmed`: the caller can repeat the request.
    */
-  confirmed<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T>
+  runNarrowing<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T>
   /**
-   * The same for what makes a key as well, which a repeated request would do again: where it may be committed, the answer is `inDoubt`;
-   * where it is not, that of the database.
+   * Runs a rotation, which must not be repeated blindly. Rejects with `inDoubt` if it may be committed, and with the
+   * database's own problem otherwise.
    */
-  confirmedOnce<T>(work: () => Promise<T>, inDoubt: Told): Promise<T>
-  /** Tells the gateways without waiting: for a change that need not be in force at once. */
+  runRotation<T>(work: () => Promise<T>, inDoubt: UnconfirmedAdvice): Promise<T>
+  /** Announces a change without waiting. */
   announceKey(hash: string): Promise<void>
 }
 
-/** What tells the caller of a revocation_unconfirmed what to do. */
-type Told = Pick<ProblemOptions, 'detail' | 'retryAfterSeconds'>
+/** What a `revocation_unconfirmed` problem advises the caller to do. */
+type UnconfirmedAdvice = Pick<ProblemOptions, 'detail' | 'retryAfterSeconds'>
 
-const toBeRepeated: Told = {
-  detail: 'It is not known whether the change is in force on every gateway. Repeat the request: that is safe.',
+const repeatAdvice: UnconfirmedAdvice = {
+  detail: 'The change may not be in force on every gateway yet. Repeat the request. This is safe.',
   retryAfterSeconds: 1,
 }
 
-/** A lease that was granted before the commit has run out by then on any clock. */
+/** Every lease granted before the commit has ended by then. */
 const waitMs = leaseMs + 500
 
 /** Opens the enforcer. */
@@ -58,21 +57,21 @@ export function openEnforcer({
 }): Enforcer {
   const waits = new Histogram({
     name: 'postern_keys_enforcement_seconds',
-    help: 'Time from the commit of a change to the moment when no gateway goes by the old state; unconfirmed: until it was given up, also where PostgreSQL failed',
+    help: 'Time from the commit of a change until no gateway uses the old state; outcome unconfirmed: until the wait ended or PostgreSQL failed',
     labelNames: ['kind', 'outcome'],
     buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
     registers: [metrics],
   })
 
-  // Known before the first: from nothing to one there would be no increase to see.
+  // Starts the series at 0, so that the first observation shows as an increase.
   for (const kind of ['key', 'tenant'] as const) {
     for (const outcome of ['enforced', 'unconfirmed']) waits.zero({ kind, outcome })
   }
 
-  async function confirmed<T>(
+  async function reportDoubt<T>(
     kind: 'key' | 'tenant',
     work: () => Promise<T>,
-    told = toBeRepeated,
+    advice = repeatAdvice,
     isUnconfirmed = (_error: ProblemError) => true,
   ): Promise<T> {
     const startedAt = performance.now()
@@ -81,7 +80,7 @@ export function openEnforcer({
     } catch (error) {
       if (!(error instanceof ProblemError && error.code === 'service_unavailable' && isUnconfirmed(error))) throw error
       waits.observe({ kind, outcome: 'unconfirmed' }, (performance.now() - startedAt) / 1000)
-      throw problem('revocation_unconfirmed', { ...told, cause: error })
+      throw problem('revocation_unconfirmed', { ...advice, cause: error })
     }
   }
 
@@ -94,7 +93,7 @@ export function openEnforcer({
     const waitedMs = performance.now() - committedAt
     const labels = { kind: change.kind, outcome: outcome === undefined ? 'unconfirmed' : 'enforced' }
     waits.observe(labels, waitedMs / 1000)
-    if (outcome === undefined) throw problem('revocation_unconfirmed', toBeRepeated)
+    if (outcome === undefined) throw problem('revocation_unconfirmed', repeatAdvice)
     logger.info({
       event: 'change_enforced',
       kind: change.kind,
@@ -107,12 +106,12 @@ export function openEnforcer({
 
   return {
     enforceKey: async (hash) =>
-      await confirmed('key', async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
+      await reportDoubt('key', async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
     enforceTenant: async (tenantId) =>
-      await confirmed('tenant', async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
-    confirmed: async (kind, work) => await confirmed(kind, work),
-    confirmedOnce: async (work, inDoubt) =>
-      await confirmed('key', work, inDoubt, ({ cause }) => cause instanceof CommitInDoubt),
+      await reportDoubt('tenant', async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
+    runNarrowing: async (kind, work) => await reportDoubt(kind, work),
+    runRotation: async (work, inDoubt) =>
+      await reportDoubt('key', work, inDoubt, ({ cause }) => cause instanceof CommitInDoubtError),
     announceKey: async (hash) => {
       try {
         const change = await db.system(async (tx) => await lastKeyChange(tx, hash))

@@ -6,7 +6,7 @@ import { releaseLease } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
-/** Leases: taken, renewed and given back by gateways. */
+/** Registers the routes with which gateways acquire, renew and release leases. */
 export function leaseRoutes(app: App, { db, leaseWatch }: Pick<Deps, 'db' | 'leaseWatch'>): void {
   internalRoute(
     app,
@@ -19,7 +19,7 @@ export function leaseRoutes(app: App, { db, leaseWatch }: Pick<Deps, 'db' | 'lea
     { ...gatewaysOnly, path: internalPaths.releaseLease, body: leaseReleaseSchema },
     async ({ body, answer }) => {
       await db.system(async (tx) => await releaseLease(tx, body.gateway))
-      leaseWatch.lookNow()
+      leaseWatch.pollNow()
       answer.status(204)
     },
   )

@@ -2,30 +2,32 @@ import { type Revocation, revocationSchema } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** A gateway that holds a lease, or held one. */
+/** A gateway that holds or held a lease. */
 export interface GrantRow {
   readonly gateway: string
-  /** It has applied the log up to here. */
+  /** The last entry that it applied. */
   readonly acked: number
-  /** Another one with each grant: whether its lease was renewed. */
+  /** Differs for each grant. */
   readonly grant: string
-  /** It has given its lease back, and was granted none since. */
+  /** It released its lease and has not acquired another one. */
   readonly released: boolean
 }
 
 export interface LogReading {
-  /** Where the log stood. */
+  /** The last entry of the log. */
   readonly seq: number
-  /** Of the log up to the last entry that was read, or to its end; null where nobody knows it any more. */
+  /** The mark of the log at the last entry read, or at its end. Null if it is no longer known. */
   readonly mark: string | null
-  /** The cursor could not be followed; the entries are all that there are. */
+  /** The log could not follow the cursor; `entries` is everything that the log contains. */
   readonly reset: boolean
   readonly entries: readonly Revocation[]
-  /** Database clock, milliseconds since the epoch. */
+  /** Database clock, in milliseconds since the epoch. */
   readonly now: number
 }
 
-/** Grants or renews a lease if the gateway has applied the whole log, and it is this log. Commit it before `readLog`. */
+/**
+ * Grants or renews a lease if the gateway has applied the whole log, and the same log. Commit before calling `readLog`.
+ */
 export async function renewLease(
   tx: Tx,
   {
@@ -49,7 +51,7 @@ export async function releaseLease(tx: Tx, gateway: string): Promise<void> {
   await tx.execute({ name: 'keys_release_lease', text: 'select keys.release_lease($1)', values: [gateway] })
 }
 
-/** Reads who was granted leases; every call is a snapshot of its own. */
+/** Returns all grants. Each call reads a new snapshot. */
 export async function readGrants(tx: Tx): Promise<GrantRow[]> {
   return await tx.query<{ gateway: string; acked: number; grant: string; released: boolean }>({
     name: 'keys_read_grants',
@@ -60,7 +62,7 @@ export async function readGrants(tx: Tx): Promise<GrantRow[]> {
   })
 }
 
-/** Forgets gateways that were granted nothing since these rows were read. */
+/** Deletes gateways whose grant is unchanged since these rows were read. */
 export async function forgetLeases(tx: Tx, gone: readonly Pick<GrantRow, 'gateway' | 'grant'>[]): Promise<void> {
   await tx.execute({
     name: 'keys_forget_leases',
@@ -69,7 +71,7 @@ export async function forgetLeases(tx: Tx, gone: readonly Pick<GrantRow, 'gatewa
   })
 }
 
-/** How many leases run, by the database's clock: for people. */
+/** Returns the number of running leases by the database clock, for metrics. */
 export async function countLeases(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ live: number }>({
     name: 'keys_count_leases',
@@ -81,7 +83,10 @@ export async function countLeases(tx: Tx): Promise<number> {
 
 const entriesSchema = z.array(revocationSchema)
 
-/** Reads at most `limit` entries after the cursor (null: from the first on), the log's place and the clock in one snapshot. */
+/**
+ * Returns at most `limit` entries after the cursor (null: from the first), the position of the log and the clock, in
+ * one snapshot.
+ */
 export async function readLog(
   tx: Tx,
   { cursor, mark, limit }: { cursor: number | null; mark: string | null; limit: number },
@@ -93,11 +98,11 @@ export async function readLog(
         from keys.follow_log($1, $2, $3) as l`,
     values: [cursor, mark, limit],
   })
-  if (row === undefined) throw new Error('the revocation log has no counter')
+  if (row === undefined) throw new Error('the revocation log has no counter row')
   return { ...row, entries: entriesSchema.parse(row.entries) }
 }
 
-/** The key's last change in the log, or undefined when it has none or the log has dropped it. */
+/** Returns the key's last change, or undefined if the log does not contain one. */
 export async function lastKeyChange(tx: Tx, hash: string): Promise<Revocation | undefined> {
   const [row] = await tx.query<{ seq: number; version: number; revoked: boolean }>({
     name: 'keys_last_key_change',
@@ -107,7 +112,7 @@ export async function lastKeyChange(tx: Tx, hash: string): Promise<Revocation | 
   return row === undefined ? undefined : { kind: 'key', hash, ...row }
 }
 
-/** The tenant's last change in the log, or undefined when it has none or the log has dropped it. */
+/** Returns the tenant's last change, or undefined if the log does not contain one. */
 export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revocation | undefined> {
   const [row] = await tx.query<{ seq: number; version: number }>({
     name: 'keys_last_tenant_change',
@@ -117,19 +122,19 @@ export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revoca
   return row === undefined ? undefined : { kind: 'tenant', tenantId, ...row }
 }
 
-/** The log as it was before some of it was dropped. */
+/** The state of the log before entries were deleted. */
 export interface PrunedLog {
-  /** Where it stood. */
+  /** The number of the last entry. */
   readonly seq: number
-  /** How many entries it held. */
+  /** The number of entries. */
   readonly held: number
-  /** Another one for each start of each server of PostgreSQL. */
+  /** Differs for each start of each PostgreSQL server. */
   readonly server: string
 }
 
 /**
- * Drops log entries up to a number, the oldest first and `limit` at most; none where the server is another than the one on
- * which the number was seen.
+ * Deletes the oldest log entries up to a number, `limit` at most. Deletes nothing if the server differs from the one
+ * that returned the number.
  */
 export async function pruneLog(
   tx: Tx,
@@ -142,6 +147,6 @@ export async function pruneLog(
         from keys.prune_log($1, $2, $3) as l`,
     values: [upTo, server ?? null, limit],
   })
-  if (row === undefined) throw new Error('the revocation log has no counter')
+  if (row === undefined) throw new Error('the revocation log has no counter row')
   return row
 }

@@ -21,7 +21,7 @@ const limitOf = (max: number) => z.coerce.number().int().min(1).max(max).default
 const tenantsQuery = z.strictObject({ limit: limitOf(maxTenants), after: tenantSlugSchema.optional() })
 const eventsQuery = z.strictObject({ limit: limitOf(maxEvents), before: z.uuid().optional() })
 
-/** Tenants: made, listed, changed, suspended and resumed by the platform's operator, whom PostgreSQL checks as well. */
+/** Registers the operator's tenant routes. PostgreSQL checks the operator's assertion as well. */
 export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
   internalRoute(
     app,
@@ -34,7 +34,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         return tenant
       } catch (error) {
         if (sqlError(error).constraint !== 'tenant_slug_unique') throw error
-        throw problem('conflict', { detail: `There is a tenant ${body.slug} already. Choose another slug.` })
+        throw problem('conflict', { detail: `The slug ${body.slug} is taken. Choose another one.` })
       }
     },
   )
@@ -95,7 +95,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         key_limit: tenant.key_limit,
         tenant_limit: tenant.tenant_limit,
       })
-      // Waited for, as a resumption is: after the answer every gateway goes by it.
+      // Wait until every gateway uses the new limits.
       const enforcement = await enforcer.enforceTenant(tenant.id)
       return { ...tenant, enforcement }
     },
@@ -106,7 +106,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     { ...operatorOnly, method: 'POST', path: `${internalPaths.tenants}/:id/suspend`, params: tenantParams },
     async ({ params, context, log }) => {
       const change = { status: 'suspended' } as const
-      const tenant = await enforcer.confirmed(
+      const tenant = await enforcer.runNarrowing(
         'tenant',
         async () => await db.write(context, async (tx) => await changeTenant(tx, params.id, change, context.label)),
       )
@@ -124,7 +124,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const change = { status: 'active' } as const
       const tenant = await db.write(context, async (tx) => await changeTenant(tx, params.id, change, context.label))
       if (tenant === undefined) throw problem('not_found')
-      // Waited for as well: after the answer no gateway refuses the tenant for what it was.
+      // Wait until no gateway rejects the tenant any more.
       const enforcement = await enforcer.enforceTenant(tenant.id)
       log.info({ event: 'tenant_resumed', tenant_id: tenant.id, operator: context.label })
       return { ...tenant, enforcement }

@@ -11,18 +11,18 @@ interface EventRow extends Omit<TenantEvent, 'at'> {
   readonly at: Date
 }
 
-/** What is to be of a tenant; what is undefined stays. */
+/** The fields to change. An undefined field stays unchanged. */
 export interface TenantChange {
   readonly status?: Tenant['status'] | undefined
   readonly name?: string | undefined
-  /** Requests a minute, as `tenantLimit`. */
+  /** Requests per minute; the same for `tenantLimit`. */
   readonly keyLimit?: number | undefined
   readonly tenantLimit?: number | undefined
 }
 
 const columns = 't.id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at'
 
-/** Makes a tenant. Needs the operator's assertion; violates `tenant_slug_unique` when the slug is taken. */
+/** Creates a tenant. Needs the operator's assertion. Violates `tenant_slug_unique` if the slug is taken. */
 export async function insertTenant(
   tx: Tx,
   { slug, name }: { readonly slug: string; readonly name: string },
@@ -33,11 +33,11 @@ export async function insertTenant(
     text: `select ${columns} from keys.create_tenant($1, $2, $3) as t`,
     values: [slug, name, operator],
   })
-  if (row === undefined) throw new Error('an insert gave no row')
+  if (row === undefined) throw new Error('the insert returned no row')
   return toTenant(row)
 }
 
-/** The tenants by slug, from behind that of `after` on, `limit` at most. Needs the operator's assertion. */
+/** Returns at most `limit` tenants after the slug `after`. Needs the operator's assertion. */
 export async function listTenants(tx: Tx, limit: number, after: string | undefined): Promise<Tenant[]> {
   const rows = await tx.query<TenantRow>({
     name: 'keys_list_tenants',
@@ -48,8 +48,8 @@ export async function listTenants(tx: Tx, limit: number, after: string | undefin
 }
 
 /**
- * Changes a tenant and notes by whom; what it is already is no change. Undefined when no tenant has the id or slug. Needs the operator's
- * assertion.
+ * Changes a tenant and records the operator. Equal values are no change. Returns undefined if no tenant has the id or
+ * slug. Needs the operator's assertion.
  */
 export async function changeTenant(
   tx: Tx,
@@ -73,7 +73,9 @@ export async function changeTenant(
   return toTenant(row)
 }
 
-/** What was done with a tenant, the latest first, before the entry `before`, `limit` at most. Needs the operator's assertion. */
+/**
+ * Returns at most `limit` events of a tenant before the entry `before`, newest first. Needs the operator's assertion.
+ */
 export async function listTenantEvents(
   tx: Tx,
   idOrSlug: string,

@@ -5,8 +5,8 @@ import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { recordPeople } from '../member/store.ts'
 import {
+  cannotBeStored,
   countDroppedAddresses,
-  isNeverTaken,
   listAddressesOfUse,
   listDaysOfUse,
   listRoutesOfUse,
@@ -17,7 +17,7 @@ import {
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
 
-/** What gateways report about the use of keys, every few seconds, and what administrators see of it. */
+/** Registers the usage reports of gateways and the usage of a key for administrators. */
 export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -35,9 +35,12 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         for (const denials of batches(body.denials)) await db.system(async (tx) => await recordDenials(tx, denials))
         for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
       } catch (cause) {
-        // The gateway finds the line, and does without it: sent again and again it would hold up what is told of all tenants.
-        if (!isNeverTaken(cause)) throw cause
-        throw problem('invalid_content', { detail: 'A line of the report can never be recorded.', cause })
+        // The gateway then finds and drops the invalid line. Otherwise one line would block the reports of all tenants.
+        if (!cannotBeStored(cause)) throw cause
+        throw problem('invalid_content', {
+          detail: 'The report contains a line that cannot be stored. Remove it and send the report again.',
+          cause,
+        })
       }
       answer.status(204)
     },

@@ -2,9 +2,12 @@ import { type ApiKeyUsage, usageDays } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import { type Tx, sqlError } from '@postern/tenant-db'
 
-/** Notes when requests of keys were last accepted and last refused, from where and how many. Update only: keys that do not exist, or not in the tenant, are passed over. */
+/**
+ * Records the last accepted and rejected requests of keys, their addresses and counts. Ignores keys that do not exist
+ * in the tenant.
+ */
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
-  // A count beyond those of its routes is of requests that were refused for what they asked.
+  // Requests beyond the sum of the routes were rejected for what they asked.
   const refusals = uses.flatMap(({ tenantId, keyId, lastUsedAt: at, count, routes }) => {
     const accepted = Object.values(routes).reduce((sum, each) => sum + each, 0)
     return accepted < count ? [{ tenantId, keyId, at }] : []
@@ -16,7 +19,7 @@ export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<voi
   })
 }
 
-/** Notes that keys were refused; at most one event a key, reason and minute reaches the audit trail. */
+/** Records denials. The audit trail gets at most one event per key, reason and minute. */
 export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Promise<void> {
   await tx.execute({
     name: 'keys_record_denials',
@@ -25,12 +28,12 @@ export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Pr
   })
 }
 
-/** Data that PostgreSQL has no place for: data exceptions and violated constraints (SQLSTATE classes 22 and 23). */
-export function isNeverTaken(cause: unknown): boolean {
+/** Returns whether PostgreSQL can never store the data (SQLSTATE classes 22 and 23). */
+export function cannotBeStored(cause: unknown): boolean {
   return ['22', '23'].includes(sqlError(cause).sqlState?.slice(0, 2) ?? '')
 }
 
-/** Writes the events of refusals that were counted and not yet written; gives their number. */
+/** Writes events for counted denials without one. Returns their number. */
 export async function notePendingDenials(tx: Tx, limit: number): Promise<number> {
   const [row] = await tx.query<{ noted: number }>({
     name: 'keys_note_pending_denials',
@@ -40,7 +43,7 @@ export async function notePendingDenials(tx: Tx, limit: number): Promise<number>
   return row?.noted ?? 0
 }
 
-/** Drops counts of days that nobody is shown any more. */
+/** Deletes counts older than the usage API shows. */
 export async function pruneUses(tx: Tx, limit: number): Promise<number> {
   const [row] = await tx.query<{ dropped: number }>({
     name: 'keys_prune_uses',
@@ -50,7 +53,7 @@ export async function pruneUses(tx: Tx, limit: number): Promise<number> {
   return row?.dropped ?? 0
 }
 
-/** Requests of a key in the last days: one entry a day, the oldest first. Served by api_key_use_pk. */
+/** Returns a key's requests by day, oldest first, with zeros for unused days. Served by api_key_use_pk. */
 export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['days']> {
   return await tx.query<{ day: string; requests: number }>({
     name: 'keys_list_days_of_use',
@@ -67,7 +70,7 @@ export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage[
   })
 }
 
-/** The routes that a key has called in the last days, most often first. Served by api_key_use_pk. */
+/** Returns the routes that a key called in the last days, most used first. Served by api_key_use_pk. */
 export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['routes']> {
   return await tx.query<{ route: string; requests: number; last_used_on: string }>({
     name: 'keys_list_routes_of_use',
@@ -82,7 +85,7 @@ export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsag
   })
 }
 
-/** The hundred addresses that a key was used from last, the newest first. Served by api_key_address_pk. */
+/** Returns the stored addresses of a key (100 at most), newest first. Served by api_key_address_pk. */
 export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['addresses']> {
   const rows = await tx.query<{ address: string; first_used_at: Date; last_used_at: Date }>({
     name: 'keys_list_addresses_of_use',
@@ -98,7 +101,7 @@ export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyU
   })
 }
 
-/** How many addresses of a key made room for newer ones. Served by api_key_address_drop_pk. */
+/** Returns how many addresses of a key were replaced by newer ones. Served by api_key_address_drop_pk. */
 export async function countDroppedAddresses(tx: Tx, keyId: string): Promise<number> {
   const [row] = await tx.query<{ dropped: number }>({
     name: 'keys_count_dropped_addresses',

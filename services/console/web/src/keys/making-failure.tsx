@@ -30,8 +30,8 @@ export function MakingFailure({
   )
 }
 
-/** The key that an earlier try has made (keys service: `madeBefore`). */
+/** The key that an earlier try has made (keys service: `alreadyCreatedDetail`). */
 function lostKeyIn(error: unknown): string | undefined {
   if (!(error instanceof ApiProblem) || error.problem.code !== 'conflict') return undefined
-  return /has made the API key ([0-9a-f-]{36})\./.exec(error.problem.detail ?? '')?.[1]
+  return /created the API key ([0-9a-f-]{36})\./.exec(error.problem.detail ?? '')?.[1]
 }

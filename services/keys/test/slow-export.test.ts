@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
-/** More than the buffers of a connection hold. */
+/** More rows than the buffers of a connection hold. */
 const rows = 60_000
 
 const lists = [
@@ -31,13 +31,13 @@ const lists = [
 ]
 
 test.each(lists)(
-  'an export of $name is whole, also where its reader takes longer than the assertion lives',
+  'an export of $name is complete even if its reader takes longer than the assertion is valid',
   async ({ target, fill }) => {
     const { tenantId } = await newTenant(service)
     const admin = administratorOf(tenantId)
     const { id } = await newKey(service, admin)
     await service.asSuperuser.system(async (tx) => await tx.execute(sql(fill, tenantId, id, rows)))
-    // It lives for a minute, of which most is over.
+    // The assertion is valid for a minute, most of which has passed.
     const assertedAt = Date.now() - 57_000
     const signed = service.sign(admin, 'GET', target(id), assertedAt)
     const headers = { ...signed, accept: 'application/x-ndjson' }

@@ -1,16 +1,16 @@
 import { databaseAway, problem } from '@postern/service-kit'
 import { type TenantDb, sqlError } from '@postern/tenant-db'
 
-/** The cause of a 503 where PostgreSQL was asked to commit and has not said what became of that: it has, or it has not. */
-export class CommitInDoubt extends Error {
-  override readonly name = 'CommitInDoubt'
+/** PostgreSQL did not confirm whether it committed. The transaction may or may not be committed. */
+export class CommitInDoubtError extends Error {
+  override readonly name = 'CommitInDoubtError'
 }
 
 /**
- * Gives a database whose own failures (not reachable, too slow, deadlocked) reject as 503 problems. Everything else
- * passes as it is: violated constraints are for the stores, the rest is our bug and becomes a 500.
+ * Returns a database that rejects with 503 problems if PostgreSQL is unreachable, too slow or deadlocked. Other errors
+ * pass unchanged: stores handle violated constraints, and the rest is a bug (500).
  */
-export function answerDatabaseFailures(db: TenantDb): TenantDb {
+export function mapDatabaseErrors(db: TenantDb): TenantDb {
   return {
     read: async (tenant, work) => await db.read(tenant, work).catch((error: unknown) => refuse(error)),
     write: async (tenant, work) => {
@@ -43,10 +43,10 @@ async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
 }
 
 /**
- * What was read is no longer so: the clock of the database was set back, or the policy changed, between the statement that has read it and the one
- * that uses what was read. Asked again, it is decided on what is so now.
+ * Constraints that fail only if the clock was set back or the policy changed between two statements. A retry reads the
+ * new values.
  */
-const overtaken: ReadonlySet<string | undefined> = new Set([
+const transientConstraints: ReadonlySet<string | undefined> = new Set([
   'api_key_created_now',
   'api_key_expires_after_creation',
   'api_key_within_maximum',
@@ -55,21 +55,21 @@ const overtaken: ReadonlySet<string | undefined> = new Set([
 
 const diskFull = '53100'
 
-/** `isCommitting`: nothing was left to do but the commit. */
+/** `isCommitting`: the transaction failed during its commit. */
 function refuse(cause: unknown, isCommitting = false): never {
   const { kind, constraint, sqlState } = sqlError(cause)
-  // What PostgreSQL itself calls an error it has rolled back; of a connection or a server that goes meanwhile nobody can tell.
+  // PostgreSQL rolls back after an error of its own. A lost connection leaves the result unknown.
   const isInDoubt = isCommitting && (sqlState === undefined || kind === 'unavailable')
-  switch (overtaken.has(constraint) ? 'unavailable' : kind) {
+  switch (transientConstraints.has(constraint) ? 'unavailable' : kind) {
     case 'unavailable':
     case 'timeout':
     case 'serialization':
-    // The gateway mints an assertion for each request: one that is refused is a matter of secrets or clocks, not the caller's.
+    // The gateway creates an assertion for each request. If PostgreSQL rejects one, secrets or clocks are wrong.
     case 'assertion':
       throw problem('service_unavailable', {
-        detail: 'The database cannot answer now. Try again in a moment.',
+        detail: 'The database is not available. Try again in a moment.',
         retryAfterSeconds: 1,
-        cause: isInDoubt ? new CommitInDoubt('nobody knows whether it is committed', { cause }) : cause,
+        cause: isInDoubt ? new CommitInDoubtError('PostgreSQL did not confirm the commit', { cause }) : cause,
       })
     case 'unique':
     case 'foreign-key':

@@ -34,7 +34,7 @@ async function rotate(admin: Principal, id: string, body: unknown = {}) {
   return await service.call(admin, 'POST', `${path}/${id}/rotate`, { body })
 }
 
-/** So that whoever calls it finds nothing. */
+/** Makes every call of the function fail. */
 async function renameFunction(from: string, to: string): Promise<void> {
   await service.asSuperuser.system(
     async (tx) => void (await tx.execute(sql(`alter function keys.${from} rename to ${to}`))),
@@ -42,19 +42,19 @@ async function renameFunction(from: string, to: string): Promise<void> {
 }
 
 describe('changing a key is refused', () => {
-  test('to people who are no administrators', async () => {
+  test('to people who are not administrators', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     expect((await patch({ ...admin, roles: ['auditor'] }, key, { label: 'x' })).status).toBe(403)
     expect((await patch(admin, key, { label: 'x' })).status).toBe(200)
   })
 
-  test('for a key that is not there', async () => {
+  test('for a key that does not exist', async () => {
     const admin = await newTenant(service)
     expect((await patch(admin, { id: crypto.randomUUID(), etag: '*' }, { label: 'x' })).status).toBe(404)
   })
 
-  test('without If-Match, and with that of an older version', async () => {
+  test('without If-Match and with an older version', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const without = await service.call(admin, 'PATCH', `${path}/${key.id}`, { body: { label: 'x' } })
@@ -78,12 +78,12 @@ describe('changing a key is refused', () => {
     ['other scopes', { scopes: ['write:findings'] }, '/scopes'],
     ['more scopes', { scopes: ['read:findings', 'read:universe'] }, '/scopes'],
     ['a wildcard over its scope', { scopes: ['read:*'] }, '/scopes'],
-    ['no addresses, where it had some', { allowed_addresses: [] }, '/allowed_addresses'],
+    ['no addresses instead of some', { allowed_addresses: [] }, '/allowed_addresses'],
     ['another address', { allowed_addresses: ['198.51.100.1'] }, '/allowed_addresses'],
     ['a wider range', { allowed_addresses: ['203.0.112.0/23'] }, '/allowed_addresses'],
     ['a range of the other family', { allowed_addresses: ['::/0'] }, '/allowed_addresses'],
     ['a later expiry', { expires_at: inDays(91) }, '/expires_at'],
-  ])('when it would give the key %s, and says to make a new key', async (_what, body, pointer) => {
+  ])('if it would give the key %s, and advises to create a new key', async (_what, body, pointer) => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })
     const answer = await patch(admin, key, { label: 'changed', ...body })
@@ -101,14 +101,14 @@ describe('changing a key is refused', () => {
     [{ label: null }, '/label'],
     [{ revoked_at: null }, '/revoked_at'],
     [{ state: 'active' }, '/state'],
-  ])('for a body that is no change: %j', async (body, pointer) => {
+  ])('for an invalid body: %j', async (body, pointer) => {
     const admin = await newTenant(service)
     const answer = await patch(admin, await newKey(service, admin), body)
     expect(answer.status).toBe(422)
     expect(problemSchema.parse(answer.json).errors?.map((error) => error.pointer)).toContain(pointer)
   })
 
-  test('when the key is revoked, even to what it is', async () => {
+  test('if the key is revoked, even without a difference', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const { headers } = await revoke(service, admin, key.id)
@@ -118,7 +118,7 @@ describe('changing a key is refused', () => {
 })
 
 describe('a key', () => {
-  test('can be renamed, and the trail says from what to what', async () => {
+  test('can be renamed, and the audit trail has the old and the new label', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const answer = await patch(admin, key, { label: ' Weekly export ' })
@@ -130,7 +130,7 @@ describe('a key', () => {
     ])
   })
 
-  test('can be changed with the tag of before its last use: a use is no conflict', async () => {
+  test('can be changed with an ETag from before its last use', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const uses = [
@@ -149,7 +149,7 @@ describe('a key', () => {
     expect((await patch(admin, key, { label: 'x' })).status).toBe(200)
   })
 
-  test('gets narrower as told, and every gateway has confirmed it by then', async () => {
+  test('is narrowed when every gateway has confirmed the change', async () => {
     const admin = await newTenant(service)
     await whileLeased(async () => {
       const key = await newKey(service, admin, {
@@ -182,7 +182,7 @@ describe('a key', () => {
     })
   })
 
-  test('that was made narrower, and not confirmed to be so everywhere, is when the change is repeated with the same tag', async () => {
+  test('whose narrowing was not confirmed is enforced by repeating the request with the same ETag', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin, { scopes: ['read:findings', 'read:universe'] })
     const narrower = { scopes: ['read:findings'], allowed_addresses: ['2001:db8::/32'], expires_at: inDays(2) }
@@ -199,18 +199,18 @@ describe('a key', () => {
     expect(repeated.headers['etag']).not.toBe(key.etag)
     expect(enforced()).toBe(before + 1)
     expect(await eventTypes(service, admin, key.id)).toEqual(['updated', 'created'])
-    // What it is not yet is another change, of a key that was not read.
+    // A further narrowing needs the current ETag.
     for (const other of [{ ...narrower, label: 'x' }, { expires_at: inDays(1) }, { expires_at: inDays(-1) }]) {
       expect((await patch(admin, key, other)).json).toMatchObject({ status: 412, code: 'precondition_failed' })
     }
     expect((await patch(admin, key, { scopes: key.scopes })).json).toMatchObject({ status: 412 })
-    // Nothing of a label is enforced: who is late is told so, as of every other resource.
+    // Labels are not enforced, so an old ETag is a conflict as for every other resource.
     expect((await patch(admin, key, { label: key.label })).json).toMatchObject({ status: 412 })
     const without = await service.call(admin, 'PATCH', `${path}/${key.id}`, { body: narrower })
     expect(without.json).toMatchObject({ status: 428, code: 'precondition_required' })
   })
 
-  test('whose earlier end has come meanwhile is what the repeated change says', async () => {
+  test('that has expired in the meantime is returned by the repeated change', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     expect((await rotate(admin, key.id, { overlap: '0s' })).status).toBe(201)
@@ -218,7 +218,7 @@ describe('a key', () => {
     expect((await patch(admin, key, { expires_at })).json).toMatchObject({ state: 'expired', expires_at, version: 2 })
   })
 
-  test('that is changed to what it is stays as it is, without an event', async () => {
+  test('that gets equal values does not change and records no event', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const answer = await patch(admin, key, { label: key.label, scopes: key.scopes, expires_at: key.expires_at })
@@ -228,7 +228,7 @@ describe('a key', () => {
 })
 
 describe('rotating is refused', () => {
-  test('to people who are no administrators, and for a key that is not there', async () => {
+  test('to people who are not administrators and for a missing key', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     expect((await rotate({ ...admin, roles: ['viewer'] }, id)).status).toBe(403)
@@ -244,7 +244,7 @@ describe('rotating is refused', () => {
     expect(problemSchema.parse(answer.json).errors).toMatchObject([{ pointer: '/overlap' }])
   })
 
-  test('for a revoked key and for an expired one: 409, and no key is made', async () => {
+  test('with 409 for revoked and expired keys, and no key is created', async () => {
     const admin = await newTenant(service)
     const revoked = await newKey(service, admin)
     await revoke(service, admin, revoked.id)
@@ -259,8 +259,8 @@ describe('rotating is refused', () => {
   })
 })
 
-describe('rotations at the same moment', () => {
-  test('of one key make one successor; the others are 409 and name it', async () => {
+describe('concurrent rotations', () => {
+  test('of one key create one successor, and the others return 409 with its id', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const answers = await Promise.all(Array.from({ length: 6 }, async () => await rotate(admin, id)))
@@ -271,7 +271,7 @@ describe('rotations at the same moment', () => {
     expect(refused).toHaveLength(5)
     for (const { json } of refused) expect(problemSchema.parse(json).detail).toContain(successor.id)
     expect((await service.call(admin, 'GET', `${path}?count=true`)).headers['x-total-count']).toBe('2')
-    // Nobody lost the way out: a successor whose value was lost is revoked, and another one made.
+    // After revoking a successor whose value was lost, the key can be rotated again.
     expect((await rotate(admin, id)).status).toBe(409)
     await revoke(service, admin, successor.id)
     expect((await rotate(admin, id)).status).toBe(201)
@@ -287,14 +287,14 @@ describe('rotations at the same moment', () => {
     expect(Number(count)).toBeLessThanOrEqual(2)
   })
 
-  test('and a narrowing never give the successor what the old key had lost before', async () => {
+  test('and a narrowing never give the successor more than the narrowed key', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin, { scopes: ['read:findings', 'read:universe'] })
     const [narrowed, rotated] = await Promise.all([
       patch(admin, key, { scopes: ['read:findings'] }),
       rotate(admin, key.id),
     ])
-    // The rotation is a change of the key: an edit that comes second names a version that is over.
+    // The rotation changes the key, so a later edit has an old ETag.
     expect([200, 412]).toContain(narrowed.status)
     const { scopes } = createdApiKeySchema.parse(rotated.json)
     if (narrowed.status === 412) expect(scopes).toEqual(['read:findings', 'read:universe'])
@@ -305,7 +305,7 @@ describe('rotations at the same moment', () => {
 const lifeOf = ({ created_at, expires_at }: ApiKey) => Date.parse(expires_at) - Date.parse(created_at)
 
 describe('a rotated key', () => {
-  test('has a successor with its label, scopes and addresses, that lives as long as it was made for', async () => {
+  test('has a successor with its label, scopes, addresses and original lifetime', async () => {
     const admin = await newTenant(service)
     const given = {
       label: 'x',
@@ -329,7 +329,7 @@ describe('a rotated key', () => {
     expect(await eventTypes(service, admin, successor.id)).toEqual(['created'])
   })
 
-  test('lives as long again when its successor is rotated, not as long as was left of it', async () => {
+  test('passes on its original lifetime, not its remaining one', async () => {
     const admin = await newTenant(service)
     const first = await newKey(service, admin, { expires_in: '1y' })
     const narrowed = await patch(admin, first, { expires_at: inDays(3) })
@@ -341,7 +341,7 @@ describe('a rotated key', () => {
     )
   })
 
-  test('that would have expired sooner than the overlap still does', async () => {
+  test('that expires before the overlap ends keeps its expiry', async () => {
     const admin = await newTenant(service)
     const expires_at = new Date(Date.now() + 3_600_000).toISOString()
     const old = await newKey(service, admin, { expires_in: 'custom', expires_at })
@@ -349,7 +349,7 @@ describe('a rotated key', () => {
     expect((await getKey(service, admin, old.id)).expires_at).toBe(expires_at)
   })
 
-  test('without an overlap has expired when the answer comes, and every gateway knows', async () => {
+  test('without an overlap has expired on every gateway when the response arrives', async () => {
     const admin = await newTenant(service)
     await whileLeased(async () => {
       const old = await newKey(service, admin)
@@ -373,7 +373,7 @@ describe('a rotated key', () => {
     })
   })
 
-  test('without an overlap answers, where the database fails meanwhile, no sooner than the leases of before are over', async () => {
+  test('without an overlap returns after all earlier leases have ended if the database fails', async () => {
     const admin = await newTenant(service)
     await whileLeased(async () => {
       const old = await newKey(service, admin)
@@ -394,7 +394,7 @@ describe('a rotated key', () => {
   })
 })
 
-/** Runs `work` while others wait for what the statement locks. */
+/** Runs `work` while other transactions wait for the rows that the statement locks. */
 async function whileLocked<T>(keys: KeysUnderTest, statement: Statement, work: () => Promise<T>): Promise<T> {
   const isLocked = Promise.withResolvers<void>()
   const mayEnd = Promise.withResolvers<void>()
@@ -412,7 +412,7 @@ async function whileLocked<T>(keys: KeysUnderTest, statement: Statement, work: (
   }
 }
 
-// A change of a key takes this lock when it is committed.
+// The commit of a key change needs this lock.
 const endOfLog = sql('select from keys.revocation_seq for update')
 
 describe('a rotation that fails', () => {
@@ -432,7 +432,7 @@ describe('a rotation that fails', () => {
     })
     afterAll(async () => await keys.close())
 
-    /** Rotates a key while the lock is held, and has PostgreSQL break off the connection that waits for it. */
+    /** Rotates a key while the lock is held, and terminates the PostgreSQL connection that waits for it. */
     async function breakOff(admin: Principal, id: string, lock: Statement, headers: Record<string, string> = {}) {
       return await whileLocked(keys, lock, async () => {
         const answer = keys.call(admin, 'POST', `${path}/${id}/rotate`, { body: {}, headers })
@@ -446,7 +446,7 @@ describe('a rotation that fails', () => {
       })
     }
 
-    test('before it was to be committed has written nothing either', async () => {
+    test('before its commit writes nothing', async () => {
       const admin = await newTenant(keys)
       const { id } = await newKey(keys, admin)
       const lock = sql('select from keys.api_key as k where k.id = $1 for update', id)
@@ -454,7 +454,7 @@ describe('a rotation that fails', () => {
       expect(answer.json).toMatchObject({ status: 503, code: 'service_unavailable' })
     })
 
-    test('while it is committed may have made a key: how to find that is said, and nothing asks to repeat the request', async () => {
+    test('during its commit explains how to find a new key, and does not advise to repeat the request', async () => {
       const admin = await newTenant(keys)
       const { id } = await newKey(keys, admin)
       const answer = await breakOff(admin, id, endOfLog)
@@ -467,13 +467,13 @@ describe('a rotation that fails', () => {
       expect(answer.headers['retry-after']).toBeUndefined()
     })
 
-    test('while it is committed is safe to repeat with its Idempotency-Key, and says so', async () => {
+    test('during its commit advises to repeat the request if it has an Idempotency-Key', async () => {
       const admin = await newTenant(keys)
       const { id } = await newKey(keys, admin)
       const headers = { 'idempotency-key': crypto.randomUUID() }
       const answer = await breakOff(admin, id, endOfLog, headers)
       expect(answer.json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })
-      expect(answer.text).toContain('Repeat the request with the same Idempotency-Key: that is safe')
+      expect(answer.text).toContain('Repeat the request with the same Idempotency-Key. This is safe')
       expect(answer.headers['retry-after']).toBe('1')
       const repeated = await keys.call(admin, 'POST', `${path}/${id}/rotate`, { body: {}, headers })
       expect(repeated.json).toMatchObject({ rotated_from: id })

@@ -3,7 +3,7 @@ import { internalPaths, lookupsAnswerSchema } from '@postern/contracts/internal'
 import { generateKey, hashKey, parseKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { insertKey } from '../src/api-key/store.ts'
-import { answerDatabaseFailures } from '../src/database-failures.ts'
+import { mapDatabaseErrors } from '../src/database-errors.ts'
 import {
   type KeysUnderTest,
   administratorOf,
@@ -26,8 +26,8 @@ afterAll(async () => await service.close())
 const dayMs = 86_400_000
 const inDays = (days: number) => new Date(Date.now() + days * dayMs).toISOString()
 
-describe('making a key is refused', () => {
-  test('to a request that nobody has signed, or a stranger', async () => {
+describe('creating a key is rejected', () => {
+  test('without a valid signature', async () => {
     const unsigned = await fetch(service.url + path, { method: 'POST', body: JSON.stringify(keyBody()) })
     expect(unsigned.status).toBe(401)
     const admin = await newTenant(service)
@@ -36,13 +36,13 @@ describe('making a key is refused', () => {
     expect(answer.json).toMatchObject({ code: 'unsigned_request' })
   })
 
-  test('to an API key, whatever its scopes', async () => {
+  test('for every API key, whatever its scopes', async () => {
     const { tenantId } = await newTenant(service)
     const key = { tenantId, kind: 'api_key', scopes: ['read:universe', 'admin:sync', 'write:findings'] } as const
     expect((await service.call(key, 'POST', path, { body: keyBody() })).json).toMatchObject({ code: 'role_required' })
   })
 
-  test('to people who are no administrators', async () => {
+  test('for people who are not administrators', async () => {
     const admin = await newTenant(service)
     for (const roles of [[], ['viewer'], ['auditor'], ['viewer', 'auditor']]) {
       const answer = await service.call({ ...admin, roles }, 'POST', path, { body: keyBody() })
@@ -60,7 +60,7 @@ describe('making a key is refused', () => {
     ['a label of spaces', { label: '  ' }, '/label'],
     ['a label of 101 characters', { label: 'x'.repeat(101) }, '/label'],
     ['a label with a line feed', { label: 'one\ntwo' }, '/label'],
-    ['a label that holds a key', { label: `for ${generateKey().value}` }, '/label'],
+    ['a label that contains a key', { label: `for ${generateKey().value}` }, '/label'],
     ['a label with NUL', { label: 'a\u0000b' }, '/label'],
     ['no scopes', { scopes: [] }, '/scopes'],
     ['an unknown scope', { scopes: ['read:everything'] }, '/scopes/0'],
@@ -70,8 +70,8 @@ describe('making a key is refused', () => {
     ['a time without custom', { expires_at: inDays(3) }, '/expires_at'],
     ['a time in the past', { expires_in: 'custom', expires_at: inDays(-1) }, '/expires_at'],
     ['a time beyond five years', { expires_in: 'custom', expires_at: inDays(1826) }, '/expires_at'],
-    ['a time that is none', { expires_in: 'custom', expires_at: 'tomorrow' }, '/expires_at'],
-    ['an address that is none', { allowed_addresses: ['300.1.1.1'] }, '/allowed_addresses/0'],
+    ['an invalid time', { expires_in: 'custom', expires_at: 'tomorrow' }, '/expires_at'],
+    ['an invalid address', { allowed_addresses: ['300.1.1.1'] }, '/allowed_addresses/0'],
     ['a prefix that is too long', { allowed_addresses: ['10.0.0.0/33'] }, '/allowed_addresses/0'],
     [
       '101 addresses',
@@ -90,7 +90,7 @@ describe('making a key is refused', () => {
 })
 
 test.each(['300.1.1.1', '10.01.1.1', '10.0.0.0/33', '10.1', 'example.com', '::10.0.0.1', ''])(
-  'an address that is none is refused with the forms that there are: %s',
+  'an invalid address is rejected with the accepted forms: %s',
   async (address) => {
     const body = keyBody({ allowed_addresses: [address] })
     const answer = await service.call(await newTenant(service), 'POST', path, { body })
@@ -104,7 +104,7 @@ test.each(['300.1.1.1', '10.01.1.1', '10.0.0.0/33', '10.1', 'example.com', '::10
 )
 
 describe('a new key', () => {
-  test('is shown once, works at once, and is stored as its hash', async () => {
+  test('is shown once, works at once, and is stored as a hash', async () => {
     const admin = await newTenant(service)
     const answer = await service.call(admin, 'POST', path, { body: keyBody({ label: '  Nightly export ' }) })
     expect(answer.status).toBe(201)
@@ -140,7 +140,7 @@ describe('a new key', () => {
     expect(JSON.stringify(rows)).not.toContain(key.slice(8, 40))
   })
 
-  test('is found by gateways among others, in the order in which they ask', async () => {
+  test('is found by gateways in a batch, in the requested order', async () => {
     const [one, other] = [await newTenant(service), await newTenant(service)]
     const [first, second] = [await newKey(service, one), await newKey(service, other)]
     const hashes = [second.hash, generateKey().hash, first.hash]
@@ -162,12 +162,12 @@ describe('a new key', () => {
     expect(Date.parse(expires_at) - Date.parse(created_at)).toBe(days * dayMs)
   })
 
-  test('expires when it was told to, whatever the offset it was told in', async () => {
+  test('expires at the requested time, whatever its time zone', async () => {
     const given = { expires_in: 'custom', expires_at: '2027-03-01T12:00:00.250+05:30' }
     expect((await newKey(service, await newTenant(service), given)).expires_at).toBe('2027-03-01T06:30:00.250Z')
   })
 
-  test('may live as long as the tenant allows and not a day longer', async () => {
+  test('lives at most as long as the tenant allows', async () => {
     const admin = await newTenant(service)
     await service.asSuperuser.system(
       async (tx) =>
@@ -180,7 +180,7 @@ describe('a new key', () => {
     expect((await service.call(admin, 'POST', path, { body: keyBody({ expires_in: '30d' }) })).status).toBe(201)
   })
 
-  test('keeps its addresses in one form', async () => {
+  test('stores its addresses in canonical form', async () => {
     const allowed_addresses = [
       '203.0.113.77/24',
       '::ffff:198.51.100.7',
@@ -196,7 +196,7 @@ describe('a new key', () => {
     ])
   })
 
-  test('takes every scope and wildcard', async () => {
+  test('accepts every scope and wildcard', async () => {
     const scopes = [
       'read:universe',
       'read:findings',
@@ -211,7 +211,7 @@ describe('a new key', () => {
     expect((await newKey(service, await newTenant(service), { scopes })).scopes).toEqual(scopes)
   })
 
-  test('has its creation in the audit trail, with who and what and without the key', async () => {
+  test('has its creation in the audit trail, with its author and without its value', async () => {
     const admin = await newTenant(service)
     const { id, value } = await newKey(service, admin)
     expect(await eventTypes(service, admin, id)).toEqual(['created'])
@@ -225,7 +225,7 @@ describe('a new key', () => {
     expect(text).not.toContain(value.slice(8, 40))
   })
 
-  test('can be made by the operator for a tenant', async () => {
+  test('can be created by the operator for a tenant', async () => {
     const { tenantId } = await newTenant(service)
     const answer = await service.call({ tenantId, kind: 'operator', id: 'root', label: 'Operator' }, 'POST', path, {
       body: keyBody(),
@@ -235,11 +235,11 @@ describe('a new key', () => {
 })
 
 describe('the clock of the database', () => {
-  test('that is set back while a key is made: the caller may try again, and nothing was made', async () => {
+  test('set back during the creation of a key: the request fails with 503 and creates nothing', async () => {
     const { tenantId } = await newTenant(service)
-    const db = answerDatabaseFailures(service.asService)
+    const db = mapDatabaseErrors(service.asService)
     const { hash, value } = generateKey()
-    // As it was read in the statement before.
+    // As the previous statement read it.
     const createdAt = new Date(Date.now() + 3_600_000)
     const key = {
       hash,
@@ -258,7 +258,7 @@ describe('the clock of the database', () => {
     expect((await lookUp(service, hash)).record).toBeNull()
   })
 
-  test('that is set back behind what has made a key: to narrow it can be tried again, and to revoke it is done', async () => {
+  test('set back before a key’s creation: a narrowing fails with 503, and a revoke succeeds', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const ahead = `update keys.api_key set created_at = created_at + interval '1 hour' where id = $1`

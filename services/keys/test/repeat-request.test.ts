@@ -8,8 +8,8 @@ afterAll(async () => await keys.close())
 
 const repeatable = (body: object = keyBody()) => ({ body, headers: { 'idempotency-key': crypto.randomUUID() } })
 
-describe('a key that is asked for twice with one Idempotency-Key', () => {
-  test('is made once; the repetition is told its id, and never its value', async () => {
+describe('a key requested twice with one Idempotency-Key', () => {
+  test('is created once, and the second response contains its id but not its value', async () => {
     const admin = await newTenant(keys)
     const request = repeatable()
     const first = await keys.call(admin, 'POST', path, request)
@@ -21,7 +21,7 @@ describe('a key that is asked for twice with one Idempotency-Key', () => {
     expect((await keys.call(admin, 'GET', path)).json).toMatchObject([{ id }])
   })
 
-  test('leaves nothing of the value in the database', async () => {
+  test('leaves no part of its value in the database', async () => {
     const admin = await newTenant(keys)
     const { key } = createdApiKeySchema.parse((await keys.call(admin, 'POST', path, repeatable())).json)
     const kept = await keys.asSuperuser.system(
@@ -32,7 +32,7 @@ describe('a key that is asked for twice with one Idempotency-Key', () => {
     expect(JSON.stringify(kept)).not.toContain(key.slice('postern_'.length, -6))
   })
 
-  test('is made when the first attempt was refused', async () => {
+  test('is created if the first attempt was rejected', async () => {
     const admin = await newTenant(keys)
     const request = repeatable(keyBody({ expires_in: 'custom', expires_at: '2000-01-01T00:00:00.000Z' }))
     expect(await keys.call(admin, 'POST', path, request)).toMatchObject({ status: 422 })
@@ -41,7 +41,7 @@ describe('a key that is asked for twice with one Idempotency-Key', () => {
 })
 
 describe('a repeated request', () => {
-  test('to rotate a key makes one successor', async () => {
+  test('to rotate a key creates one successor', async () => {
     const admin = await newTenant(keys)
     const { id } = await newKey(keys, admin)
     const request = repeatable({})
@@ -52,7 +52,7 @@ describe('a repeated request', () => {
     expect(second.text).not.toContain(first.key)
   })
 
-  test('to revoke a key gets the very answer of the first', async () => {
+  test('to revoke a key returns the first response', async () => {
     const admin = await newTenant(keys)
     const { id } = await newKey(keys, admin)
     const request = repeatable({ reason: 'lost' })
@@ -63,7 +63,7 @@ describe('a repeated request', () => {
     expect([second.text, second.headers['etag']]).toEqual([first.text, first.headers['etag']])
   })
 
-  test('about another key is refused, not answered with the first', async () => {
+  test('for another key is rejected', async () => {
     const admin = await newTenant(keys)
     const [one, two] = [await newKey(keys, admin), await newKey(keys, admin)]
     const request = repeatable({})

@@ -15,7 +15,7 @@ import {
   revoke,
   sql,
   startKeys,
-  untilTold,
+  retryWhileUnconfirmed,
   whileLeased,
 } from './service.ts'
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
-/** How many narrowings of keys the service says it could not confirm. */
+/** The number of unconfirmed narrowings in the metrics. */
 async function unconfirmed(): Promise<number> {
   const text = await (await fetch(`${service.url}/internal/metrics`)).text()
   const series =
@@ -34,7 +34,7 @@ async function unconfirmed(): Promise<number> {
 }
 
 describe('revoking is refused', () => {
-  test('to a request that a stranger has signed, and the key stays active', async () => {
+  test('without a valid signature, and the key stays active', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     const answer = await service.stranger.call(admin, 'POST', `${path}/${key.id}/revoke`, { body: {} })
@@ -42,7 +42,7 @@ describe('revoking is refused', () => {
     expect(await getKey(service, admin, key.id)).toMatchObject({ state: 'active' })
   })
 
-  test('to keys and to people who are no administrators', async () => {
+  test('for API keys and for people who are not administrators', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
     for (const other of [
@@ -54,7 +54,7 @@ describe('revoking is refused', () => {
     expect(await getKey(service, admin, key.id)).toMatchObject({ state: 'active' })
   })
 
-  test('for a key that is not there, and for an id that is none', async () => {
+  test('for a missing key and an invalid id', async () => {
     const admin = await newTenant(service)
     expect((await revoke(service, admin, crypto.randomUUID())).status).toBe(404)
     expect((await revoke(service, admin, 'one')).status).toBe(404)
@@ -75,7 +75,7 @@ describe('revoking is refused', () => {
 })
 
 describe('a revoked key', () => {
-  test('says when, by whom and why, and is in the audit trail', async () => {
+  test('has a time, an author and a reason, also in the audit trail', async () => {
     const admin = await newTenant(service)
     const { id, hash } = await newKey(service, admin)
     const answer = await revoke(service, admin, id, { reason: 'Found in a public repository' })
@@ -99,7 +99,7 @@ describe('a revoked key', () => {
     expect(answer.json).toMatchObject({ state: 'revoked', revoke_reason: null })
   })
 
-  test('answers a second revoke as the first, whoever asks for whatever reason, with one event', async () => {
+  test('returns the first result to every later revoke, with one event', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const [first, second] = [
@@ -110,7 +110,7 @@ describe('a revoked key', () => {
     expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
   })
 
-  test('is revoked once when twenty ask at the same moment', async () => {
+  test('is revoked once by 20 concurrent requests', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const answers = await Promise.all(Array.from({ length: 20 }, async () => await revoke(service, admin, id)))
@@ -119,10 +119,10 @@ describe('a revoked key', () => {
     expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
   })
 
-  test('may have been expired before, and stays revoked and not expired', async () => {
+  test('that had expired is revoked, not expired', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
-    // As if its time were over. Whatever is asked to live for a moment may be over before it is made.
+    // Simulates an expired key: a short lifetime could end before the key is created.
     const expire = sql('update keys.api_key set expires_at = created_at where id = $1', id)
     await service.asSuperuser.system(async (tx) => await tx.execute(expire))
     expect(await getKey(service, admin, id)).toMatchObject({ state: 'expired' })
@@ -132,7 +132,7 @@ describe('a revoked key', () => {
 })
 
 describe('a revoke answers', () => {
-  test('when every gateway that holds a lease has confirmed, and not before', async () => {
+  test('only after every gateway with a lease has confirmed', async () => {
     const admin = await newTenant(service)
     await whileLeased(async () => {
       const { id } = await newKey(service, admin)
@@ -142,7 +142,7 @@ describe('a revoke answers', () => {
         isAnswered = true
       })
       try {
-        // Two of three catch up and confirm; each confirms with the renewal that follows the one in which it was told.
+        // Two of three catch up. Each confirms with the renewal after the one that delivered the entry.
         for (const gateway of gateways.slice(0, 2)) {
           await expect.poll(async () => (await gateway.renew()).revocations.length, { interval: 2 }).toBeGreaterThan(0)
           expect((await gateway.renew()).granted).toBe(true)
@@ -158,9 +158,9 @@ describe('a revoke answers', () => {
     })
   })
 
-  test('when the lease of a silent gateway has run out, and says that it is fenced', async () => {
+  test('when the lease of a silent gateway has ended, and reports it as fenced', async () => {
     const admin = await newTenant(service)
-    const { status, enforcement } = await untilTold(async () => {
+    const { status, enforcement } = await retryWhileUnconfirmed(async () => {
       const { id } = await newKey(service, admin)
       const [silent, lively] = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
       const answer = revoke(service, admin, id)
@@ -173,13 +173,13 @@ describe('a revoke answers', () => {
     })
     expect(status).toBe(200)
     expect(enforcement).toMatchObject({ gateways: 2, confirmed: 1, fenced: 1 })
-    // Not for ever; how soon it notices depends on the machine.
+    // The time until it notices depends on the machine.
     expect(enforcementSchema.parse(enforcement).waited_ms).toBeLessThan(leaseMs + 60_000)
   })
 
-  test('when a gateway keeps asking but never catches up: it gets no lease any more', async () => {
+  test('when a gateway keeps renewing but never catches up, because it gets no new lease', async () => {
     const admin = await newTenant(service)
-    const { enforcement } = await untilTold(async () => {
+    const { enforcement } = await retryWhileUnconfirmed(async () => {
       const { id } = await newKey(service, admin)
       const laggard = await new LeaseHolder(service.ask).take()
       const answer = revoke(service, admin, id)
@@ -195,16 +195,12 @@ describe('a revoke answers', () => {
   })
 
   test.each([
-    ['forward, so that every lease there is reads as over', "- interval '1 hour'", { confirmed: 1, fenced: 0 }],
-    [
-      'back, so that the lease of a gateway that is gone reads as running',
-      "+ interval '1 hour'",
-      { confirmed: 0, fenced: 1 },
-    ],
-  ])('by no wall clock: one of PostgreSQL that is set %s', async (_which, shift, counts) => {
+    ['forward, so that every lease seems over', "- interval '1 hour'", { confirmed: 1, fenced: 0 }],
+    ['back, so that the lease of a dead gateway seems to run', "+ interval '1 hour'", { confirmed: 0, fenced: 1 }],
+  ])('even if the clock of PostgreSQL is set %s', async (_which, shift, counts) => {
     const admin = await newTenant(service)
     await whileLeased(async () => {
-      const { status, enforcement } = await untilTold(async () => {
+      const { status, enforcement } = await retryWhileUnconfirmed(async () => {
         const { id } = await newKey(service, admin)
         const gateway = await new LeaseHolder(service.ask).take()
         const set = sql(
@@ -236,7 +232,7 @@ describe('a revoke answers', () => {
     })
   })
 
-  test('503 when the database does not let it commit: then nothing has changed, and the repeat succeeds', async () => {
+  test('503 if the database rejects the commit, and a repeated request succeeds', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const before = await unconfirmed()
@@ -273,7 +269,7 @@ describe('a revoke answers', () => {
     })
   })
 
-  test('for fifty keys at once, each when it is in force', async () => {
+  test('for 50 keys at once, each when it is enforced', async () => {
     const admin = await newTenant(service)
     const keys = await Promise.all(Array.from({ length: 50 }, async () => await newKey(service, admin)))
     const gateway = await new LeaseHolder(service.ask).take()
@@ -294,7 +290,7 @@ describe('a revoke answers', () => {
     await gateway.release()
   })
 
-  test('also where the log has long dropped the entry: then there is nothing left to wait for', async () => {
+  test('without waiting if the log has already deleted the entry', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     await revoke(service, admin, id)
@@ -303,7 +299,7 @@ describe('a revoke answers', () => {
   })
 })
 
-test('every narrowing is in the log by the ids with which it is repeated after a restore', async () => {
+test('every narrowing is logged with the ids needed to repeat it after a restore', async () => {
   const admin = await newTenant(service)
   const [revoked, narrowed, rotated] = [
     await newKey(service, admin),
@@ -328,7 +324,7 @@ test('every narrowing is in the log by the ids with which it is repeated after a
   ])
 })
 
-test('a change that takes nothing from a key does not put it on the list of what is repeated after a restore', async () => {
+test('a change that narrows nothing is not logged for repetition after a restore', async () => {
   const admin = await newTenant(service)
   const [untouched, narrowed] = [await newKey(service, admin), await newKey(service, admin)]
   const change = async (id: string, body: object) => {
@@ -346,12 +342,12 @@ test('a change that takes nothing from a key does not put it on the list of what
   await change(narrowed.id, { label: 'another' })
   const isOfTenant = (line: string) => line.includes('"event":"key_narrowed"') && line.includes(admin.tenantId)
   expect(service.log.filter(isOfTenant)).toMatchObject([expect.stringContaining(narrowed.id)])
-  // Repeated, for want of an answer: the first may have been committed and not logged.
+  // Repeated without a response to the first request, which may be committed but not logged.
   await change(narrowed.id, { allowed_addresses: ['192.0.2.0/24'] })
   expect(service.log.filter(isOfTenant)).toMatchObject(Array(2).fill(expect.stringContaining(narrowed.id)))
 })
 
-test('a gateway that stops gives its lease back, and no revoke waits for it', async () => {
+test('a gateway that stops releases its lease, and no revoke waits for it', async () => {
   const admin = await newTenant(service)
   const { id } = await newKey(service, admin)
   const gateway = await new LeaseHolder(service.ask).take()

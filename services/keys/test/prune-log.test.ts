@@ -1,6 +1,6 @@
 import { keepLogMs } from '@postern/contracts/internal'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { createLogKeeper } from '../src/revocation/keep-log.ts'
+import { createLogPruner } from '../src/revocation/prune-log.ts'
 import { type KeysUnderTest, LeaseHolder, newKey, newTenant, revoke, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -28,7 +28,7 @@ async function entries(): Promise<number> {
   return await service.asSuperuser.system(async (tx) => (await tx.query(sql('select from keys.revocation'))).length)
 }
 
-/** What a gateway is told that starts now. */
+/** Returns what a starting gateway receives. */
 async function toldAtStart(): Promise<string[]> {
   const { revocations } = await new LeaseHolder(service.ask).renew()
   return revocations.flatMap((entry) => (entry.kind === 'key' ? [entry.hash] : []))
@@ -36,7 +36,7 @@ async function toldAtStart(): Promise<string[]> {
 
 function keeper(limit = 5000) {
   const clock = { now: 1000 }
-  const { prune } = createLogKeeper({ db: service.asService, now: () => clock.now, limit })
+  const { prune } = createLogPruner({ db: service.asService, now: () => clock.now, limit })
   return {
     prune,
     after: async (ms: number) => {
@@ -49,16 +49,19 @@ function keeper(limit = 5000) {
 test.each([
   ['ahead', '+ 1 day'],
   ['behind', '- 1 day'],
-])('what was changed while the clock of PostgreSQL was %s is kept, and told to who starts', async (_way, interval) => {
-  const hash = await revokeOne()
-  await bySuperuser(`update keys.revocation set at = at + interval '${interval}'`)
-  const { prune, after } = keeper()
-  await prune()
-  await after(keepLogMs - 1)
-  expect(await toldAtStart()).toEqual([hash])
-})
+])(
+  'entries made while the clock of PostgreSQL was %s are kept, and starting gateways receive them',
+  async (_way, interval) => {
+    const hash = await revokeOne()
+    await bySuperuser(`update keys.revocation set at = at + interval '${interval}'`)
+    const { prune, after } = keeper()
+    await prune()
+    await after(keepLogMs - 1)
+    expect(await toldAtStart()).toEqual([hash])
+  },
+)
 
-test('what the log has held for long enough by the clock of a replica is dropped, whatever the other clock says', async () => {
+test('entries that are old on the clock of a replica are deleted, whatever the clock of PostgreSQL says', async () => {
   const { prune, after } = keeper()
   await prune()
   await revokeOne()
@@ -74,13 +77,13 @@ test('what the log has held for long enough by the clock of a replica is dropped
   expect(await entries()).toBe(0)
 })
 
-test('a replica that has just started drops nothing', async () => {
+test('a replica that has just started deletes no entries', async () => {
   await revokeOne()
   await keeper().prune()
   expect(await entries()).toBe(1)
 })
 
-test('the oldest entries go first, so that none is missing between two', async () => {
+test('the oldest entries are deleted first, so that the log has no gaps', async () => {
   const { prune, after } = keeper(1)
   const hashes = [await revokeOne(), await revokeOne(), await revokeOne()]
   await bySuperuser(
@@ -93,7 +96,7 @@ test('the oldest entries go first, so that none is missing between two', async (
   expect(await toldAtStart()).toEqual(hashes.slice(2))
 })
 
-test('numbers that come again, in a database of before, are those of young entries', async () => {
+test('entries of a restored database count as new even if their numbers were seen before', async () => {
   const { prune, after } = keeper()
   await revokeOne()
   await prune()
@@ -106,7 +109,7 @@ test('numbers that come again, in a database of before, are those of young entri
   expect(await toldAtStart()).toEqual([hash])
 })
 
-test('numbers that have come again before anybody looked are those of young entries, where another server gives them', async () => {
+test('entries of another server count as new even if their numbers were seen before', async () => {
   const { prune, after } = keeper()
   await revokeOne()
   await prune()
@@ -117,7 +120,7 @@ test('numbers that have come again before anybody looked are those of young entr
   await onAnotherServer(async () => {
     await after(1)
     expect(await toldAtStart()).toEqual([hash])
-    // It is known from here on, and is dropped as any other.
+    // From here on it is pruned like any other entry.
     await after(keepLogMs - 1)
     expect(await entries()).toBe(1)
     await after(1)
@@ -125,7 +128,7 @@ test('numbers that have come again before anybody looked are those of young entr
   })
 })
 
-/** Has the function say for as long as `work` takes that the server was started at another time. */
+/** Makes the function report a different server start while `work` runs. */
 async function onAnotherServer(work: () => Promise<void>): Promise<void> {
   const [row] = await service.asSuperuser.system(
     async (tx) => await tx.query<{ text: string }>(sql(`select pg_get_functiondef('keys.prune_log'::regproc) as text`)),
@@ -142,7 +145,7 @@ async function onAnotherServer(work: () => Promise<void>): Promise<void> {
   }
 }
 
-test('how many entries the log holds is told', async () => {
+test('the metric reports the number of log entries', async () => {
   const { prune } = keeper()
   expect(await prune()).toBe(0)
   await revokeOne()
