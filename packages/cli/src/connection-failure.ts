@@ -8,10 +8,10 @@ const noTls: Describe = ({ origin }) =>
   `${origin} does not speak TLS on this port. Check whether the URL should begin with http://`
 
 const clientCertificate: Describe = ({ origin }) =>
-  `${origin} wants a client certificate, which this command cannot send. Use an address that takes API keys`
+  `${origin} requires a client certificate, which this command cannot send. Use an address that accepts API keys`
 
 const closed: Describe = ({ origin }) =>
-  `${origin} closed the connection without an answer. Check the port, and whether the URL should begin with https://`
+  `${origin} closed the connection without a response. Check the port, and whether the URL should begin with https://`
 
 const notHttp: Describe = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
@@ -24,8 +24,7 @@ const noRoute: Describe = ({ host }) => `there is no network route to ${host}. C
 const byCode: Readonly<Record<string, Describe>> = {
   ENOTFOUND: ({ hostname }) =>
     `the host name ${hostname} cannot be resolved. Check its spelling, and that DNS knows it`,
-  EAI_AGAIN: ({ hostname }) =>
-    `the host name ${hostname} could not be resolved now: the DNS server did not answer. Try again`,
+  EAI_AGAIN: ({ hostname }) => `the DNS server did not answer for the host name ${hostname}. Try again`,
   ECONNREFUSED: ({ origin }) => `nothing listens at ${origin}. Check the port, and that Postern is running`,
   EHOSTUNREACH: noRoute,
   ENETUNREACH: noRoute,
@@ -43,10 +42,10 @@ const byCode: Readonly<Record<string, Describe>> = {
   INVALID_CA: trust,
   CERT_SIGNATURE_FAILURE: trust,
   CERT_HAS_EXPIRED: ({ origin }) =>
-    `the certificate of ${origin} has expired. Have it renewed, and check the clock of this machine`,
+    `the certificate of ${origin} has expired. Renew it, and check the clock of this machine`,
   CERT_NOT_YET_VALID: ({ origin }) =>
     `the certificate of ${origin} is not valid yet. Check the clock of this machine and of the server`,
-  CERT_REVOKED: ({ origin }) => `the certificate of ${origin} has been revoked. Have it replaced`,
+  CERT_REVOKED: ({ origin }) => `the certificate of ${origin} has been revoked. Replace it`,
   ERR_TLS_CERT_ALTNAME_INVALID: ({ origin, hostname }) =>
     `the certificate of ${origin} is for another host name than ${hostname}. Use a name that is in the certificate`,
   ERR_SSL_WRONG_VERSION_NUMBER: noTls,
@@ -56,14 +55,14 @@ const byCode: Readonly<Record<string, Describe>> = {
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: ({ origin }) => `${origin} does not accept this version of TLS`,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: clientCertificate,
   ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: ({ origin }) =>
-    `${origin} ended the TLS handshake: it may want a client certificate, or know no host of this name`,
+    `${origin} ended the TLS handshake. It may require a client certificate, or not know this host name`,
 }
 
-// Failures in which no request can have reached the server.
+// Failures before the request can reach the server.
 const beforeRequest =
   /^(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|DEPTH_ZERO_.*|SELF_SIGNED_.*|UNABLE_TO_.*|CERT_.*|INVALID_CA|ERR_TLS_.*|ERR_SSL_.*)$/
 
-/** Explains why `url` sent no response, and says what to do. Also looks into `error.cause`. */
+/** Explains why `url` sent no response, and what to do. Also inspects `error.cause`. */
 export function describeConnectionFailure(error: unknown, url: URL): string {
   const code = connectionCode(error)
   const describe = code === undefined ? undefined : byCode[code]
@@ -73,7 +72,7 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   return `${url.origin} does not answer (${code ?? innermost(error).message})`
 }
 
-/** Whether the request certainly did not reach the server, so that nothing can have changed there. */
+/** Returns whether the request cannot have reached the server. */
 export function isBeforeRequest(error: unknown): boolean {
   const code = connectionCode(error)
   return code !== undefined && beforeRequest.test(code)
@@ -82,7 +81,7 @@ export function isBeforeRequest(error: unknown): boolean {
 /** Returns the code of the innermost cause: `fetch` wraps the error of the connection. */
 function connectionCode(error: unknown): string | undefined {
   const cause = innermost(error)
-  // The HTTP parser's error in fetch has a name and no code.
+  // The HTTP parser's error in fetch has a name but no code.
   if (cause.name === 'HTTPParserError') return 'HPE_INVALID'
   const code: unknown = Reflect.get(cause, 'code')
   return typeof code === 'string' ? code : undefined

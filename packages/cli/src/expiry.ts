@@ -5,7 +5,7 @@ export type ExpiryInput =
   | { readonly expires_in: '30d' | '90d' | '1y' }
   | { readonly expires_in: 'custom'; readonly expires_at: string }
 
-// RFC 3339 §5.6, in upper case. A time without an offset would mean another moment on another machine.
+// RFC 3339 §5.6, in upper case. A time without an offset is ambiguous.
 const timestampPattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 
@@ -21,7 +21,7 @@ export function parseExpiry(text: string): ExpiryInput {
   )
 }
 
-/** Whether the calendar has the day: JavaScript reads 30 February as 2 March. */
+/** Checks the calendar: JavaScript reads 30 February as 2 March. */
 function isDate(text: string): boolean {
   const day = datePattern.test(text) ? new Date(`${text}T00:00:00Z`) : undefined
   return day !== undefined && !Number.isNaN(day.valueOf()) && day.toISOString().startsWith(text)

@@ -1,9 +1,9 @@
 import type { ProblemDocument } from '@postern/contracts'
 import { expect, test } from 'vitest'
-import { refusedBy } from './failure.ts'
+import { serverRejected } from './failure.ts'
 
 const lineOf = (fields: Partial<ProblemDocument>) =>
-  refusedBy({
+  serverRejected({
     type: 'about:blank',
     title: 'The body is not valid',
     status: 422,
@@ -15,25 +15,25 @@ const lineOf = (fields: Partial<ProblemDocument>) =>
 const fault = (pointer: string, detail: string) => ({ pointer, code: 'invalid', detail })
 
 test.each([
-  ['a title that stands alone', {}, 'The body is not valid'],
-  ['words of its own', { detail: 'The connector is paused.' }, 'The connector is paused.'],
+  ['only a title', {}, 'The body is not valid'],
+  ['a detail', { detail: 'The connector is paused.' }, 'The connector is paused.'],
   [
-    'words that point to the errors, which stand there instead of them',
+    'a detail that only refers to the errors',
     { detail: 'See `errors` for details.', errors: [fault('/name', 'is missing'), fault('/key', 'is taken')] },
     'The body is not valid: /name is missing; /key is taken',
   ],
   [
-    'words that say more than the errors',
+    'a detail that says more than the errors',
     { detail: 'Send the file as the body.', errors: [fault('', 'is missing')] },
     'Send the file as the body: the body is missing',
   ],
   [
-    'words that say more, and point to the errors',
-    { detail: 'Nothing was taken in. See `errors` for the rows to mend.', errors: [fault('/0/name', 'is missing')] },
-    'Nothing was taken in: /0/name is missing',
+    'a detail that says more and refers to the errors',
+    { detail: 'Nothing was imported. See `errors` for the invalid rows.', errors: [fault('/0/name', 'is missing')] },
+    'Nothing was imported: /0/name is missing',
   ],
   [
-    'words that hold what is wrong with the whole',
+    'a detail that includes the error of the whole body',
     { detail: 'The source cannot be read: it is a PDF.', errors: [fault('', 'it is a PDF')] },
     'The source cannot be read: it is a PDF.',
   ],
@@ -42,6 +42,6 @@ test.each([
     { detail: 'Say why.', errors: [{ parameter: 'reason', code: 'missing', detail: 'must be given' }] },
     'Say why: reason must be given',
   ],
-])('a refusal is told by %s', (_what, fields, line) => {
+])('a rejection is printed in one line with %s', (_what, fields, line) => {
   expect(lineOf(fields)).toBe(`${line} (invalid_content, request r1)`)
 })

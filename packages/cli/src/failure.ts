@@ -1,11 +1,11 @@
 import type { ProblemDocument } from '@postern/contracts'
 import { type ExitCode, exitCodes } from './exit-code.ts'
 
-/** Why a command ends without success: one line for people, a document for scripts, an exit code. Holds no secret. */
+/** Why a command failed: a line for people, a document for scripts and an exit code. Contains no secret. */
 export class Failure extends Error {
   override readonly name = 'Failure'
   readonly exitCode: ExitCode
-  /** What `--json` prints: the server's own problem document, or one with `code` and `detail` of the command's. */
+  /** The output of `--json`: the server's problem document, or one with the command's own `code` and `detail`. */
   readonly document: Readonly<Record<string, unknown>>
 
   constructor(exitCode: ExitCode, line: string, document: Readonly<Record<string, unknown>>, cause?: unknown) {
@@ -20,39 +20,39 @@ export function usage(line: string): Failure {
   return local(exitCodes.usage, 'usage', line)
 }
 
-/** There is no such tenant or key. */
+/** The tenant or key does not exist. */
 export function notFound(line: string): Failure {
   return local(exitCodes.notFound, 'not_found', line)
 }
 
-/** Nothing answers, or it is not known what became of the request. */
+/** The server is unavailable, or the outcome is unknown. */
 export function unavailable(line: string, cause?: unknown): Failure {
   return local(exitCodes.unavailable, 'unavailable', line, cause)
 }
 
-/** The server answers what it never should. */
+/** The server returned an unexpected response. */
 export function unexpected(line: string, cause?: unknown): Failure {
   return local(exitCodes.unexpected, 'unexpected', line, cause)
 }
 
-/** The command was understood and could not be carried out. */
+/** The command failed. */
 export function failed(line: string, cause: unknown): Failure {
   return local(exitCodes.unexpected, 'failed', line, cause)
 }
 
-/** What was to be verified is not true. `members` go into the document, and may say its `code`. */
-export function contradicted(line: string, members: Readonly<Record<string, unknown>>): Failure {
+/** The verification failed. `members` extend the document and may set its `code`. */
+export function unsuccessful(line: string, members: Readonly<Record<string, unknown>>): Failure {
   return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }
 
-/** The same failure, of a command that was watching a run: the run goes on without it. */
-export function whileWatching({ exitCode, message, document, cause }: Failure, run: string): Failure {
-  const line = `${message}; run ${run} goes on by itself: \`connectors show-run ${run}\` shows how it stands`
+/** Adds the id of the watched run, which continues on the server. */
+export function withWatchedRun({ exitCode, message, document, cause }: Failure, run: string): Failure {
+  const line = `${message}; run ${run} continues on the server. Use \`connectors show-run ${run}\` to see its status`
   return new Failure(exitCode, line, { ...document, run }, cause)
 }
 
-/** The server says why not. */
-export function refusedBy(problem: ProblemDocument): Failure {
+/** The server rejected the request. */
+export function serverRejected(problem: ProblemDocument): Failure {
   return new Failure(exitCodeOf(problem), lineOf(problem), problem)
 }
 
@@ -68,19 +68,19 @@ function exitCodeOf({ status }: ProblemDocument): ExitCode {
 
 function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument): string {
   if (code === 'unsigned_request') {
-    return `the keys service does not accept the signature: are POSTERN_SIGNING_OPERATOR and the clock those of the service? (request ${instance})`
+    return `the keys service does not accept the signature. Check POSTERN_SIGNING_OPERATOR and the clock (request ${instance})`
   }
-  // Who reads a line has no `errors` to see: they follow.
+  // A line has no `errors` member, so it includes the errors.
   const said = (detail ?? '').replace(/See `errors`[^.]*\./, '').trim()
-  const faults = errors.filter((fault) => !isSaid(fault, said)).map(faultLine)
+  const faults = errors.filter((fault) => !includesError(fault, said)).map(faultLine)
   const text = said === '' ? title : said
   return `${faults.length === 0 ? text : [text.replace(/\.$/, ''), faults.join('; ')].join(': ')} (${code}, request ${instance})`
 }
 
 type Fault = NonNullable<ProblemDocument['errors']>[number]
 
-/** Whether the words of the answer hold all that a fault says: of the body as a whole they often do. */
-function isSaid({ parameter, pointer = '', detail }: Fault, said: string): boolean {
+/** Returns whether the detail already contains the error. */
+function includesError({ parameter, pointer = '', detail }: Fault, said: string): boolean {
   return parameter === undefined && pointer === '' && said.includes(detail.replace(/\.$/, ''))
 }
 

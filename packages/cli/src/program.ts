@@ -179,7 +179,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     )
     .option('--redis <host:port|url>', `Redis; use a URL without a password for TLS or groups ${known('redis:6379')}`)
     .option('--database <name>', `name of the database ${known('postern')}`)
-    .action(async (folder, options) => await (await installationCommands()).makeSecrets(context, folder, options))
+    .action(async (folder, options) => await (await installationCommands()).initializeSecrets(context, folder, options))
   leaf(
     secrets,
     'rotate',
@@ -197,7 +197,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     )
     .action(
       async (folder, secret, options) =>
-        await (await installationCommands()).rotateOne(context, folder, secret, options),
+        await (await installationCommands()).rotateSecretStep(context, folder, secret, options),
     )
   leaf(program, 'migrate', 'Update roles, database and schemas to this release; safe to repeat', 'migrate')
     .option('--retire-assertion-keys', 'in ten minutes, reject assertions of keys that are not in the ring')
@@ -291,7 +291,7 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
     'connectors show-run 0192…',
   )
     .argument(...run)
-    .action(async (id, options) => await (await runCommands()).showOneRun(context, id, options))
+    .action(async (id, options) => await (await runCommands()).showRunById(context, id, options))
   leaf(
     connectors,
     'missing',

@@ -98,14 +98,14 @@ describe('verify-log', () => {
     await write('keys.json', [{ keys: [publicKey.export({ format: 'jwk' })] }])
   })
 
-  test('names the line of an entry that was changed, with exit code 3', async () => {
+  test('reports the line of a changed entry with exit code 3', async () => {
     await write('log.ndjson', log.with(2, { ...aLog(3, 'other')[2], hash: log[2]?.hash ?? '' }))
     const { exitCode, out, err } = await verify()
     expect({ exitCode, out }).toEqual({ exitCode: 3, out: '' })
     expect(err).toContain('log.ndjson line 3: ')
   })
 
-  test('names the first ten lines of many that were changed, and says how many more there are, and no checkpoint that is right', async () => {
+  test('reports the first ten changed lines, the number of further lines, and no valid checkpoint', async () => {
     const long = aLog(120)
     await write(
       'log.ndjson',
@@ -113,22 +113,22 @@ describe('verify-log', () => {
     )
     await write('checkpoints', [checkpoint(long)])
     const { err } = await verify()
-    expect(err.match(/line \d+: the entry is not what was hashed/g)).toHaveLength(10)
-    expect(err).toMatch(/; and 110 lines more of \S+log\.ndjson\n$/)
+    expect(err.match(/line \d+: the entry does not match its hash/g)).toHaveLength(10)
+    expect(err).toMatch(/; and 110 more lines of \S+log\.ndjson\n$/)
     const document: { readonly faults: unknown[] } = JSON.parse((await verify('--json')).err)
     expect(document).toMatchObject({ more_faults: 20, entries: 120 })
     expect(document.faults).toHaveLength(100)
   })
 
-  test('names the checkpoint that a log written anew contradicts', async () => {
+  test('reports the checkpoint that a rewritten log contradicts', async () => {
     await write('log.ndjson', [...log.slice(0, 2), ...rewritten()])
     const { exitCode, err } = await verify()
     expect(exitCode).toBe(3)
-    expect(err).toMatch(/^postern: \S+checkpoints line 2: the log up to here is another/)
+    expect(err).toMatch(/^postern: \S+checkpoints line 2: the log up to here differs/)
     expect(err).not.toContain('line 1')
   })
 
-  test('does not take a log whose end was cut off for whole', async () => {
+  test('rejects a log whose end was cut off', async () => {
     await write('log.ndjson', log.slice(0, 4))
     const { exitCode, err } = await verify('--json')
     expect(exitCode).toBe(3)
@@ -143,42 +143,42 @@ describe('verify-log', () => {
     [
       'a word is altered',
       { log: log.with(1, changed(1, 'other')) },
-      'log.ndjson line 2: the entry is not what was hashed',
+      'log.ndjson line 2: the entry does not match its hash',
     ],
     [
-      'a word is altered, and its hash',
+      'a word and its hash are changed',
       { log: log.with(1, fitted(changed(1, 'x'))) },
       'line 3: the entry does not continue',
     ],
     [
-      'the last is altered, and its hash',
+      'the last entry and its hash are changed',
       { log: log.with(4, fitted(changed(4, 'x'))) },
-      'checkpoints line 2: the log up to here is another',
+      'checkpoints line 2: the log up to here differs',
     ],
-    ['one in the middle is left out', { log: log.toSpliced(2, 1) }, 'line 3: the entry is not in its place'],
+    ['one in the middle is left out', { log: log.toSpliced(2, 1) }, 'line 3: an entry was removed, added or moved'],
     ['the last one is left out', { log: log.slice(0, 4) }, 'checkpoints line 2: the export ends before'],
     ['all are left out', { log: [] }, 'checkpoints line 1: the export ends before'],
-    ['two are exchanged', { log: log.with(1, at(2)).with(2, at(1)) }, 'line 2: the entry is not in its place'],
-    ['one stands there twice', { log: log.toSpliced(2, 0, at(1)) }, 'line 3: the entry is not in its place'],
+    ['two are exchanged', { log: log.with(1, at(2)).with(2, at(1)) }, 'line 2: an entry was removed, added or moved'],
+    ['an entry is repeated', { log: log.toSpliced(2, 0, at(1)) }, 'line 3: an entry was removed, added or moved'],
     [
-      'one is made up behind the others',
+      'an invented entry is appended',
       { log: [...log, { ...at(4), position: 6, seq: 6 }] },
       'line 6: the entry does not continue',
     ],
-    ['a line is no entry', { log: [...log.slice(0, 3), '{}', at(4)] }, 'line 4: is no entry of the log'],
-    ['all is written anew', { log: aLog(5, 'anew') }, 'checkpoints line 1: the log up to here is another'],
+    ['a line is not an entry', { log: [...log.slice(0, 3), '{}', at(4)] }, 'line 4: is not an entry of the log'],
+    ['the whole log is rewritten', { log: aLog(5, 'anew') }, 'checkpoints line 1: the log up to here differs'],
     [
-      'a checkpoint says another root, with the signature of before',
+      'a checkpoint has a changed root with the old signature',
       { checkpoints: [forged({ root: rootOf(aLog(5, 'anew')) })] },
-      'line 1: is no checkpoint',
+      'line 1: is not a checkpoint',
     ],
     [
-      'a checkpoint says an earlier end, with the signature of before',
+      'a checkpoint has an earlier end with the old signature',
       { checkpoints: [forged({ position: 4 })] },
-      'line 1: is no checkpoint',
+      'line 1: is not a checkpoint',
     ],
-    ['a checkpoint says that it needs no signature', { checkpoints: [unsigned()] }, 'line 1: is no checkpoint'],
-  ])('tells, with exit code 3, where %s', async (_what, files, told) => {
+    ['a checkpoint has the algorithm none', { checkpoints: [unsigned()] }, 'line 1: is not a checkpoint'],
+  ])('reports the position with exit code 3 if %s', async (_what, files, told) => {
     if (files.log !== undefined) await write('log.ndjson', files.log)
     if (files.checkpoints !== undefined) await write('checkpoints', files.checkpoints)
     const { exitCode, out, err } = await verify()
@@ -186,18 +186,18 @@ describe('verify-log', () => {
     expect(err).toContain(told)
   })
 
-  test('does not believe checkpoints that other keys have signed', async () => {
+  test('rejects checkpoints signed by other keys', async () => {
     const stranger = generateKeyPairSync('ed25519').publicKey
     await write('keys.json', [{ keys: [stranger.export({ format: 'jwk' })] }])
-    expect(await verify()).toMatchObject({ exitCode: 3, err: expect.stringContaining('these keys have signed') })
+    expect(await verify()).toMatchObject({ exitCode: 3, err: expect.stringContaining('signed by these keys') })
   })
 
   test.each([
     ['no checkpoint', 'checkpoints', ['']],
-    ['a line that is no checkpoint', 'checkpoints', [checkpoint(log).jws, '{']],
+    ['a line that is not a checkpoint', 'checkpoints', [checkpoint(log).jws, '{']],
     ['a checkpoint that lacks its signature', 'checkpoints', [checkpoint(log), { ...checkpoint(log), jws: undefined }]],
     ['no keys', 'keys.json', ['[]']],
-  ] as const)('says nothing of the log when there is %s: exit code 2', async (_what, name, lines) => {
+  ] as const)('ends with exit code 2 and no verdict for %s', async (_what, name, lines) => {
     await write(name, lines)
     expect(await verify()).toMatchObject({ exitCode: 2, out: '', err: expect.stringContaining(name) })
   })
@@ -215,15 +215,15 @@ describe('verify-log', () => {
     ['gzip', gzipSync(ndjson)],
     ['gzip of several members', Buffer.concat(log.map((entry) => gzipSync(`${JSON.stringify(entry)}\n`)))],
     ['gzip over UTF-16', gzipSync(utf16)],
-  ])('an untouched export is confirmed in the form: %s', async (_form, bytes) => {
+  ])('an unchanged export is verified in the form: %s', async (_form, bytes) => {
     await writeFile(join(folder, 'log.ndjson'), bytes)
-    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 2 checkpoints\n' })
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'verified: 5 entries of 1 findings, 2 checkpoints\n' })
   })
 
   test.each<[string, Uint8Array]>([
     ['UTF-16', Buffer.from(`\ufeff${ndjson.replace('entry', 'other')}`, 'utf16le')],
     ['gzip', gzipSync(ndjson.replace('entry', 'other'))],
-  ])('a changed word is reported in the form: %s', async (_form, bytes) => {
+  ])('a changed word is detected in the form: %s', async (_form, bytes) => {
     await writeFile(join(folder, 'log.ndjson'), bytes)
     expect(await verify()).toMatchObject({ exitCode: 3, err: expect.stringContaining('log.ndjson line 1: ') })
   })
@@ -232,7 +232,7 @@ describe('verify-log', () => {
     await writeFile(join(folder, 'checkpoints'), Buffer.from(`\ufeff${checkpoint(log).jws}\r\n`, 'utf16le'))
     const keys = JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })
     await writeFile(join(folder, 'keys.json'), `\ufeff${keys}`)
-    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 1 checkpoints\n' })
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'verified: 5 entries of 1 findings, 1 checkpoints\n' })
   })
 
   const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' }
@@ -242,26 +242,26 @@ describe('verify-log', () => {
     ['a pretty-printed page of JSON', JSON.stringify(log, undefined, 2), 'is a page of JSON'],
     ['entries over several lines', JSON.stringify(log[0], undefined, 2), 'is JSON over several lines'],
     ['a table', 'position,seq,finding_id\n1,1,a\n', 'is a table (CSV)'],
-    ['an error of the API', JSON.stringify(problem), 'holds an error of the API: No (key_revoked)'],
+    ['an error of the API', JSON.stringify(problem), 'contains an error of the API: No (key_revoked)'],
     ['a web page', '<!doctype html>', 'is a web page'],
-    ['an answer with its headers', `HTTP/1.1 200 OK\r\n\r\n${ndjson}`, 'begins with the headers'],
+    ['an answer with its headers', `HTTP/1.1 200 OK\r\n\r\n${ndjson}`, 'begins with response headers'],
     ['half a gzip file', gzipSync(ndjson).subarray(0, 60), 'is compressed with gzip and cut off'],
     ['a damaged gzip file', gzipSync(ndjson).fill(7, 20, 60), 'is a damaged gzip file'],
     ['zstd', zstdCompressSync(ndjson), 'is compressed with zstd'],
     ['a ZIP archive', Buffer.from('PK\u0003\u0004rest'), 'is a ZIP archive'],
     ['another encoding', Buffer.from(ndjson.replace('entry', 'Prüfung'), 'latin1'), 'is not text in UTF-8'],
-  ])('%s is named and not called tampering: exit code 2', async (_what, content, words) => {
+  ])('%s is reported as an unsupported file with exit code 2', async (_what, content, words) => {
     await writeFile(join(folder, 'log.ndjson'), content)
     expect(await verify()).toMatchObject({ exitCode: 2, out: '', err: expect.stringContaining(`log.ndjson ${words}`) })
   })
 
-  test('says which file cannot be read: exit code 2', async () => {
+  test('reports an unreadable file with exit code 2', async () => {
     await rm(join(folder, 'log.ndjson'))
     expect(await verify()).toMatchObject({ exitCode: 2, err: expect.stringContaining('log.ndjson') })
   })
 
-  test('says that a log is true, with checkpoints as JWS or as the API answers them', async () => {
-    expect(await verify()).toEqual({ exitCode: 0, out: 'true: 5 entries of 1 findings, 2 checkpoints\n', err: '' })
+  test('verifies a log with checkpoints as JWS or as API responses', async () => {
+    expect(await verify()).toEqual({ exitCode: 0, out: 'verified: 5 entries of 1 findings, 2 checkpoints\n', err: '' })
     const { out } = await verify('--json')
     expect(JSON.parse(out)).toEqual({
       is_intact: true,
@@ -273,18 +273,18 @@ describe('verify-log', () => {
     })
   })
 
-  test('says how many entries nobody has vouched for yet: they are chained, which whoever writes can do anew', async () => {
+  test('reports the number of entries that no checkpoint has signed yet', async () => {
     await write('checkpoints', [checkpoint(log.slice(0, 2))])
     expect(await verify()).toMatchObject({
       exitCode: 0,
-      out: 'true: 5 entries of 1 findings, 1 checkpoints; the last 3 are behind every checkpoint: chained, and not signed\n',
+      out: 'verified: 5 entries of 1 findings, 1 checkpoints; the last 3 are chained but not yet signed by a checkpoint\n',
     })
     expect(JSON.parse((await verify('--json')).out)).toMatchObject({ unsigned: 3 })
   })
 
-  test('takes a checkpoint as people keep it: indented', async () => {
+  test('accepts an indented checkpoint', async () => {
     await write('checkpoints', [JSON.stringify(checkpoint(log), undefined, 2)])
-    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 1 checkpoints\n' })
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'verified: 5 entries of 1 findings, 1 checkpoints\n' })
   })
 
   /** Entries 3 to 5 with another text, and every hash made to fit. */

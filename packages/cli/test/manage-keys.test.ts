@@ -78,7 +78,7 @@ async function readFindings(key: string): Promise<number> {
   return (await ask('/api/v1/findings', key)).status
 }
 
-describe('a wrong command line ends with 2, one line, and sends nothing', () => {
+describe('an invalid command line ends with exit code 2 and one line, and sends no request', () => {
   test.each([
     ['an unknown command', ['keys', 'remove', 'x']],
     ['a missing option', ['keys', 'create', '--tenant', 'x', '--label', 'x', '--scope', 'read:findings']],
@@ -98,7 +98,7 @@ describe('a wrong command line ends with 2, one line, and sends nothing', () => 
     expect(stderr).toMatch(/^postern: [^\n]+\n$/)
   })
 
-  test('a key that is given in the place of its id is not repeated', async () => {
+  test('a key passed instead of its id is not printed', async () => {
     const { key } = await createKey()
     for (const json of [[], ['--json']]) {
       const { code, stdout, stderr } = await postern(['keys', 'revoke', key, ...json])
@@ -113,7 +113,7 @@ describe('a wrong command line ends with 2, one line, and sends nothing', () => 
     expect(stderr).toBe('postern: give POSTERN_ASSERTION_KEYS or POSTERN_ASSERTION_KEYS_FILE, not both\n')
   })
 
-  test('a secret of the wrong form, without showing it', async () => {
+  test('an invalid secret, without showing it', async () => {
     const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_SIGNING_OPERATOR: 'k1:not-a-secret-of-32' })
     expect(code).toBe(2)
     expect(stderr).toContain('POSTERN_SIGNING_OPERATOR')
@@ -126,7 +126,7 @@ describe('a wrong command line ends with 2, one line, and sends nothing', () => 
   })
 })
 
-describe('what the server refuses ends with 3', () => {
+describe('a rejection by the server ends with exit code 3', () => {
   test('a slug that is taken', async () => {
     const { code, stderr } = await postern(['tenants', 'create', tenant.slug, '--name', 'Again'])
     expect(code).toBe(3)
@@ -143,7 +143,7 @@ describe('what the server refuses ends with 3', () => {
     })
   })
 
-  test('an address that is none', async () => {
+  test('an invalid address', async () => {
     const args = withDefaults('--address', 'everywhere').filter((arg) => arg !== '--json')
     const { code, stderr } = await postern(args)
     expect(code).toBe(3)
@@ -163,10 +163,10 @@ describe('what the server refuses ends with 3', () => {
   })
 })
 
-describe('what does not exist ends with 4', () => {
+describe('a missing resource ends with exit code 4', () => {
   const nobody = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 
-  test.each(['show', 'revoke', 'rotate', 'events'])('keys %s of an id that no tenant has', async (command) => {
+  test.each(['show', 'revoke', 'rotate', 'events'])('keys %s of an unknown id', async (command) => {
     const { code, stderr } = await postern(['keys', command, nobody])
     expect({ code, stderr }).toEqual({ code: 4, stderr: 'postern: no tenant has a key with this id\n' })
   })
@@ -180,12 +180,12 @@ describe('what does not exist ends with 4', () => {
   test.each([
     ['keys', 'list', '--tenant', 'nobody'],
     ['tenants', 'suspend', 'nobody'],
-  ])('a tenant that nobody made: %s %s', async (...args) => {
+  ])('an unknown tenant: %s %s', async (...args) => {
     expect((await postern(args)).code).toBe(4)
   })
 })
 
-describe('what does not answer ends with 5', () => {
+describe('an unavailable server ends with exit code 5', () => {
   test('nothing listens there', async () => {
     const url = `http://127.0.0.1:${await findFreePort()}`
     const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_KEYS_URL: url })
@@ -195,7 +195,7 @@ describe('what does not answer ends with 5', () => {
     })
   })
 
-  test('nothing was ever started', async () => {
+  test('a system that was never started', async () => {
     const texts: string[] = []
     const output = { out: () => undefined, err: (text: string) => texts.push(text) }
     expect(await run(['tenants', 'list'], { POSTERN_HOME: join(stack.home, 'nowhere') }, output)).toBe(5)
@@ -258,7 +258,7 @@ describe('keys', () => {
     expect((await show(id)).expires_at).toBe('2030-06-29T22:00:00.000Z')
   })
 
-  test('the audit trail shows the operator that the credential names, whatever the caller claims', async () => {
+  test('the audit trail shows the operator of the credential, whatever the caller claims', async () => {
     const { code, stdout } = await postern(['operators', 'create', 'ada'])
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^ada:[\w-]+:[\w-]{43}\n$/)])
     const named = { POSTERN_OPERATOR_CREDENTIAL: stdout.trim(), POSTERN_OPERATOR: 'Head of Audit' }
@@ -275,7 +275,7 @@ describe('keys', () => {
     expect((await postern(['operators', 'create', 'Ada Lovelace'])).code).toBe(2)
   })
 
-  test('revoke returns when the gateway refuses the key, and again says the same', async () => {
+  test('revoke returns when the gateway rejects the key, and a second revoke prints the same', async () => {
     const { id, key } = await createKey()
     expect(await readFindings(key)).toBe(200)
     const { code, stdout } = await postern(['keys', 'revoke', id, '--reason', 'laptop lost', '--json'])
@@ -287,7 +287,7 @@ describe('keys', () => {
     expect(again.revoked_at).toBe(revoked.revoked_at)
   })
 
-  test('rotate gives a new key, and the old one ends after the overlap', async () => {
+  test('rotate prints a new key, and the old one ends after the overlap', async () => {
     const old = await createKey()
     const { stdout } = await postern(['keys', 'rotate', old.id, '--overlap', '2h', '--json'])
     const rotated = createdApiKeySchema.parse(JSON.parse(stdout))
@@ -297,7 +297,7 @@ describe('keys', () => {
     expect(hoursLeft).toBeCloseTo(2, 3)
   })
 
-  test('list gives every key over all pages, filters, and ends at its limit', async () => {
+  test('list prints every key over all pages, filters, and stops at its limit', async () => {
     const { slug } = await stack.createTenant()
     const made: string[] = []
     for (const label of ['a', 'b', 'c']) made.push((await createKey('--tenant', slug, '--label', label)).id)
@@ -319,7 +319,7 @@ describe('keys', () => {
 })
 
 describe('tenants', () => {
-  test('a tenant is made, listed, suspended and resumed, and its keys obey at once', async () => {
+  test('a tenant is created, listed, suspended and resumed, with immediate effect on its keys', async () => {
     const slug = `${tenant.slug}-two`
     const made = await postern(['tenants', 'create', slug, '--name', 'Second Bank', '--json'])
     expect(tenantSchema.parse(JSON.parse(made.stdout))).toMatchObject({ slug, name: 'Second Bank', status: 'active' })
@@ -344,7 +344,7 @@ describe('tenants', () => {
     ])
   })
 
-  test('a tenant has other limits, and another name, from the answer on', async () => {
+  test('a tenant has its new limits and name when the command returns', async () => {
     const slug = `${tenant.slug}-three`
     await postern(['tenants', 'create', slug, '--name', 'Third Bank'])
     const { key } = await createKey('--tenant', slug)
@@ -362,15 +362,15 @@ describe('tenants', () => {
     ['a limit of none', ['tenants', 'update', 'x-y', '--key-limit', '0']],
     ['a limit that is too large', ['tenants', 'update', 'x-y', '--key-limit', '3000000000'], 'from 1 to 1000000000'],
     ['a list that is too long', ['tenants', 'events', 'x-y', '--limit', '10000000'], 'from 1 to 9999999'],
-    ['a limit that is no number', ['tenants', 'update', 'x-y', '--tenant-limit', 'many']],
-  ])('%s is refused before anybody is asked', async (_what, args, words = '') => {
+    ['a limit that is not a number', ['tenants', 'update', 'x-y', '--tenant-limit', 'many']],
+  ])('%s is rejected without a request', async (_what, args, words = '') => {
     const refused = await postern(args, { POSTERN_KEYS_URL: 'http://127.0.0.1:1' })
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(words)])
   })
 })
 
 describe('the command as a process', () => {
-  test('finds what npm start keeps in POSTERN_HOME', async () => {
+  test('finds the files of npm start in POSTERN_HOME', async () => {
     const file = join(stack.home, 'stack.json')
     await writeFile(file, JSON.stringify({ services: { keys: stack.serviceUrl('keys') } }))
     const texts: string[] = []
@@ -398,7 +398,7 @@ describe('the command as a process', () => {
     if (words.length !== 1) expect(stdout).toContain('Exit codes:')
   })
 
-  test('without a command it shows the help and ends with 2', async () => {
+  test('without a command prints the help and ends with exit code 2', async () => {
     const { code, stdout, stderr } = await postern([])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain('Usage: postern')

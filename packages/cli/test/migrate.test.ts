@@ -41,7 +41,7 @@ async function postern(args: readonly string[], settings: Record<string, string>
 
 describe('postern migrate', () => {
   test.each(['POSTERN_MIGRATOR_URL', 'POSTERN_ASSERTION_KEYS', 'POSTERN_PASSWORD_SYNC'])(
-    'asks for %s and touches nothing without it',
+    'requires %s and changes nothing without it',
     async (name) => {
       const { [name]: _left, ...rest } = env
       expect(await postern(['migrate'], rest)).toEqual({
@@ -52,7 +52,7 @@ describe('postern migrate', () => {
     },
   )
 
-  test('says that PostgreSQL does not answer, and shows no password', async () => {
+  test('reports an unavailable PostgreSQL without its password', async () => {
     const settings = { ...env, POSTERN_SUPERUSER_URL: 'postgres://postgres:do-not-show-me@127.0.0.1:1/postgres' }
     const { code, out, err } = await postern(['migrate'], settings)
     expect(code).toBe(1)
@@ -67,7 +67,7 @@ describe('postern migrate', () => {
       'postgres://me:do-not-show-me@one,two/db?target_session_attrs=standby',
       'must have target_session_attrs=read-write, primary or any, because Postern writes to the database',
     ],
-  ])('refuses %s and says what it must be', async (url, message) => {
+  ])('rejects %s and says what it must be', async (url, message) => {
     const { code, out, err } = await postern(['migrate'], { ...env, POSTERN_MIGRATOR_URL: url })
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(err).toContain(`postern: POSTERN_MIGRATOR_URL ${message}`)
@@ -84,7 +84,7 @@ describe('postern migrate', () => {
     expect(out).toContain('the database is up to date')
   })
 
-  test('makes a new database ready, also when two start at once', async () => {
+  test('prepares a new database, even if two processes start at once', async () => {
     const runs = await Promise.all([postern(['migrate', '--json']), postern(['migrate', '--json'])])
     expect(runs.map(({ err }) => err)).toEqual(['', ''])
     const applied = runs.flatMap(({ out }): string[] => JSON.parse(out).applied)
@@ -94,11 +94,11 @@ describe('postern migrate', () => {
     }
   })
 
-  test('does nothing the next time', async () => {
+  test('changes nothing the second time', async () => {
     expect(await postern(['migrate'])).toEqual({ code: 0, out: 'the database is up to date\n', err: '' })
   })
 
-  test('ends the assertion keys that have left the ring when asked to, and once', async () => {
+  test('retires assertion keys that left the ring on request, once', async () => {
     const next = { ...env, POSTERN_ASSERTION_KEYS: randomRing('second') }
     expect(await postern(['migrate'], next)).toMatchObject({ code: 0, out: 'the database is up to date\n' })
     const retired = await postern(['migrate', '--retire-assertion-keys', '--json'], next)

@@ -54,7 +54,7 @@ async function carriedOut(args: string[], { input = '', isTerminal = false }) {
 const nameless = (count: number) => Array.from({ length: count }, (_, n) => `${1000 + n};`)
 const rows = (count: number) => ['Id;Name', ...Array.from({ length: count }, (_, n) => `${n};Person ${n}`)].join('\r\n')
 
-test('what cannot be written is told, and the exit code is not that of what is done', async () => {
+test('a failing output is reported, with an exit code of its own', async () => {
   const full = await open('/dev/full', 'w')
   const main = join(import.meta.dirname, '..', 'src', 'main.ts')
   const args = ['--conditions=@postern/source', main, '--help']
@@ -65,7 +65,7 @@ test('what cannot be written is told, and the exit code is not that of what is d
 })
 
 describe('connectors, through the gateway', () => {
-  test('that are not there, or are given no file, are refused', async () => {
+  test('that do not exist or need a file are rejected', async () => {
     expect(await postern('connectors', 'run', 'nothing')).toMatchObject({ code: 4 })
     expect(await postern('connectors', 'run', 'nothing', '--file', '/does/not/exist')).toMatchObject({ code: 2 })
     environment['POSTERN_API_KEY'] = ''
@@ -78,7 +78,7 @@ describe('connectors, through the gateway', () => {
     expect(await postern('connectors', 'list')).toMatchObject({ code: 0 })
   })
 
-  test('are run and watched until they have ended', async () => {
+  test('are run and watched until they end', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
     environment['POSTERN_API_KEY'] = key
     client = createPosternClient({ baseUrl: environment['POSTERN_URL'] ?? '', key })
@@ -144,7 +144,7 @@ describe('connectors, through the gateway', () => {
     expect((await postern('connectors', 'list')).out).toMatch(/people +People +csv +people +active/)
   })
 
-  test('have runs that can be shown one by one, with what is to be mended', async () => {
+  test('have runs that can be shown one by one, with their errors', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
     environment['POSTERN_API_KEY'] = key
     client = createPosternClient({ baseUrl: environment['POSTERN_URL'] ?? '', key })
@@ -198,7 +198,7 @@ describe('connectors, through the gateway', () => {
     })
   })
 
-  test('cannot steer the terminal with what their file holds', async () => {
+  test('cannot control the terminal with the content of their file', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
     environment['POSTERN_API_KEY'] = key
     client = createPosternClient({ baseUrl: environment['POSTERN_URL'] ?? '', key })
@@ -218,7 +218,7 @@ describe('connectors, through the gateway', () => {
     }
   })
 
-  test('are made from a file, and their secrets from another or from standard input; neither is ever said', async () => {
+  test('are created from a file, with secrets from another file or standard input that are never printed', async () => {
     const config = join(stack.home, 'connector.json')
     const secrets = join(stack.home, 'secrets.json')
     const create = (...more: string[]) => ['connectors', 'create', 'erp', '--config', config, ...more]
@@ -242,7 +242,7 @@ describe('connectors, through the gateway', () => {
     expect((await postern('connectors', 'create', '--help')).out).toContain('--secrets <file>')
   })
 
-  test('have their secrets put under the current key of the ring, and those named that cannot be', async () => {
+  test('have their secrets encrypted with the current key, and failing ones are listed', async () => {
     const ofTenants = / secrets of \d+ tenants are encrypted with the current key now\n$/
     const rewrap = ['connectors', 'rewrap-secrets']
     const ring = join(stack.home, 'ring')

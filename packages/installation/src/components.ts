@@ -1,6 +1,6 @@
 import type { RingName } from './secrets.ts'
 
-/** Everything that runs in an installation and is given secrets. */
+/** The components that receive secrets. */
 export const componentNames = [
   'gateway',
   'console',
@@ -18,7 +18,7 @@ export const componentNames = [
 ] as const
 export type ComponentName = (typeof componentNames)[number]
 
-/** Who signs with or verifies by which ring. */
+/** The rings with which each component signs or verifies. */
 const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
   gateway: [
     'POSTERN_SIGNING_KEYS',
@@ -51,14 +51,14 @@ const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
   operator: ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS'],
 }
 
-/** What is made of the installation's own secrets and addresses for a component, beside its rings. */
+/** The files that are derived from the secrets and addresses of the installation. */
 const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   gateway: ['POSTERN_REDIS_URL'],
   console: ['POSTERN_REDIS_URL', 'POSTERN_OIDC_CLIENT_SECRET'],
   keys: ['POSTERN_DATABASE_URL', 'POSTERN_REDIS_URL'],
   findings: ['POSTERN_DATABASE_URL', 'POSTERN_CHECKPOINT_KEY'],
   universe: ['POSTERN_DATABASE_URL'],
-  // Of the store of the compose file. A site that has a bucket elsewhere puts files of other names beside them.
+  // For the store of the compose file. For another bucket, add files with other names.
   evidence: [
     'POSTERN_DATABASE_URL',
     'POSTERN_RECEIPT_KEY',
@@ -82,12 +82,12 @@ const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   store: ['store-users'],
 }
 
-/** The rings that a component is given. */
+/** Returns the rings of a component. */
 export function ringsOf(component: ComponentName): readonly RingName[] {
   return rings[component] ?? []
 }
 
-/** The files that a component finds its secrets in: named after the variable, so that NAME_FILE ends in NAME. */
+/** Returns the secret files of a component. A file is named after its variable. */
 export function filesOf(component: ComponentName): readonly string[] {
   return [...ringsOf(component), ...derived[component]]
 }

@@ -7,9 +7,8 @@ import { type Secrets, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
 /**
- * Makes what is missing in the folder, and a folder below it for each component with exactly the files that it needs,
- * made anew each time. Running it twice changes no secret, and an address that is not given stays what it is in the
- * folder. Gives the components' folders.
+ * Creates missing secrets in the folder, and a subfolder with its files for each component. Repeating it changes no
+ * secret and no address that is not given. Returns the subfolders.
  */
 export async function initSecrets(
   folder: string,
@@ -22,7 +21,7 @@ export async function initSecrets(
     const values = await valuesOf(component, secrets, urls)
     for (const name of filesOf(component)) {
       const value = values[name]
-      if (value === undefined) throw new Error(`nothing is known to put into ${name} of ${component}`)
+      if (value === undefined) throw new Error(`the file ${name} of ${component} has no content`)
       await secrets.put(join(component, name), value)
     }
     folders.push([component, join(folder, component)])
@@ -124,7 +123,7 @@ async function valuesOf(
   }
 }
 
-/** PgBouncer logs in to PostgreSQL as whoever logged in to it, and needs each password for that: of both logins, where there are two. */
+/** PgBouncer logs in to PostgreSQL as its client, so it needs the password of each login. */
 function userList({ passwords }: Secrets): string {
   return (['keys', 'findings', 'universe', 'evidence', 'sync'] as const)
     .flatMap((role) =>
@@ -135,7 +134,7 @@ function userList({ passwords }: Secrets): string {
     .join('\n')
 }
 
-/** A cache that loses everything with its process, which is what Postern expects of it. Its users are where compose and manifests mount them. */
+/** A cache without persistence. Compose and manifests mount its users at this path. */
 const redisConfiguration = [
   'aclfile /etc/postern/secrets/users.acl',
   'save ""',
@@ -144,7 +143,7 @@ const redisConfiguration = [
   'maxmemory-policy volatile-lru',
 ].join('\n')
 
-/** Passwords of all logins at Redis. */
+/** Returns the passwords of all Redis logins. */
 export function redisPasswords({ passwords }: Pick<Secrets, 'passwords'>): RedisPasswords {
   return {
     keys: passwords['redis-keys'],
@@ -159,7 +158,7 @@ interface AccessKey {
   readonly secret: string
 }
 
-/** The access keys of the store: of the first password, which is shown, and of the other one while it is replaced. */
+/** Returns the access keys of the store: the one in use first, the other during a rotation. */
 function accessKeys(passwords: string): readonly [AccessKey, ...AccessKey[]] {
   const [first, ...others] = parseLoginPasswords(passwords)
   return [accessKey(first), ...others.map(accessKey)]

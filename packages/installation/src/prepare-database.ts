@@ -17,48 +17,45 @@ import {
 import { prepareQueue } from './prepare-queue.ts'
 import type { Secrets } from './secrets.ts'
 
-/** Who logs in to PostgreSQL, beside the superuser. */
+/** The roles that log in to PostgreSQL, except the superuser. */
 export type RoleName = LoginRole
 
-/** Services with a schema, in the order in which their migrations are applied. */
+/** Services with a schema, in the order of their migrations. */
 const schemas = ['keys', 'universe', 'findings', 'evidence', 'sync'] as const
 
-// From src as from dist.
+// The same path from src and dist.
 const servicesFolder = join(import.meta.dirname, '..', '..', '..', 'services')
 
 export interface DatabaseOptions {
   readonly database: string
   /**
-   * Makes roles and database: a superuser, or a role with CREATEROLE and CREATEDB. Without it both must be there, and passwords
-   * stay what they are.
+   * Creates roles and the database: a superuser, or a role with CREATEROLE and CREATEDB. Without it, both must exist
+   * and passwords stay unchanged.
    */
   readonly superuser?: {
-    /** Connection string of this role for a database. */
+    /** Returns the connection string of this role for a database. */
     url(database: string): string
     readonly passwords: RolePasswords
   }
-  /** Connection string of the migrator, for the database. */
+  /** Connection string of the migrator. A secret. */
   readonly migratorUrl: string
-  /** The ring whose assertions PostgreSQL is to believe, as configuration text. */
+  /** The ring of assertion keys that PostgreSQL accepts, as configuration text. */
   readonly assertionKeys: string
-  /** Makes PostgreSQL refuse assertions of every key that is not in the ring: the end of a rotation. */
+  /** Makes PostgreSQL reject assertions of all other keys, at the end of a rotation. */
   readonly retireOtherAssertionKeys?: boolean
-  /** Told of a service whose migrations fail; the others go on. Without it the failure is thrown. */
+  /** Called for each service whose migrations fail; the others continue. Without it, the failure is thrown. */
   readonly onFailure?: (schema: string, error: unknown) => void
 }
 
-/** What was done: migrations as `schema/file`, and the ids of the assertion keys that are refused from now on. */
+/** The applied migrations as `schema/file`, and the ids of the retired assertion keys. */
 export interface PreparedDatabase {
   readonly applied: readonly string[]
   readonly retired: readonly string[]
-  /** Every role of the database may make large objects, and only a superuser can change that. */
+  /** Every role can create large objects. Only a superuser can change that. */
   readonly largeObjectsOpen?: true
 }
 
-/**
- * Brings roles, database and every schema to what this release needs. Writes nothing where nothing is to be done, and
- * may run in several processes at once.
- */
+/** Creates or updates roles, the database and every schema. Idempotent, and safe to run concurrently. */
 export async function prepareDatabase(options: DatabaseOptions): Promise<PreparedDatabase> {
   const { database, superuser, migratorUrl: connectionString } = options
   if (superuser !== undefined) {
@@ -95,7 +92,7 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
   return { applied, retired, ...(largeObjectsOpen && { largeObjectsOpen }) }
 }
 
-/** Closes what the owner of the database can close. Returns whether large objects are open, which are not the owner's. */
+/** Revokes public rights as the owner of the database. Returns whether large objects remain open. */
 async function closeSchema(migratorUrl: string): Promise<boolean> {
   let rows: unknown[] = []
   await asOwner(migratorUrl, 'postern.database', async (run) => {
@@ -106,17 +103,14 @@ async function closeSchema(migratorUrl: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/**
- * Connection string of a role, by the login that is the first of its passwords (`parseLoginPasswords`). A secret: it holds a
- * password.
- */
+/** Returns the connection string of a role with the first of its logins (`parseLoginPasswords`). A secret. */
 export function roleUrl(role: LoginRole, passwords: string, authority: string, database: string): string {
   const [{ login, password }] = parseLoginPasswords(passwords)
   const user = login === 'b' && role !== 'migrator' ? secondLogins[role] : loginRoles[role]
   return `postgres://${user}:${encodeURIComponent(password)}@${authority}/${encodeURIComponent(database)}`
 }
 
-/** The passwords of the roles that log in. */
+/** Returns the passwords of the roles that log in. */
 export function rolePasswords({ passwords }: Secrets): RolePasswords {
   const { migrator, keys, findings, universe, evidence, sync } = passwords
   return { migrator, keys, findings, universe, evidence, sync }

@@ -3,8 +3,8 @@ import { asOwner, loginRoles } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
 /**
- * Brings the tables of the job queue (pg-boss) to what its release needs, as the migrator, and opens them to the sync
- * service. The queue's own code never runs with the right to change a schema again. May run in several processes at once.
+ * Creates or updates the tables of the job queue (pg-boss) as the migrator and grants them to the sync service, which
+ * cannot change schemas. Safe to run concurrently.
  */
 export async function prepareQueue(migratorUrl: string): Promise<void> {
   await asOwner(migratorUrl, 'postern.queue', async (run) => {
@@ -15,7 +15,7 @@ export async function prepareQueue(migratorUrl: string): Promise<void> {
       schedule: false,
       registerInstance: false,
     })
-    // What fails here also rejects.
+    // Failures also reject the call.
     boss.on('error', () => undefined)
     await boss.start()
     for (const { name, ...options } of syncQueues) {
@@ -31,7 +31,7 @@ export async function prepareQueue(migratorUrl: string): Promise<void> {
   })
 }
 
-// Of statistics, which nobody keeps here, there would be a table a day.
+// Statistics are not used and would create one table per day.
 const dropStatistics = `
 do $$
 declare

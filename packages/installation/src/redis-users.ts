@@ -1,27 +1,27 @@
 import { hash } from 'node:crypto'
 import { parseLoginPasswords } from '@postern/tenant-db'
 
-/** Components that log in to Redis, each as a user of its own. */
+/** Components that log in to Redis, each as its own user. */
 export const redisClients = ['keys', 'gateway', 'console'] as const
 export type RedisClientName = (typeof redisClients)[number]
 
-/** `admin` is for operators: it may do everything, and no component has its password. */
+/** `admin` is for operators. It has every right, and no component knows its password. */
 export const redisLogins = [...redisClients, 'admin'] as const
 export type RedisLogin = (typeof redisLogins)[number]
 
-/** For each login its passwords, in the form that `parseLoginPasswords` reads: two while one is replaced. */
+/** The passwords of each login as `parseLoginPasswords` reads them: two during a rotation. */
 export type RedisPasswords = Readonly<Record<RedisLogin, string>>
 
-/** Connecting, the health check, and finding one's way in a cluster. */
+/** Connection, health check and cluster topology. */
 const common = '+ping +client|setname +cluster|slots +cluster|info +asking'
 
 /**
- * What each user may do, in the ACL syntax of Redis 7 and Valkey. Commands are listed one by one: a category can grow with a release of
- * Redis. None is in @admin or @dangerous.
+ * The rights of each user in ACL syntax (Redis 7, Valkey). Commands are listed one by one, because categories grow with
+ * releases. None is in @admin or @dangerous.
  */
 const rights: Readonly<Record<RedisLogin, string>> = {
   keys: `~postern:key:* &postern:revocations -@all ${common} +eval +get +set +time +publish`,
-  // Reads records and hears announcements, and can write and make none. A selector gives PUBLISH to heartbeats only.
+  // Reads records and announcements but writes none. A selector allows PUBLISH only for heartbeats.
   gateway:
     '%R~postern:key:* ~postern:rate:* ~postern:failed:* ~postern:failed-tokens:* &postern:revocations &postern:heartbeat:* ' +
     `-@all ${common} +get +eval +time +incr +incrby +pexpire +subscribe (+publish &postern:heartbeat:*)`,
@@ -31,14 +31,14 @@ const rights: Readonly<Record<RedisLogin, string>> = {
   admin: '~* &* +@all',
 }
 
-/** Name of the user in Redis. */
+/** Returns the name of the user in Redis. */
 export function redisUserName(login: RedisLogin): string {
   return `postern-${login}`
 }
 
 /**
- * Lines of an ACL file that define all users, with hashes in the place of passwords. Without `user ` each is what ACL SETUSER takes.
- * The user `default`, which has every right, is on only for installations that still have its password (`sharedPasswords`).
+ * Returns the lines of an ACL file with password hashes. Without the prefix `user `, a line is the input of ACL
+ * SETUSER. The user `default` is enabled only for installations that still use its password (`sharedPasswords`).
  */
 export function formatRedisUsers(passwords: RedisPasswords, sharedPasswords?: string): string[] {
   return [

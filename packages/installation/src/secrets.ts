@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { parseLoginPasswords } from '@postern/tenant-db'
 
-/** The rings (a key id and 32 random bytes each) that the parts of Postern share, by the name of their variable. */
+/** The rings that components share, by variable: a key id and 32 random bytes per key. */
 export const ringNames = [
   'POSTERN_SIGNING_KEYS',
   'POSTERN_SIGNING_FINDINGS',
@@ -25,7 +25,10 @@ export const ringNames = [
 ] as const
 export type RingName = (typeof ringNames)[number]
 
-/** Those who log in to PostgreSQL, Redis or the store of the compose file with a password. `superuser` only starts the stack, `migrator` migrates. */
+/**
+ * The logins to PostgreSQL, Redis and the store of the compose file. `superuser` only creates roles; `migrator`
+ * migrates.
+ */
 export const passwordNames = [
   'superuser',
   'migrator',
@@ -42,36 +45,36 @@ export const passwordNames = [
 ] as const
 export type PasswordName = (typeof passwordNames)[number]
 
-/** The file of older installations whose components all log in to Redis with one password, as the user `default`. */
+/** In older installations, all components share this Redis password of the user `default`. */
 export const sharedRedisPasswordFile = 'password-redis'
 
-/** Files with the Ed25519 keys (PKCS #8 PEM) whose signatures others check, by the variable that they are handed out as. */
+/** Files with Ed25519 keys (PKCS #8 PEM) whose signatures others verify, by variable. */
 export const signingKeyFiles = {
   POSTERN_RECEIPT_KEY: 'evidence-receipt-key.pem',
   POSTERN_CHECKPOINT_KEY: 'findings-checkpoint-key.pem',
 } as const
 
-/** All secrets of one installation. */
+/** All secrets of an installation. */
 export interface Secrets {
   readonly folder: string
   readonly rings: Readonly<Record<RingName, string>>
-  /** As `parseLoginPasswords` of tenant-db reads them: one, or two while one is replaced. */
+  /** As `parseLoginPasswords` of tenant-db reads them: one, or two during a rotation. */
   readonly passwords: Readonly<Record<PasswordName, string>>
-  /** Of `sharedRedisPasswordFile`, in the same form. Undefined if each component has its own login at Redis. */
+  /** The content of `sharedRedisPasswordFile`. Undefined if each component has its own Redis login. */
   readonly sharedRedisPasswords: string | undefined
-  /** File with the keys of receipts of evidence: the first signs, the others are published only. */
+  /** The file with the keys of evidence receipts. The first signs; the others are only published. */
   readonly receiptKeyFile: string
-  /** File with the keys of checkpoints of the tracker log, in the same form. */
+  /** The file with the keys of log checkpoints, in the same form. */
   readonly checkpointKeyFile: string
-  /** File with the secret that the console shows to the OpenID provider. Of another's making, it is put there by hand. */
+  /** The file with the console's OpenID client secret, which an administrator puts there. */
   readonly oidcClientSecretFile: string
-  /** File that holds the ring: services are given its path, not its content. */
+  /** Returns the file of a ring. Services receive its path. */
   ringFile(name: RingName): string
-  /** Puts a value that is made anew at each start (a connection string) into a file of the folder, or of one below it. */
+  /** Writes a file that is derived at each start, such as a connection string. Returns its path. */
   put(name: string, value: string): Promise<string>
 }
 
-/** The variable with a service's own signing ring. */
+/** The variable of each service's own signing ring. */
 export const signingRings = {
   keys: 'POSTERN_SIGNING_KEYS',
   findings: 'POSTERN_SIGNING_FINDINGS',
@@ -80,19 +83,22 @@ export const signingRings = {
   sync: 'POSTERN_SIGNING_SYNC',
 } as const satisfies Record<Upstream, RingName>
 
-/** A new ring as configuration text: `id:base64url`. The id says when it was made, the secret is 32 random bytes. */
+/**
+ * Returns a new ring as configuration text: `id:base64url`. The id contains the time of creation, the secret 32 random
+ * bytes.
+ */
 export function randomRing(id = `k${Math.floor(Date.now() / 1000).toString(36)}`): string {
   return `${id}:${randomBytes(32).toString('base64url')}`
 }
 
-/** A new password: 256 random bits in characters that need no escape in a URL or a configuration file. */
+/** Returns a new password of 256 random bits that needs no escaping in URLs and configuration files. */
 export function randomPassword(): string {
   return randomBytes(32).toString('base64url')
 }
 
 /**
- * The secrets in a folder, each made when it is first asked for and kept from then on. The folder is open to its owner
- * alone (0700), so is each file (0600). `given` are rings that come from elsewhere; one in the folder stays.
+ * Opens a secrets folder and creates missing secrets on first use. Only the owner can read the folder (0700) and its
+ * files (0600). `given` rings are stored unless the folder has one.
  */
 export async function openSecrets(folder: string, given: Partial<Record<RingName, string>> = {}): Promise<Secrets> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -125,7 +131,7 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
     put: async (name, value) => {
       const path = join(folder, name)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // Who reads it meanwhile, as PgBouncer does by itself, finds the old one or the new one, and never none.
+      // A concurrent reader such as PgBouncer finds the old or the new file, never a missing one.
       await replaceFile(path, value)
       return path
     },
@@ -140,22 +146,22 @@ function complete<Name extends string>(
   return Object.fromEntries(entries)
 }
 
-/** Whether a text is one that `openSecrets` takes for a ring. */
+/** Returns whether `openSecrets` accepts a text as a ring. */
 export function isRing(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43}(,[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43})*$/.test(text)
 }
 
-/** One password, or the two of a rotation. */
+/** One password, or two during a rotation. */
 function isPassword(text: string): boolean {
   return parseLoginPasswords(text).every(({ password }) => /^[A-Za-z0-9_-]{43}$/.test(password))
 }
 
-/** Whatever a provider may hand out: printable, on one line. */
+/** Printable and on one line, as providers issue it. */
 function isClientSecret(text: string): boolean {
   return /^[\x21-\x7e]{16,512}$/.test(text)
 }
 
-/** A new Ed25519 key, PKCS #8 in PEM. */
+/** Returns a new Ed25519 key, PKCS #8 in PEM. */
 export function makeSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
@@ -174,16 +180,16 @@ async function readOrMake(path: string, make: () => string, isValid: (text: stri
     await writeOnce(path, make())
     return await readOrMake(path, make, isValid)
   }
-  // Never replaced by a new one: what was encrypted, signed or stored under it would be lost without a word.
+  // A damaged secret is never replaced: data encrypted or signed with it would be lost.
   if (!isValid(found)) throw unreadable(path)
   return found
 }
 
 function unreadable(path: string): Error {
-  return new Error(`${path} does not hold what it should: restore it, or remove it for a new one`)
+  return new Error(`${path} is damaged. Restore it, or remove it to create a new one`)
 }
 
-/** What a file holds, without the blanks around it; undefined where there is no such file. */
+/** Returns the trimmed content of a file, or undefined if it does not exist. */
 export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).trim()
@@ -193,7 +199,7 @@ export async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Puts another text into the place of a file, whole or not at all. */
+/** Replaces a file atomically. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const unfinished = `${path}.new-${process.pid}`
   await rm(unfinished, { force: true })
@@ -201,7 +207,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await rename(unfinished, path)
 }
 
-/** Writes a file that is there whole or not at all; the one that is there first stays. */
+/** Writes a file atomically, unless it exists. */
 async function writeOnce(path: string, value: string): Promise<void> {
   const unfinished = `${path}.new-${process.pid}`
   await rm(unfinished, { force: true })

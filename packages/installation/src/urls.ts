@@ -6,25 +6,24 @@ import { type RedisClientName, redisClients, redisUserName } from './redis-users
 import { readIfThere } from './secrets.ts'
 
 /**
- * Where the parts of an installation find PostgreSQL and Redis. What is not given is what the folder says already, and else
- * what the compose file calls it.
+ * The addresses of PostgreSQL and Redis. A missing one is read from the folder, or defaults to the compose file's name.
  */
 export interface InstallationAddresses {
   /**
-   * What services connect to: a pooler in transaction mode, or PostgreSQL itself. `host:port`, or several with commas between them, and
-   * parameters behind: `host:port,host:port?target_session_attrs=read-write`.
+   * The address for services: a pooler in transaction mode, or PostgreSQL. `host:port`, or several separated by commas,
+   * with optional parameters: `host:port,host:port?target_session_attrs=read-write`.
    */
   readonly pooler?: string | undefined
-  /** PostgreSQL itself, for migrations, in the same form. */
+  /** The address of PostgreSQL for migrations, in the same form. */
   readonly postgres?: string | undefined
   /** `host:port`, or a URL without a password: `rediss://host:port`, `redis+sentinel://a:26379,b:26379/group`. */
   readonly redis?: string | undefined
   readonly database?: string | undefined
 }
 
-/** The connection strings of an installation, as they become with the passwords of today (as `Secrets` holds them). */
+/** Builds the connection strings of an installation with its current passwords. */
 export interface Urls {
-  /** `shared`: passwords of the user `default`, where the components of an older installation still log in as that. */
+  /** `shared`: passwords of the user `default`, if components of an older installation still use it. */
   redis(component: RedisClientName, passwords: { readonly own: string; readonly shared: string | undefined }): string
   pooled(role: Upstream, passwords: string): string
   superuser(password: string): string
@@ -41,8 +40,8 @@ const files = {
 } as const
 
 /**
- * The URLs of a folder. Those that are there stay what they are but for the password, so that a rotation forgets no host, no
- * scheme and no parameter that somebody wrote there; a new file is made like its neighbours. Throws where one cannot be read.
+ * Reads the URLs of a folder. Existing URLs change only their password, so that a rotation keeps hosts, schemes and
+ * parameters. Throws if a URL is invalid.
  */
 export async function readUrls(folder: string, given: InstallationAddresses): Promise<Urls> {
   for (const name of ['pooler', 'postgres'] as const) checkServer(name, given[name])
@@ -52,12 +51,13 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
     const text = await readIfThere(join(folder, name))
     if (text === undefined) continue
     const url = parseUrl(text)
-    if (url === undefined) throw new Error(`${join(folder, name)} holds no URL with a password: mend or remove it`)
+    if (url === undefined)
+      throw new Error(`${join(folder, name)} contains no URL with a password. Correct or remove it`)
     there.set(name, url)
   }
   const neighbour = (names: readonly string[]): Url | undefined => names.flatMap((name) => there.get(name) ?? [])[0]
 
-  /** `own` is the file as it is; where there is none, others say where the server is. */
+  /** `own` is the existing file. Without it, the other files name the server. */
   function postgresUrl(
     server: 'pooler' | 'postgres',
     own: Url | undefined,
@@ -72,7 +72,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
       password: fresh.password,
       address: address ?? known?.address ?? defaults[server],
       path: fresh.path,
-      // Only who writes another query takes away what is there, such as sslmode=verify-full.
+      // Parameters such as sslmode=verify-full stay unless the caller gives others.
       query: query ?? known?.query ?? '',
     })
   }
@@ -96,7 +96,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
       const [{ login, password }] = parseLoginPasswords(passwords)
       const user = login === 'b' ? secondLogins[role] : loginRoles[role]
       const own = there.get(join(role, 'POSTERN_DATABASE_URL'))
-      // One database a service is a way to grow: a name that differs stays.
+      // A service may have its own database, so a different name stays.
       const path = given.database === undefined ? (own?.path ?? database) : database
       return postgresUrl('pooler', own, files.pooled, { user, path, password })
     },
@@ -114,7 +114,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
   }
 }
 
-/** A user that somebody has named stays. Else each component has its own, unless all still share the user `default`. */
+/** A user name in the file stays. Otherwise each component has its own user, unless all share `default`. */
 function redisLogin(
   component: RedisClientName,
   named: string | undefined,
@@ -126,7 +126,7 @@ function redisLogin(
   return { user: named ?? '', isOwn: false }
 }
 
-/** A connection string in its parts, each as it is written; an address may name several servers. */
+/** The parts of a connection string, unparsed. An address can name several servers. */
 interface Url {
   readonly scheme: string
   readonly user: string
@@ -156,7 +156,7 @@ function checkServer(name: string, address: string | undefined): void {
   if (address === undefined) return
   if (!serverForm.test(address))
     throw new Error(
-      `the address of ${name} is host:port, host:port?sslmode=verify-full, or host:port,host:port?target_session_attrs=read-write`,
+      `the address of ${name} must be host:port, host:port?sslmode=verify-full, or host:port,host:port?target_session_attrs=read-write`,
     )
   try {
     parseDatabaseUrl(`postgres://${address}`)
@@ -172,5 +172,5 @@ function checkRedis(address: string | undefined): void {
     `^(?:rediss?(?:\\+sentinel|\\+cluster)?://(?:[\\w.~%-]+@)?)?${hosts}(?:,${hosts})*(?:/[\\w.-]*)?$`,
   )
   if (address === undefined || url.test(address)) return
-  throw new Error('the address of Redis is host:port, or a URL such as rediss://host:port, without a password')
+  throw new Error('the address of Redis must be host:port, or a URL without a password such as rediss://host:port')
 }

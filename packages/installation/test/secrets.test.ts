@@ -53,15 +53,15 @@ async function readKeys(path: string): Promise<string[]> {
 }
 
 describe('the secrets of an installation', () => {
-  test('are refused, not replaced, when a file was damaged', async () => {
+  test('are rejected, not replaced, if a file is damaged', async () => {
     const damaged = await mkdtemp(join(tmpdir(), 'secrets-'))
     await writeFile(join(damaged, 'POSTERN_INTERNAL'), 'k1:short')
-    await expect(initSecrets(damaged, addresses)).rejects.toThrow('POSTERN_INTERNAL does not hold what it should')
+    await expect(initSecrets(damaged, addresses)).rejects.toThrow('POSTERN_INTERNAL is damaged')
     expect(await readFile(join(damaged, 'POSTERN_INTERNAL'), 'utf8')).toBe('k1:short')
     await rm(damaged, { recursive: true, force: true })
   })
 
-  test('are readable by their owner alone, and each component is given exactly its own', async () => {
+  test('are readable only by their owner, and each component receives exactly its own', async () => {
     const folders = await initSecrets(folder, addresses)
     for (const component of componentNames) {
       expect((await stat(folders[component])).mode & 0o777).toBe(0o700)
@@ -70,13 +70,13 @@ describe('the secrets of an installation', () => {
     for (const path of Object.keys(await readAll())) expect((await stat(path)).mode & 0o777, path).toBe(0o600)
   })
 
-  test('stay the same when they are made again', async () => {
+  test('stay the same after a second run', async () => {
     const before = await readAll()
     await initSecrets(folder, addresses)
     expect(await readAll()).toEqual(before)
   })
 
-  test('name the pooler to services, and PostgreSQL itself to migrations', async () => {
+  test('contain the pooler for services and PostgreSQL for migrations', async () => {
     expect(await readFile(join(folder, 'keys', 'POSTERN_DATABASE_URL'), 'utf8')).toMatch(
       /^postgres:\/\/postern_keys:[\w-]{43}@pool:6432\/postern\n$/,
     )
@@ -116,7 +116,7 @@ describe('the addresses of an installation', () => {
     return { superuser, migrator, keys, sync, redis }
   }
 
-  test('are those of the compose file where nobody names others', async () => {
+  test('default to those of the compose file', async () => {
     await initSecrets(own)
     expect(await urls()).toEqual({
       superuser: 'postgres://postgres:SECRET@postgres:5432/postgres',
@@ -127,7 +127,7 @@ describe('the addresses of an installation', () => {
     })
   })
 
-  test('are those that were given, and stay so when secrets are rotated', async () => {
+  test('are the given ones, also after a rotation', async () => {
     await initSecrets(own, {
       postgres: 'db.internal:5432?sslmode=verify-full',
       pooler: 'pool.internal:6432',
@@ -155,7 +155,7 @@ describe('the addresses of an installation', () => {
     expect(old).not.toContain(password)
   })
 
-  test('are left alone where somebody has written them by hand', async () => {
+  test('stay unchanged if they were edited', async () => {
     const hand = {
       superuser: 'postgres://admin:x@db:5432/postgres?sslmode=verify-full',
       migrator: 'postgres://postern_migrator:x@db:5432/audit?sslmode=verify-full&application_name=a%20b',
@@ -197,7 +197,7 @@ describe('the addresses of an installation', () => {
     await rm(several, { recursive: true, force: true })
   })
 
-  test('of a file that is missing are those of its neighbours', async () => {
+  test('of a missing file are those of the other files', async () => {
     for (const name of ['superuser', 'keys', 'redis'] as const) await rm(join(own, at[name]))
     await initSecrets(own)
     expect(await urls()).toMatchObject({
@@ -208,22 +208,22 @@ describe('the addresses of an installation', () => {
   })
 
   test.each([
-    [{ postgres: 'db.internal' }, 'postgres is host:port'],
-    [{ pooler: 'postgres://db:5432' }, 'pooler is host:port'],
-    [{ postgres: 'db:5432/other?a b' }, 'postgres is host:port'],
-    [{ postgres: 'a:5432,b' }, 'postgres is host:port'],
-    [{ pooler: 'a:5432,,b:5432' }, 'pooler is host:port'],
+    [{ postgres: 'db.internal' }, 'postgres must be host:port'],
+    [{ pooler: 'postgres://db:5432' }, 'pooler must be host:port'],
+    [{ postgres: 'db:5432/other?a b' }, 'postgres must be host:port'],
+    [{ postgres: 'a:5432,b' }, 'postgres must be host:port'],
+    [{ pooler: 'a:5432,,b:5432' }, 'pooler must be host:port'],
     [{ postgres: 'a:5432,b:70000' }, 'postgres must name each host'],
     [{ pooler: 'a:5432,b:5432?target_session_attrs=standby' }, 'because Postern writes to the database'],
     [{ redis: 'rediss://:secret@cache:6379' }, 'without a password'],
     [{ redis: 'http://cache:6379' }, 'without a password'],
-  ])('%j is refused and changes nothing', async (wrong, message) => {
+  ])('%j is rejected and changes nothing', async (wrong, message) => {
     const before = await urls()
     await expect(initSecrets(own, wrong)).rejects.toThrow(message)
     expect(await urls()).toEqual(before)
   })
 
-  test('keep the one login at Redis of an older installation for as long as its password is there', async () => {
+  test('keep the shared Redis login of an older installation while its password exists', async () => {
     const home = await mkdtemp(join(tmpdir(), 'secrets-'))
     const password = randomPassword()
     await writeFile(join(home, 'password-redis'), `${password}\n`)
@@ -246,34 +246,36 @@ describe('the addresses of an installation', () => {
       expect(await shown(name)).toBe(`rediss+sentinel://postern-${name}:${its}@a:26379/main`)
     }
     expect(await users()).toMatch(/^user default reset off\n/)
-    await expect(rotateSecret(home, 'password-redis', 'add')).rejects.toThrow('rotate password-redis-keys')
+    await expect(rotateSecret(home, 'password-redis', 'add')).rejects.toThrow('Rotate password-redis-keys')
     await rm(home, { recursive: true })
   })
 
-  test('that cannot be read are not replaced', async () => {
+  test('that are invalid are not replaced', async () => {
     await writeFile(join(own, at.redis), 'no address')
-    await expect(initSecrets(own)).rejects.toThrow('holds no URL with a password')
+    await expect(initSecrets(own)).rejects.toThrow('contains no URL with a password')
     expect(await readFile(join(own, at.redis), 'utf8')).toBe('no address')
   })
 })
 
 describe('the rotation of a ring', () => {
-  test('refuses a step that is not the next one, and changes nothing', async () => {
+  test('rejects a step out of order and changes nothing', async () => {
     const before = await readAll()
     await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow(
-      'begin a rotation with the step add',
+      'the first step of a rotation is add',
     )
-    await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'retire')).rejects.toThrow('begin a rotation with the step add')
+    await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'retire')).rejects.toThrow(
+      'the first step of a rotation is add',
+    )
     expect(await readAll()).toEqual(before)
     await rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')
-    await expect(rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')).rejects.toThrow('a rotation is under way')
+    await expect(rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')).rejects.toThrow('a rotation is in progress')
   })
 
   test.each([
     ['POSTERN_ASSERTION_KEYS', 'POSTERN_ASSERTION_KEYS'],
     ['password-universe', 'password-universe'],
     ['POSTERN_RECEIPT_KEY', 'evidence-receipt-key.pem'],
-  ])('of %s: no step is taken twice or left out, so that a key that leaked never comes back', async (name, file) => {
+  ])('of %s rejects repeated and skipped steps, so that a leaked key is never reactivated', async (name, file) => {
     const home = await mkdtemp(join(tmpdir(), 'rotation-'))
     await initSecrets(home, addresses)
     const held = async () => (await readFile(join(home, file), 'utf8')).trim()
@@ -284,13 +286,13 @@ describe('the rotation of a ring', () => {
     }
     const leaked = await held()
     await rotateSecret(home, name, 'add')
-    await refused('add', 'a rotation is under way')
-    await refused('retire', 'promote is the next step')
+    await refused('add', 'a rotation is in progress')
+    await refused('retire', 'the next step is promote')
     await rotateSecret(home, name, 'promote')
-    await refused('promote', 'retire is the next step')
+    await refused('promote', 'the next step is retire')
     await rotateSecret(home, name, 'retire')
-    await refused('retire', 'begin a rotation with the step add')
-    await refused('promote', 'begin a rotation with the step add')
+    await refused('retire', 'the first step of a rotation is add')
+    await refused('promote', 'the first step of a rotation is add')
     expect(await held()).not.toContain(leaked)
     // The next one goes the same way.
     const second = await held()
@@ -299,7 +301,7 @@ describe('the rotation of a ring', () => {
     await rm(home, { recursive: true })
   })
 
-  test('that a release before has begun goes on from where it stands', async () => {
+  test('that an older release started continues', async () => {
     const home = await mkdtemp(join(tmpdir(), 'rotation-'))
     await initSecrets(home, addresses)
     await rotateSecret(home, 'POSTERN_INTERNAL', 'add')
@@ -307,11 +309,11 @@ describe('the rotation of a ring', () => {
     await rm(join(home, 'POSTERN_INTERNAL.rotation'))
     await rotateSecret(home, 'POSTERN_INTERNAL', 'promote')
     expect((await readFile(join(home, 'POSTERN_INTERNAL'), 'utf8')).trim()).toBe(`${added},${old}`)
-    await expect(rotateSecret(home, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow('retire is the next step')
+    await expect(rotateSecret(home, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow('the next step is retire')
     await rm(home, { recursive: true })
   })
 
-  test('of a key beside which old ones stay begins anew where a release before has rotated it: the old one never signs again', async () => {
+  test('of published keys that an older release started begins with add, so that the old key never signs again', async () => {
     const home = await mkdtemp(join(tmpdir(), 'rotation-'))
     await initSecrets(home, addresses)
     const name = 'POSTERN_RECEIPT_KEY'
@@ -319,7 +321,7 @@ describe('the rotation of a ring', () => {
     const file = join(home, 'evidence-receipt-key.pem')
     await rm(`${file}.rotation`)
     const before = await readFile(file, 'utf8')
-    await expect(rotateSecret(home, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+    await expect(rotateSecret(home, name, 'promote')).rejects.toThrow('the first step of a rotation is add')
     expect(await readFile(file, 'utf8')).toBe(before)
     const [signing] = await readKeys(file)
     await rotateSecret(home, name, 'add')
@@ -329,7 +331,7 @@ describe('the rotation of a ring', () => {
   })
 
   test.each(ringNames.filter((name) => name !== 'POSTERN_CACHE_MAC'))(
-    'of %s: the new key is known before it signs, and the old one after it has stopped',
+    'of %s accepts the new key before it signs and the old one after it has stopped',
     async (name) => {
       const old = await ringOf(name)
       await rotateRing(folder, name, 'add')
@@ -347,9 +349,9 @@ describe('the rotation of a ring', () => {
     ['POSTERN_RECEIPT_KEY', 'evidence', 'evidence-receipt-key.pem'],
     ['POSTERN_CHECKPOINT_KEY', 'findings', 'findings-checkpoint-key.pem'],
   ])(
-    'of %s: published before it signs, and the old ones for as long as they are left',
+    'of %s publishes the new key before it signs, and old keys until they are retired',
     async (name, component, file) => {
-      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('the first step of a rotation is add')
       await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('is replaced in three steps')
       const [old] = await readKeys(join(folder, file))
       await rotateSecret(folder, name, 'add')
@@ -371,7 +373,7 @@ describe('the rotation of a ring', () => {
     ['password-keys', /^postgres:\/\/postern_keys(_b)?:([\w-]{43})@/, 'POSTERN_DATABASE_URL', 'userlist.txt'],
     ['password-redis-keys', /^redis:\/\/postern-keys(_)?:([\w-]{43})@/, 'POSTERN_REDIS_URL', 'users.acl'],
   ])(
-    'of %s: the new one is accepted before it is shown, by another login, and the old one after that',
+    'of %s accepts the new password with a second login before it is used, and the old one after that',
     async (name, form, url, checker) => {
       const shown = async () => form.exec(await readFile(join(folder, 'keys', url), 'utf8'))?.slice(1) ?? []
       const takeStep = async (step: 'add' | 'promote' | 'retire') => {
@@ -383,11 +385,11 @@ describe('the rotation of a ring', () => {
       // Redis is given hashes.
       const formOf = (password: string) => (name === 'password-keys' ? password : `#${hash('sha256', password)}`)
       await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('is replaced in three steps')
-      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('the first step of a rotation is add')
       const [oldLogin, old = ''] = await shown()
       const added = await takeStep('add')
       expect(added.shown).toEqual([oldLogin, old])
-      await expect(rotateSecret(folder, name, 'add')).rejects.toThrow('a rotation is under way')
+      await expect(rotateSecret(folder, name, 'add')).rejects.toThrow('a rotation is in progress')
       const promoted = await takeStep('promote')
       const [nextLogin, next = ''] = promoted.shown
       expect(next).not.toBe(old)
@@ -401,7 +403,7 @@ describe('the rotation of a ring', () => {
     },
   )
 
-  test('of password-store: the store takes both access keys before the new one is shown, and the old one after that', async () => {
+  test('of password-store accepts the new access key before it is used, and the old one after that', async () => {
     const takeStep = async (step: 'add' | 'promote' | 'retire') => {
       await rotateSecret(folder, 'password-store', step)
       await initSecrets(folder, addresses)
@@ -419,15 +421,15 @@ describe('the rotation of a ring', () => {
     expect((await takeStep('retire')).users).toEqual([promoted.key])
   })
 
-  test('of a password again goes back to the first login', async () => {
+  test('of a password for the second time uses the first login again', async () => {
     for (const step of ['add', 'promote', 'retire'] as const) await rotateSecret(folder, 'password-keys', step)
     expect(await readFile(join(folder, 'password-keys'), 'utf8')).toMatch(/^a:[\w-]{43}\n$/)
     await initSecrets(folder, addresses)
     expect(await readFile(join(folder, 'keys', 'POSTERN_DATABASE_URL'), 'utf8')).toContain('//postern_keys:')
   })
 
-  test("of the migrator's password, which the migrations alone show and set, is one step", async () => {
-    await expect(rotateSecret(folder, 'password-migrator', 'add')).rejects.toThrow('the only step is replace')
+  test("of the migrator's password is one step", async () => {
+    await expect(rotateSecret(folder, 'password-migrator', 'add')).rejects.toThrow('has only the step replace')
     expect(rotatableNames).not.toContain('password-superuser')
     const old = (await readFile(join(folder, 'password-migrator'), 'utf8')).trim()
     await rotateSecret(folder, 'password-migrator', 'replace')
@@ -438,8 +440,8 @@ describe('the rotation of a ring', () => {
     expect(Object.values(await readAll()).join('\n')).not.toContain(old)
   })
 
-  test('of what there is not is refused', async () => {
-    await expect(rotateSecret(folder, 'POSTERN_SIGNING', 'add')).rejects.toThrow('there is no secret POSTERN_SIGNING')
+  test('of an unknown secret is rejected', async () => {
+    await expect(rotateSecret(folder, 'POSTERN_SIGNING', 'add')).rejects.toThrow('the secret POSTERN_SIGNING')
   })
 
   test.each([
@@ -447,16 +449,16 @@ describe('the rotation of a ring', () => {
     ['POSTERN_RECEIPT_KEY', 'add'],
     ['password-keys', 'add'],
     ['password-migrator', 'replace'],
-  ] as const)('of %s in a folder that holds no secrets says so, and makes none', async (name, step) => {
+  ] as const)('of %s in a folder without secrets is rejected and creates none', async (name, step) => {
     const empty = join(folder, 'not-the-folder')
     await mkdir(empty, { recursive: true })
     for (const elsewhere of [empty, join(empty, 'nowhere')]) {
-      await expect(rotateSecret(elsewhere, name, step)).rejects.toThrow('is not there: name the folder')
+      await expect(rotateSecret(elsewhere, name, step)).rejects.toThrow('does not exist. Pass the secrets folder')
     }
     expect(await readdir(empty)).toEqual([])
   })
 
-  test('reaches every component that reads the ring when the folders are made again', async () => {
+  test('reaches every component that reads the ring after the next run', async () => {
     await initSecrets(folder, addresses)
     const ring = await readFile(join(folder, 'POSTERN_INTERNAL'), 'utf8')
     expect(await readFile(join(folder, 'gateway', 'POSTERN_INTERNAL'), 'utf8')).toBe(ring)

@@ -4,7 +4,7 @@ import { type PosternClient, PosternProblem, createPosternClient } from '@poster
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
 import { describeConnectionFailure } from '../connection-failure.ts'
-import { Failure, contradicted, refusedBy, unavailable, usage, whileWatching } from '../failure.ts'
+import { Failure, serverRejected, unavailable, unsuccessful, usage, withWatchedRun } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
@@ -13,7 +13,7 @@ import { allTenants } from './tenants.ts'
 
 /** `connectors list` */
 export async function listConnectors(context: CommandContext, options: OutputOptions): Promise<void> {
-  const connectors = await asking(context, async (client) => await client.sync.connectors.list().all())
+  const connectors = await withGateway(context, async (client) => await client.sync.connectors.list().all())
   if (options.json) {
     printJson(context, connectors)
     return
@@ -40,7 +40,7 @@ export interface RunOptions extends OutputOptions {
 /** `connectors run`: starts a run, and with `watch` follows it to its end. */
 export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
   const file = await fileBody(options.file)
-  const run = await asking(context, async (client) => {
+  const run = await withGateway(context, async (client) => {
     const begun = await client.sync.connectors.run(`key:${key}`, {
       query: {
         mode: options.dryRun === true ? 'dry_run' : 'apply',
@@ -56,21 +56,21 @@ export async function runConnector(context: CommandContext, key: string, options
 /** Prints a run. Throws if it failed, was cancelled, needs approval or was applied in part. */
 export function showRun(context: CommandContext, run: Run, { json }: OutputOptions): void {
   if (json) printJson(context, run)
-  else context.print(sheetOf(run))
+  else context.print(formatRun(run))
   switch (run.status) {
     case 'failed': {
       const reason = run.failure?.message ?? 'no reason was given'
-      throw contradicted(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
+      throw unsuccessful(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
     }
     case 'needs_approval': {
       const line = 'the run exceeds a limit and needs approval; nothing has changed yet'
-      throw contradicted(line, { code: 'run_needs_approval', run: run.id })
+      throw unsuccessful(line, { code: 'run_needs_approval', run: run.id })
     }
     case 'cancelled':
-      throw contradicted('the run was cancelled', { code: 'run_cancelled', run: run.id })
+      throw unsuccessful('the run was cancelled', { code: 'run_cancelled', run: run.id })
     case 'partial': {
       const line = `the run was applied only in part: \`connectors errors ${run.id}\` lists what was left out`
-      throw contradicted(line, { code: 'run_partial', run: run.id })
+      throw unsuccessful(line, { code: 'run_partial', run: run.id })
     }
     default:
   }
@@ -89,7 +89,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
         method: 'POST',
         target: internalPaths.rewrapSecrets,
         tenantId: id,
-        unanswered: 'Repeat the command; that is safe',
+        noResponseAdvice: 'Repeat the command; that is safe',
       })
       const answer = rewrappedSchema.parse(body)
       rewrapped += answer.rewrapped
@@ -105,7 +105,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
     .slice(0, 20)
     .map(({ tenant, connector, name }) => `${name} of connector ${connector} (tenant ${tenant})`)
   const line = `${unreadable.length} secrets cannot be decrypted and were not changed. Add their key to the ring, or set them again: ${named.join(', ')}`
-  throw contradicted(line, { unreadable })
+  throw unsuccessful(line, { unreadable })
 }
 
 /** Watching a run ended because of `cause`. */
@@ -161,7 +161,7 @@ function number(value: number): string {
 }
 
 /** Formats a run, with `further` after its status. */
-export function sheetOf(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
+export function formatRun(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
   const { counts } = run
   return sheet([
     ['run', run.id],
@@ -198,7 +198,7 @@ async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
 }
 
 /** Calls the gateway with the key of the settings. Throws a Failure. */
-export async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
+export async function withGateway<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
   const { url, key } = await readGatewaySettings(context.env)
   const client = openClient(url, key)
   try {
@@ -206,13 +206,13 @@ export async function asking<T>(context: CommandContext, work: (client: PosternC
   } catch (error) {
     if (!(error instanceof WatchEnded)) throw failureOf(error, url)
     const failure = failureOf(error.cause, url)
-    throw failure instanceof Failure ? whileWatching(failure, error.run) : failure
+    throw failure instanceof Failure ? withWatchedRun(failure, error.run) : failure
   }
 }
 
 /** Converts an error of the client to a Failure. Returns other errors unchanged. */
 function failureOf(error: unknown, url: string): unknown {
-  if (error instanceof PosternProblem) return refusedBy(error.problem)
+  if (error instanceof PosternProblem) return serverRejected(error.problem)
   if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
     return unavailable(`${url} did not respond in time. It may have processed the request`, error)

@@ -3,7 +3,7 @@ import { type Connector, createConnectorBodySchema, wordsOf } from '@postern/con
 import { usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, sheet } from '../table.ts'
-import { asking } from './connectors.ts'
+import { withGateway } from './connectors.ts'
 
 export interface CreateOptions extends OutputOptions {
   readonly type: string
@@ -12,8 +12,8 @@ export interface CreateOptions extends OutputOptions {
 }
 
 /**
- * `connectors create`: reads the body of the API request, except key, type and secrets, from a file. Secrets come only
- * from a file or standard input, because everybody on the machine can see a command line.
+ * `connectors create`: reads the body of the API request from a file. Secrets come from a file or standard input,
+ * because every user of the machine can see a command line.
  */
 export async function createConnector(context: CommandContext, key: string, options: CreateOptions): Promise<void> {
   const setup = parseObject(options.config, await readText(options.config))
@@ -25,9 +25,9 @@ export async function createConnector(context: CommandContext, key: string, opti
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${wordsOf(issue)}`.trim())
     throw usage(`the connector is not valid: ${faults.join('; ')}`)
   }
-  const made = await asking(context, async (client) => await client.sync.connectors.create(parsed.data))
+  const made = await withGateway(context, async (client) => await client.sync.connectors.create(parsed.data))
   if (options.json) printJson(context, made)
-  else context.print(sheetOf(made))
+  else context.print(formatConnector(made))
 }
 
 async function readSecrets(context: CommandContext, path: string): Promise<Readonly<Record<string, unknown>>> {
@@ -56,7 +56,7 @@ function parseObject(name: string, text: string): Readonly<Record<string, unknow
   return { ...value }
 }
 
-function sheetOf({ id, key, name, type, dataset, secrets, next_run_at: next }: Connector): string {
+function formatConnector({ id, key, name, type, dataset, secrets, next_run_at: next }: Connector): string {
   return sheet([
     ['connector', id],
     ['key', key],

@@ -93,7 +93,7 @@ function describe(database: string, passwords: Parameters<typeof describeRoles>[
 }
 
 /** `secrets init` */
-export async function makeSecrets(
+export async function initializeSecrets(
   context: CommandContext,
   folder: string,
   options: OutputOptions & InstallationAddresses,
@@ -106,7 +106,7 @@ export async function makeSecrets(
 }
 
 /** `secrets rotate` */
-export async function rotateOne(
+export async function rotateSecretStep(
   context: CommandContext,
   folder: string,
   name: string,

@@ -57,7 +57,7 @@ export async function createKey(
         ...expiry,
         ...(options.address === undefined ? {} : { allowed_addresses: options.address }),
       },
-      unanswered: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
+      noResponseAdvice: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
     return parseAnswer(createdApiKeySchema, body)
   })
@@ -106,7 +106,7 @@ export async function listKeys(
 export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
   const { key } = await withKeysService(context.env, async (service) => await findKey(service, id, options.tenant))
   if (options.json) printJson(context, key)
-  else context.print(sheetOf(key))
+  else context.print(formatKey(key))
 }
 
 /** `keys revoke`: returns when every gateway rejects the key. */
@@ -122,7 +122,7 @@ export async function revokeKey(
       target: `${path}/${key.id}/revoke`,
       tenantId,
       body: options.reason === undefined ? {} : { reason: options.reason },
-      unanswered: 'The key may not be revoked everywhere. Repeat the command; that is safe',
+      noResponseAdvice: 'The key may not be revoked everywhere. Repeat the command; that is safe',
     })
     return parseAnswer(revokedApiKeySchema, body)
   })
@@ -154,7 +154,7 @@ export async function rotateKey(
       target: `${path}/${key.id}/rotate`,
       tenantId,
       body: { overlap, ...(expires === undefined ? {} : { expires_in: expires }) },
-      unanswered: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
+      noResponseAdvice: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
     return parseAnswer(createdApiKeySchema, body)
   })
@@ -227,10 +227,10 @@ function printCreated(context: CommandContext, created: CreatedApiKey, { json }:
     return
   }
   const { key, ...resource } = created
-  context.print(`${key}\n\nStore it now: it is never shown again.\n\n${sheetOf(resource)}`)
+  context.print(`${key}\n\nStore it now: it is never shown again.\n\n${formatKey(resource)}`)
 }
 
-function sheetOf(key: ApiKey): string {
+function formatKey(key: ApiKey): string {
   const entries: [string, string][] = [
     ['id', key.id],
     ['label', key.label],

@@ -20,7 +20,7 @@ test.each([
   expect(lineOf('applying', { ...changes, applied })).toBe(`applying  [${bar}] ${said} of 2,000 changes`)
 })
 
-test('a run without changes is done at once, and one that reads says how far it is', () => {
+test('a run without changes shows a full bar, and a fetching run shows its rows', () => {
   expect(lineOf('applying')).toBe(`applying  [${'#'.repeat(24)}] 0 of 0 changes`)
   expect(lineOf('fetching', { fetched: 12_345, invalid: 2 })).toBe('fetching  12,345 rows, 2 with errors')
 })

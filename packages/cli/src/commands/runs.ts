@@ -1,9 +1,9 @@
 import type { PosternClient } from '@postern/client'
 import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contracts'
-import { contradicted } from '../failure.ts'
+import { unsuccessful } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, table } from '../table.ts'
-import { asking, fileBody, sheetOf, showRun, watch } from './connectors.ts'
+import { fileBody, formatRun, showRun, watch, withGateway } from './connectors.ts'
 
 /** `connectors test`: shows the first rows of the source and what they would become. */
 export async function testConnector(
@@ -12,7 +12,7 @@ export async function testConnector(
   options: OutputOptions & { readonly file?: string },
 ): Promise<void> {
   const file = await fileBody(options.file)
-  const found: ConnectorTest = await asking(
+  const found: ConnectorTest = await withGateway(
     context,
     async (client) => await client.sync.connectors.test(`key:${key}`, file),
   )
@@ -28,7 +28,7 @@ export async function testConnector(
     ])
     context.print(table(['ROW', 'BECOMES'], rows))
   }
-  if (faulty > 0) throw contradicted(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
+  if (faulty > 0) throw unsuccessful(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
 }
 
 /** `connectors runs`: lists the newest runs of one or all connectors. */
@@ -36,7 +36,7 @@ export async function listRuns(
   context: CommandContext,
   { json, connector }: OutputOptions & { readonly connector?: string },
 ): Promise<void> {
-  const runs = await asking(context, async (client) => {
+  const runs = await withGateway(context, async (client) => {
     const query = { limit: 50, ...(connector === undefined ? {} : { connector }) }
     for await (const page of client.sync.runs.list(query).pages()) return page
     return []
@@ -61,14 +61,14 @@ export async function listRuns(
 const maxShown = 20
 
 /** `connectors show-run`: shows a run, even if it failed. */
-export async function showOneRun(context: CommandContext, id: string, { json }: OutputOptions): Promise<void> {
+export async function showRunById(context: CommandContext, id: string, { json }: OutputOptions): Promise<void> {
   if (json) {
-    printJson(context, await asking(context, async (client) => await client.sync.runs.get(id)))
+    printJson(context, await withGateway(context, async (client) => await client.sync.runs.get(id)))
     return
   }
-  const { run, errors } = await asking(context, async (client) => ({
+  const { run, errors } = await withGateway(context, async (client) => ({
     run: await client.sync.runs.get(id),
-    errors: await someErrors(client, id),
+    errors: await listFirstErrors(client, id),
   }))
   const { mode, trigger, created_by: by, created_at: at, started_at: start, finished_at: end, attempt } = run
   const further = [
@@ -78,21 +78,21 @@ export async function showOneRun(context: CommandContext, id: string, { json }: 
     ['ended', moment(end)],
     ...(run.reason === null ? [] : [['reason', run.reason] as const]),
   ] as const
-  context.print(sheetOf(run, further))
+  context.print(formatRun(run, further))
   if (errors.length === 0) return
   context.print(`\n${errorTable(errors.slice(0, maxShown))}`)
   if (errors.length > maxShown) context.print(`\nThere are more: connectors errors ${run.id}`)
 }
 
 /** Returns the errors to show, and one more to know whether there are more. */
-async function someErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
+async function listFirstErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
   for await (const page of client.sync.runs.errors(id, { limit: maxShown + 1 }).pages()) return page
   return []
 }
 
 /** `connectors missing`: lists the rows that are missing from the source. */
 export async function listMissing(context: CommandContext, key: string, { json }: OutputOptions): Promise<void> {
-  const missing = await asking(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
+  const missing = await withGateway(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
   if (json) {
     printJson(context, missing)
     return
@@ -103,7 +103,7 @@ export async function listMissing(context: CommandContext, key: string, { json }
 
 /** `connectors errors`: lists the errors in the source of a run. */
 export async function listRunErrors(context: CommandContext, run: string, { json }: OutputOptions): Promise<void> {
-  const errors = await asking(context, async (client) => await client.sync.runs.errors(run).all())
+  const errors = await withGateway(context, async (client) => await client.sync.runs.errors(run).all())
   if (json) {
     printJson(context, errors)
     return
@@ -147,9 +147,9 @@ export async function rollbackRun(context: CommandContext, run: string, options:
 
 /** `connectors cancel` */
 export async function cancelRun(context: CommandContext, run: string, options: OutputOptions): Promise<void> {
-  const cancelled = await asking(context, async (client) => await client.sync.runs.cancel(run))
+  const cancelled = await withGateway(context, async (client) => await client.sync.runs.cancel(run))
   if (options.json) printJson(context, cancelled)
-  else context.print(sheetOf(cancelled))
+  else context.print(formatRun(cancelled))
 }
 
 async function decide(
@@ -157,7 +157,7 @@ async function decide(
   options: DecisionOptions,
   make: (client: PosternClient) => Promise<Run>,
 ): Promise<void> {
-  const run = await asking(context, async (client) => {
+  const run = await withGateway(context, async (client) => {
     const made = await make(client)
     return options.watch === true ? await watch(context, client.sync.runs, made, options) : made
   })

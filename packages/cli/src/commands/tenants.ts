@@ -33,12 +33,12 @@ export async function createTenant(
       method: 'POST',
       target: internalPaths.tenants,
       body: { slug, name: options.name },
-      unanswered: '`tenants list` shows whether the tenant was made',
+      noResponseAdvice: '`tenants list` shows whether the tenant was created',
     })
     return parseAnswer(tenantSchema, body)
   })
   if (options.json) printJson(context, tenant)
-  else context.print(sheetOf(tenant))
+  else context.print(formatTenant(tenant))
 }
 
 /** `tenants list` */
@@ -56,7 +56,7 @@ export async function listTenants(context: CommandContext, options: OutputOption
 export async function showTenant(context: CommandContext, address: string, options: OutputOptions): Promise<void> {
   const tenant = await withKeysService(context.env, async (service) => await findTenant(service, address))
   if (options.json) printJson(context, tenant)
-  else context.print(sheetOf(tenant))
+  else context.print(formatTenant(tenant))
 }
 
 /** `tenants update`: returns when every gateway uses the change. */
@@ -80,12 +80,12 @@ export async function updateTenant(
       method: 'POST',
       target: `${internalPaths.tenants}/${found.id}`,
       body,
-      unanswered: 'The change may not be in force. Repeat the command; that is safe',
+      noResponseAdvice: 'The change may not be in force. Repeat the command; that is safe',
     })
     return parseAnswer(changedTenantSchema, answer)
   })
   if (options.json) printJson(context, result)
-  else context.print(sheetOf(result))
+  else context.print(formatTenant(result))
 }
 
 /** `tenants events` */
@@ -122,7 +122,7 @@ export async function changeTenant(
     const { body } = await service.call({
       method: 'POST',
       target: `${internalPaths.tenants}/${found.id}/${change}`,
-      unanswered: 'The change may not be in force. Repeat the command; that is safe',
+      noResponseAdvice: 'The change may not be in force. Repeat the command; that is safe',
     })
     return { tenant: found, result: parseAnswer(changedTenantSchema, body) }
   })
@@ -156,7 +156,7 @@ function assertSlug(slug: string): void {
   throw usage('a slug must be 2 to 63 of a-z, 0-9 and -, beginning with a letter')
 }
 
-function sheetOf({ id, slug, name, status, key_limit, tenant_limit, created_at }: Tenant): string {
+function formatTenant({ id, slug, name, status, key_limit, tenant_limit, created_at }: Tenant): string {
   return sheet([
     ['slug', slug],
     ['name', name],

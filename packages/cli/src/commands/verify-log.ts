@@ -1,22 +1,23 @@
 import { logCheckpointSchema, problemSchema } from '@postern/contracts'
 import { type ExportReport, verifyExport } from '@postern/log-chain'
-import { contradicted, usage } from '../failure.ts'
+import { unsuccessful, usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readLines, readWholeText } from '../text-file.ts'
 
 type KeySet = NonNullable<Parameters<typeof verifyExport>[2]>
 
-/** `verify-log`: reads the three files and nothing else, so that it works without a network and without our word. */
+/** `verify-log`: reads only the three files, so that it works offline. */
 export async function verifyLog(
   context: CommandContext,
   path: string,
   options: OutputOptions & { readonly checkpoints: string; readonly jwks: string },
 ): Promise<void> {
   const checkpoints = checkpointsOf(options.checkpoints, await readWholeText(options.checkpoints))
-  // A chain alone can be written anew from its first entry on: without a checkpoint there is nothing to hold it against.
-  if (checkpoints.length === 0) throw usage(`${options.checkpoints} holds no checkpoint`)
+  // Anyone can compute a new chain. Only a signed checkpoint proves its entries.
+  if (checkpoints.length === 0) throw usage(`${options.checkpoints} contains no checkpoint`)
   const keys = keySetOf(await readWholeText(options.jwks))
-  if (keys === undefined) throw usage(`${options.jwks} is no JWKS: an object with "keys", as the API answers it`)
+  if (keys === undefined)
+    throw usage(`${options.jwks} is not a JWKS. Save the response of GET /api/v1/remediation-log/keys`)
   const report = await verifyExport(
     assertExport(path, readLines(path)),
     checkpoints.map(({ jws }) => jws),
@@ -40,52 +41,52 @@ export async function verifyLog(
   const signed = report.checkpoints.flatMap(({ outcome, checkpoint }) =>
     outcome === 'agrees' && checkpoint !== undefined ? [checkpoint.position] : [],
   )
-  // Whoever can write to the database can chain entries anew: those behind the last checkpoint nobody has vouched for yet.
+  // A database administrator could rewrite the entries after the last checkpoint.
   const unsigned = report.entries - Math.max(0, ...signed)
   const counts = { entries: report.entries, unsigned, findings: report.findings, checkpoints: checkpoints.length }
   if (!report.isIntact) {
-    const untold = Math.max(0, entries.length - maxTold) + report.moreFaults
+    const unlisted = Math.max(0, entries.length - maxListed) + report.moreFaults
     const line = [
-      ...entries.slice(0, maxTold).map(sentenceOf),
-      ...(untold === 0 ? [] : [`and ${untold} lines more of ${path}`]),
+      ...entries.slice(0, maxListed).map(sentenceOf),
+      ...(unlisted === 0 ? [] : [`and ${unlisted} more lines of ${path}`]),
       ...faults.slice(entries.length).map(sentenceOf),
     ].join('; ')
-    throw contradicted(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
+    throw unsuccessful(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
   else {
-    const behind = unsigned === 0 ? '' : `; the last ${unsigned} are behind every checkpoint: chained, and not signed`
+    const behind = unsigned === 0 ? '' : `; the last ${unsigned} are chained but not yet signed by a checkpoint`
     context.print(
-      `true: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints${behind}`,
+      `verified: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints${behind}`,
     )
   }
 }
 
-/** Entries that the line for people names; the JSON has a hundred. */
-const maxTold = 10
+/** The number of entries in the line for people; the JSON has 100. */
+const maxListed = 10
 
 function sentenceOf({ file, line, problem }: { file: string; line: number; problem: string }): string {
   return `${file} line ${line}: ${problem}`
 }
 
 const entryFaults: Readonly<Record<ExportReport['faults'][number]['problem'], string>> = {
-  form: 'is no entry of the log',
-  content: 'the entry is not what was hashed',
-  link: 'the entry does not continue the one before it',
-  order: 'the entry is not in its place: one is missing, added or moved',
+  form: 'is not an entry of the log',
+  content: 'the entry does not match its hash',
+  link: 'the entry does not continue the previous one',
+  order: 'an entry was removed, added or moved before this one',
 }
 
 const checkpointFaults: Readonly<Record<Exclude<ExportReport['checkpoints'][number]['outcome'], 'agrees'>, string>> = {
-  contradicts: 'the log up to here is another than the one that was signed',
+  contradicts: 'the log up to here differs from the signed log',
   'beyond-export':
-    'the export ends before this checkpoint: entries are missing, or it was made before the checkpoint was',
-  'not-signed-by-these-keys': 'is no checkpoint that these keys have signed',
+    'the export ends before this checkpoint: entries are missing, or the export is older than the checkpoint',
+  'not-signed-by-these-keys': 'is not a checkpoint signed by these keys',
 }
 
-/** The form of a compact JWS (RFC 7515, section 7.1), whatever is in it. */
+/** The form of a compact JWS (RFC 7515 §7.1), with any content. */
 const jwsPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
 
-/** One checkpoint a line: the JWS itself, or what the API answered with it. A file with one of these may have it indented. */
+/** Reads one checkpoint per line: a JWS or an API response. A single API response may be indented. */
 function checkpointsOf(path: string, text: string): { jws: string; line: number }[] {
   const only = jwsOf(text.trim())
   if (only !== undefined) return [{ jws: only, line: 1 }]
@@ -94,7 +95,7 @@ function checkpointsOf(path: string, text: string): { jws: string; line: number 
     if (trimmed === '') return []
     const jws = jwsOf(trimmed)
     if (jws === undefined) {
-      throw usage(`${path} line ${index + 1} is no checkpoint: one a line is read, its JWS or what the API answered`)
+      throw usage(`${path} line ${index + 1} is not a checkpoint. Put one on each line: a JWS or an API response`)
     }
     return [{ jws, line: index + 1 }]
   })
@@ -114,7 +115,7 @@ function isKeySet(value: unknown): value is KeySet {
   return value.keys.every((key: unknown) => typeof key === 'object' && key !== null && 'kty' in key)
 }
 
-/** Passes the lines on if they can be an export. Throws a usage failure that says what the file is if they cannot. */
+/** Passes the lines on if they can be an export. Otherwise throws a usage failure that says what the file is. */
 async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncGenerator<string> {
   let isFirst = true
   for await (const line of lines) {
@@ -129,16 +130,16 @@ async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncG
 
 const howToExport = 'Export the log with the header `Accept: application/x-ndjson`'
 
-/** What a file is that certainly is no export of the log, by its first line that is not blank. */
+/** Returns what a file is if its first non-blank line shows that it is not an export. */
 function otherForm(line: string): string | undefined {
   if (line.startsWith('[')) return `is a page of JSON, not the whole log. ${howToExport}`
   if (line === '{')
     return 'is JSON over several lines. Each entry must be on a line of its own: `jq -c . FILE` writes it so'
-  if (line.startsWith('HTTP/')) return 'begins with the headers of the answer. Save the body only (curl without -i)'
+  if (line.startsWith('HTTP/')) return 'begins with response headers. Save only the body (curl without -i)'
   if (line.startsWith('<')) return `is a web page, not an export. Check the URL. ${howToExport}`
   if (/^"?[a-z_]+"?[,;\t]/.test(line)) return `is a table (CSV). ${howToExport}`
   const problem = problemSchema.safeParse(parseJson(line)).data
-  return problem && `holds an error of the API: ${problem.detail ?? problem.title} (${problem.code})`
+  return problem && `contains an error of the API: ${problem.detail ?? problem.title} (${problem.code})`
 }
 
 function parseJson(text: string): unknown {

@@ -2,7 +2,7 @@ import { PosternProblem } from '@postern/client'
 import { type Run, runCountsSchema, runSchema } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { Failure } from '../failure.ts'
-import { asking, watch } from './connectors.ts'
+import { withGateway, watch } from './connectors.ts'
 
 const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const begun = runSchema.parse({
@@ -41,7 +41,7 @@ async function lose(error: Error, json?: true) {
   }
   const options = json === undefined ? {} : { json }
   try {
-    await asking(context, async () => await watch(context, { follow }, begun, options))
+    await withGateway(context, async () => await watch(context, { follow }, begun, options))
   } catch (failure) {
     if (failure instanceof Failure) return { said, failure }
     throw failure
@@ -49,27 +49,27 @@ async function lose(error: Error, json?: true) {
   return expect.fail('nothing was thrown')
 }
 
-test('a run that is lost sight of has been named before, and is named again with how to look at it', async () => {
+test('a lost connection prints the id of the run and the command that shows it', async () => {
   const { said, failure } = await lose(new TypeError('fetch failed'))
   expect(said).toEqual([`run ${id}`, 'fetching  0 rows, 0 with errors', 'ended'])
   expect(failure.message).toMatch(
     new RegExp(
-      `^http://127.0.0.1:9 does not answer \\(fetch failed\\); run ${id} goes on by itself: .connectors show-run ${id}. `,
+      `^http://127.0.0.1:9 does not answer \\(fetch failed\\); run ${id} continues on the server\\. Use .connectors show-run ${id}. `,
     ),
   )
   expect(failure).toMatchObject({ exitCode: 5, document: { code: 'unavailable', run: id } })
 })
 
-test('and so is one whose key ends meanwhile', async () => {
+test('a revoked key prints the id of the run and the command that shows it', async () => {
   const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' } as const
   const { failure } = await lose(new PosternProblem(problem))
   expect(failure.message).toBe(
-    `No (key_revoked, request r1); run ${id} goes on by itself: \`connectors show-run ${id}\` shows how it stands`,
+    `No (key_revoked, request r1); run ${id} continues on the server. Use \`connectors show-run ${id}\` to see its status`,
   )
   expect(failure).toMatchObject({ exitCode: 3, document: { code: 'key_revoked', run: id } })
 })
 
-test('for scripts nothing is said but the document at the end', async () => {
+test('with --json only the final document is printed', async () => {
   const { said, failure } = await lose(new TypeError('fetch failed'), true)
   expect([said, failure.document['run']]).toEqual([[], id])
 })
