@@ -231,7 +231,6 @@ CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, conn
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
 CREATE INDEX run_with_details ON sync.run USING btree (tenant_id, finished_at) WHERE ((source = 'connector'::text) AND (finished_at IS NOT NULL) AND (details_cleared_at IS NULL));
-CREATE TRIGGER run_forgets_unplanned AFTER UPDATE OF holder ON sync.run FOR EACH ROW WHEN ((old.status <> 'applying'::text)) EXECUTE FUNCTION sync.forget_unplanned();
 CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 CREATE TRIGGER run_never_emptied BEFORE TRUNCATE ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.run enable row level security;
@@ -253,18 +252,14 @@ create table sync.run_change (
   seq integer not null,
   op text not null,
   source_key text not null,
-  depth integer not null default 1,
   before jsonb,
   after jsonb,
-  applied_at timestamp with time zone,
   error text,
   constraint run_change_pk PRIMARY KEY (tenant_id, run_id, seq),
-  constraint run_change_key_unique UNIQUE (tenant_id, run_id, source_key),
-  constraint run_change_applied_once CHECK (((applied_at IS NULL) OR (error IS NULL))),
+  constraint run_change_key_unique UNIQUE (tenant_id, source_key, run_id),
   constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
   constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])))
 );
-CREATE INDEX run_change_by_row ON sync.run_change USING btree (tenant_id, source_key, run_id);
 CREATE TRIGGER run_change_kept BEFORE UPDATE OF tenant_id, run_id ON sync.run_change FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_run();
 CREATE TRIGGER run_change_owned_when_made AFTER INSERT ON sync.run_change REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.run_change enable row level security;
@@ -275,7 +270,6 @@ create policy postern_sync_select on sync.run_change as permissive for select to
 create policy postern_sync_update on sync.run_change as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.run_change as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.run_change to postern_sync;
-comment on column sync.run_change.applied_at is 'Of runs before there was applied_batch.';
 
 create table sync.run_creation (
   tenant_id uuid not null,
@@ -410,9 +404,8 @@ create table sync.staged_block (
   rows integer[] not null,
   keys text[] not null,
   also text[] not null,
-  hashes bytea[] not null,
   constraint staged_block_pk PRIMARY KEY (tenant_id, run_id, first_row),
-  constraint staged_block_whole CHECK (((cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(also)) AND (cardinality(rows) = cardinality(hashes))))
+  constraint staged_block_whole CHECK (((cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(also))))
 );
 alter table sync.staged_block enable row level security;
 alter table sync.staged_block force row level security;
@@ -422,21 +415,6 @@ create policy postern_sync_select on sync.staged_block as permissive for select 
 create policy tenant_only on sync.staged_block as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.staged_block to postern_sync;
 comment on column sync.staged_block.also is 'What else of a row is compared with other rows: of a tree the key of its parent, of people the address.';
-
-create table sync.staged_current (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  source_key text not null,
-  content jsonb,
-  constraint staged_current_pk PRIMARY KEY (tenant_id, run_id, source_key)
-);
-alter table sync.staged_current enable row level security;
-alter table sync.staged_current force row level security;
-create policy postern_sync_delete on sync.staged_current as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.staged_current as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.staged_current as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.staged_current as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select on table sync.staged_current to postern_sync;
 
 create table sync.staged_row (
   tenant_id uuid not null,
@@ -506,17 +484,6 @@ begin
       errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_owned',
       message = 'the row belongs to nothing that there is';
   end if;
-  return null;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION sync.forget_unplanned()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-begin
-  delete from sync.run_creation b where b.tenant_id = new.tenant_id and b.run_id = new.id;
   return null;
 end
 $function$;

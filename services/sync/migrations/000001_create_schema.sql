@@ -160,21 +160,6 @@ create trigger run_kept before delete or update of tenant_id, id on sync.run
 create trigger run_never_emptied before truncate on sync.run
   for each statement execute function sync.keep_owners();
 
--- A worker that takes over a run before it is applied reads the source again. Blocks of the earlier reading were never
--- planned, so they go.
-create function sync.forget_unplanned() returns trigger
-  language plpgsql
-  set search_path = ''
-as $$
-begin
-  delete from sync.run_creation b where b.tenant_id = new.tenant_id and b.run_id = new.id;
-  return null;
-end
-$$;
-
-create trigger run_forgets_unplanned after update of holder on sync.run
-  for each row when (old.status <> 'applying') execute function sync.forget_unplanned();
-
 call tenancy.protect_table('sync.run', 'postern_sync', array['select', 'insert', 'update']);
 
 create table sync.connector_secret (
@@ -331,20 +316,16 @@ create table sync.run_change (
   seq integer not null,
   op text not null,
   source_key text not null,
-  depth integer not null default 1,
   before jsonb,
   after jsonb,
-  applied_at timestamptz,
   error text,
   constraint run_change_pk primary key (tenant_id, run_id, seq),
-  constraint run_change_key_unique unique (tenant_id, run_id, source_key),
+  constraint run_change_key_unique unique (tenant_id, source_key, run_id),
   constraint run_change_op_known check (op in ('create', 'update', 'move', 'deactivate', 'reactivate')),
-  constraint run_change_before_unless_new check ((before is null) = (op = 'create')),
-  constraint run_change_applied_once check (applied_at is null or error is null)
+  constraint run_change_before_unless_new check ((before is null) = (op = 'create'))
 );
-comment on column sync.run_change.applied_at is 'Of runs before there was applied_batch.';
--- Serves the question which later runs changed a row, which decides whether a run can be rolled back.
-create index run_change_by_row on sync.run_change (tenant_id, source_key, run_id);
+comment on constraint run_change_key_unique on sync.run_change is
+  'Its index also serves the question which later runs changed a row, which decides whether a run can be rolled back.';
 
 create trigger run_change_owned_when_made after insert on sync.run_change
   referencing new table as new_rows
@@ -452,7 +433,7 @@ create index scim_member_by_member on sync.scim_member (tenant_id, member_id);
 
 call tenancy.protect_table('sync.scim_member', 'postern_sync', array['select', 'insert', 'delete']);
 
--- Unchanged rows of a source: their keys and hashes, a few thousand in a block.
+-- Unchanged rows of a source: their keys, a few thousand in a block.
 create table sync.staged_block (
   tenant_id uuid not null,
   run_id uuid not null,
@@ -460,11 +441,9 @@ create table sync.staged_block (
   rows integer[] not null,
   keys text[] not null,
   also text[] not null,
-  hashes bytea[] not null,
   constraint staged_block_pk primary key (tenant_id, run_id, first_row),
   constraint staged_block_whole check (
     cardinality(rows) = cardinality(keys) and cardinality(rows) = cardinality(also)
-    and cardinality(rows) = cardinality(hashes)
   )
 );
 comment on column sync.staged_block.also is
@@ -472,21 +451,9 @@ comment on column sync.staged_block.also is
 alter table sync.staged_block
   alter column rows set storage external,
   alter column keys set storage external,
-  alter column also set storage external,
-  alter column hashes set storage external;
+  alter column also set storage external;
 
 call tenancy.protect_table('sync.staged_block', 'postern_sync', array['select', 'insert', 'delete']);
-
--- How the universe holds the rows that a run may change. No content: exactly as the source has them.
-create table sync.staged_current (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  source_key text not null,
-  content jsonb,
-  constraint staged_current_pk primary key (tenant_id, run_id, source_key)
-);
-
-call tenancy.protect_table('sync.staged_current', 'postern_sync', array['select', 'insert', 'delete']);
 
 -- Changes are applied in the order of their seq. A batch ends at `last_seq`; its changes without an error were applied at
 -- `applied_at`.

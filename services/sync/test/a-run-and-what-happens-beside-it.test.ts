@@ -344,29 +344,6 @@ describe('a first import', () => {
     expect([await world.rows(blocks, [run.id]), await changesOf(tenant, run, '')]).toEqual([[], []])
   })
 
-  test('of which a worker that knows no blocks has taken a part over is planned anew, and nothing of it is sent or listed', async () => {
-    const tenant = admin()
-    const connector = await create(tenant, { safety: { min_rows: 5 } })
-    const left = `insert into sync.run_creation (tenant_id, run_id, first_row, last_row, rows, keys, parents, hashes, contents)
-      values ($1, $2, 2, 2, '{2}', '{LEFT}', '{null}', '{null}', '{"external_id":"LEFT","name":"Left","type":"process"}')`
-    const blocks = 'select from sync.run_creation where run_id = $1'
-    const run = await start(tenant, connector, csvOf(3))
-    await world.rows(left, [tenant.tenantId, run.id])
-    await world.rows('update sync.run set holder = gen_random_uuid() where id = $1', [run.id])
-    expect(await world.rows(blocks, [run.id])).toEqual([])
-    await work(run)
-    const planned = await now(tenant, run)
-    expect(planned).toMatchObject({ status: 'needs_approval', counts: { created: 3 } })
-    await world.rows(left, [tenant.tenantId, run.id])
-    expect(await decide(tenant, run, 'approve', { diff_hash: planned.diff_hash })).toBe(202)
-    await work(run)
-    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { created: 3, applied: 3 } })
-    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
-    const listed = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes?count=true`)
-    expect(listed.json).toMatchObject([{ source_key: 'E0' }, { source_key: 'E1' }, { source_key: 'E2' }])
-    expect(listed.headers['x-total-count']).toBe('3')
-  })
-
   test('of which the universe refuses a row brings the others', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1100))

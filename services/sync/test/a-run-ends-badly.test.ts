@@ -458,7 +458,7 @@ test('what is applied is learned in parts: a worker that dies between them loses
   for (const csv of [csvOf(6000), csvOf(6000, 'Renamed')]) {
     // As autovacuum would have done by then: without statistics of 6,000 rows an update of them takes ten times as long.
     await world.rows('analyze')
-    const learning = { rowsAStep: 600, blocksAStep: 1 }
+    const rowsAStep = 600
     const run = await start(tenant, connector, csv)
     const learned = async () => {
       const known = 'select count(*)::int as n from sync.known_row where run_id = $1 and hash is not null'
@@ -468,9 +468,9 @@ test('what is applied is learned in parts: a worker that dies between them loses
       if (Number(await learned()) > 500) throw new Error('this worker has died')
       return await workerDb.write(by, fn)
     }
-    await expect(work(run, { workerDb: { ...workerDb, write: dying }, learning })).rejects.toThrow(/died/)
+    await expect(work(run, { workerDb: { ...workerDb, write: dying }, rowsAStep })).rejects.toThrow(/died/)
     expect(await learned()).toBeLessThan(6000)
-    await work(run, { learning })
+    await work(run, { rowsAStep })
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 6000 } })
     expect(await learned()).toBe(6000)
     expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { unchanged: 6000, missing: 0 } })

@@ -236,7 +236,6 @@ test('a worker that is killed at any step is followed by another: nothing is los
     // What a run needs no more is removed after its end.
     const left = `select 'staged' from sync.staged_row where tenant_id = $1
       union all select 'staged' from sync.staged_block where tenant_id = $1
-      union all select 'staged' from sync.staged_current where tenant_id = $1
       union all select 'upload' from sync.upload_chunk where tenant_id = $1
       union all select 'grant' from tenancy.granted_work where tenant_id = $1`
     await vi.waitFor(async () => expect(await world.rows(left, [tenant.tenantId]), what).toEqual([]), {

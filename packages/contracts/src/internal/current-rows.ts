@@ -15,8 +15,6 @@ export const currentRowsBodySchema = z
     keys: z.array(externalIdSchema).min(1).max(maxCurrentRows),
     /** Waits for every push in progress. Returns 503 if one takes too long. */
     behind_pushes: z.literal(true).optional(),
-    /** Who asks knows of answers that tell of some of the keys only. Not there: a sync service of the release before. */
-    in_parts: z.literal(true).optional(),
   })
   .refine(({ dataset, hierarchy }) => (dataset === 'org_structure') === (hierarchy !== undefined))
 export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>
@@ -24,10 +22,7 @@ export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>
 /** The existing rows in the format of a push, without empty members and defaults. */
 export const currentRowsAnswerSchema = z.strictObject({
   rows: z.array(z.strictObject({ key: z.string(), row: z.record(z.string(), z.json()) })),
-  /**
-   * The number of keys that the response covers, from the first. Absent if it covers all of them. Large rows may not
-   * all fit in memory.
-   */
-  reached: z.int().min(1).optional(),
+  /** The number of keys that the response covers, from the first. Large rows may not all fit in memory. */
+  reached: z.int().min(1),
 })
 export type CurrentRowsAnswer = z.infer<typeof currentRowsAnswerSchema>

@@ -8,8 +8,8 @@ export const isPlanned = (run: string): string =>
   `exists (select from sync.run r where r.id = ${run}::uuid and r.diff_hash is not null)`
 
 const asChanges = (one: string): string => `
-    select one.tenant_id, one.run_id, ${seqOf('one.row')} as seq, 'create' as op, one.key as source_key, 1 as depth,
-      null::jsonb as before, one.content::jsonb as after, null::timestamptz as applied_at, null::text as error
+    select one.tenant_id, one.run_id, ${seqOf('one.row')} as seq, 'create' as op, one.key as source_key,
+      null::jsonb as before, one.content::jsonb as after, null::text as error
     from (${one}) as one`
 
 const rowsOf = (blocks: string, run: string, after: string): string => `

@@ -133,8 +133,8 @@ const toStaged = statement(
 )
 const toChanges = statement(
   'sync_write_creations',
-  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
-  select (select tenancy.tenant_id()), $1::uuid, ${seqOf('one.row')}, 'create', one.key, 1, null, one.content::jsonb
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
+  select (select tenancy.tenant_id()), $1::uuid, ${seqOf('one.row')}, 'create', one.key, null, one.content::jsonb
   from ${whole}`,
 )
 const forget = statement(
@@ -245,20 +245,6 @@ export async function learnCreations(
 ): Promise<object> {
   await tx.execute(learn([runId, scope, connectorId, after, last]))
   return {}
-}
-
-const endOfBlocks = statement(
-  'sync_end_of_creations',
-  `select max(block.first_row) as last
-  from (
-    select b.first_row from sync.run_creation b where b.run_id = $1::uuid and b.first_row > $2::integer order by b.first_row limit $3
-  ) as block`,
-)
-
-/** The first row of the last one of so many blocks behind a row; undefined where there is none. */
-export async function lastOfBlocks(tx: Tx, runId: string, after: number, blocks: number): Promise<number | undefined> {
-  const [end] = await tx.query<{ last: number | null }>(endOfBlocks([runId, after, blocks]))
-  return end?.last ?? undefined
 }
 
 const doubt = statement(

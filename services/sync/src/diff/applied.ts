@@ -1,5 +1,4 @@
-// How it is told that the universe has taken a change in: by the batches that are noted, and in runs before there were any by the
-// change itself. One that the universe has refused has an error.
+// How it is told that the universe has taken a change in: by the batches that are noted. One that the universe has refused has an error.
 
 /** SQL: the last `seq` of the run, a parameter, up to which what is not refused is applied. */
 export const appliedUpTo = (run: string): string =>
@@ -7,14 +6,14 @@ export const appliedUpTo = (run: string): string =>
 
 /** SQL: whether the change was applied; `upTo`: what `appliedUpTo` says of its run. */
 export const isApplied = (change: string, upTo: string): string =>
-  `(${change}.applied_at is not null or ${change}.error is null and ${change}.seq <= ${upTo})`
+  `(${change}.error is null and ${change}.seq <= ${upTo})`
 
 /** SQL: when the change was applied; null where it was not. Served by applied_batch_pk. */
 export const appliedAt = (change: string): string => `
-  case when ${change}.error is null then coalesce(${change}.applied_at, (
+  case when ${change}.error is null then (
     select b.applied_at
     from sync.applied_batch b
     where b.tenant_id = ${change}.tenant_id and b.run_id = ${change}.run_id and b.last_seq >= ${change}.seq
     order by b.last_seq
     limit 1
-  )) end`
+  ) end`

@@ -41,10 +41,10 @@ export async function listInverseRanges(tx: Tx, runId: string, changes: number):
 // What the run has applied of `changes`, and what undoes it. What it had made becomes inactive, where that can be, without what it alone may have and another
 // gets back by the rollback (`given_back`; of people, who are never made in blocks): who is inactive keeps an address from all others. What was a draft before is one no longer.
 // `latest`: what runs of the connector have made of the same rows since, which undoes it already where it is the same. Each row is looked up by itself: there
-// may be hundreds of later runs, of which most have changed others. Served by run_change_by_row and, a change, run_pk: neither is joined, as a plan
+// may be hundreds of later runs, of which most have changed others. Served by run_change_key_unique and, a change, run_pk: neither is joined, as a plan
 // without nested loops would go through all runs for each row.
 const undoing = (changes: string): string => `applied as materialized (
-    select c.seq, c.op, c.source_key, c.depth, c.before, c.after,
+    select c.seq, c.op, c.source_key, c.before, c.after,
       c.op = 'create' and ($2::text is null or coalesce(c.after -> $2::text = $4::jsonb, false)) as is_kept,
       coalesce(c.before -> $2::text = $4::jsonb and c.after -> $2::text <> $4::jsonb, false) as was_draft
     from (${changes}) as c
@@ -63,7 +63,7 @@ const undoing = (changes: string): string => `applied as materialized (
   ),
   inverse as (
     select
-      c.seq, c.source_key, c.depth, c.after as before,
+      c.seq, c.source_key, c.after as before,
       case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
         else c.op end as op,
       case
@@ -105,7 +105,7 @@ const stands = statement(
   'sync_how_it_stands',
   `with looked as materialized (
     (
-      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.before, c.after, c.error
       from sync.run_change c
       where c.run_id = $1::uuid
       order by c.seq
@@ -154,7 +154,7 @@ function valuesOf({ statusField, inactive, draft, uniqueField }: UndoneFields): 
 }
 
 const changesBetween = (from: string, below: string): string => `
-      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.before, c.after, c.error
       from sync.run_change c
       where c.run_id = $1::uuid and c.seq >= ${from} and c.seq < ${below}
       union all
@@ -165,10 +165,10 @@ const insertInverse = statement(
   'sync_insert_inverse',
   `with ${undoing(changesBetween('$6::integer', '$7::integer'))},
   recorded as (
-    insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+    insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
     select
       (select tenancy.tenant_id()), $9::uuid, $8::integer + row_number() over (order by standing.seq desc),
-      standing.op, standing.source_key, standing.depth, standing.before, standing.after
+      standing.op, standing.source_key, standing.before, standing.after
     from standing
     where not standing.is_undone
     returning 1 as one

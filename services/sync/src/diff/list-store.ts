@@ -9,7 +9,7 @@ const selectChanges = statement(
   `select c.seq, c.op, c.source_key, c.before, c.after, ${appliedAt('c')} as applied_at, c.error
   from (
     (
-      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.before, c.after, c.error
       from sync.run_change c
       where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
       order by c.seq

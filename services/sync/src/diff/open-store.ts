@@ -4,7 +4,7 @@ import { appliedUpTo } from './applied.ts'
 import { type Comparison, type CurrentRow, type Tx, readInOrder } from './store.ts'
 
 // Behind what is applied.
-const isOpen = `c.run_id = $1::uuid and c.applied_at is null and c.error is null
+const isOpen = `c.run_id = $1::uuid and c.error is null
     and c.seq > greatest($2::integer, ${appliedUpTo('$1')})`
 // Served by run_change_pk.
 const nextChanges = statement(
@@ -81,7 +81,7 @@ const staleChanges = statement(
   `select count(*)::integer as stale
   from sync.run_change c
   left join jsonb_to_recordset($4::jsonb) as given (key text, row jsonb) on given.key = c.source_key
-  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null
+  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.error is null
     and given.row is distinct from c.before and given.row is distinct from c.after`,
 )
 
@@ -102,7 +102,7 @@ const doubtRows = statement(
   set hash = null
   from sync.run_change c
   where k.scope = $1::text and k.hash is not null
-    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key
+    and c.run_id = $2::uuid and c.error is null and c.source_key = k.source_key
     and c.seq > ${appliedUpTo('$2')}`,
 )
 
@@ -127,7 +127,7 @@ const markRefused = statement(
   `update sync.run_change c
   set error = given.message
   from unnest($2::integer[], $3::text[]) as given (seq, message)
-  where c.run_id = $1::uuid and c.seq = given.seq and c.applied_at is null`,
+  where c.run_id = $1::uuid and c.seq = given.seq`,
 )
 
 export async function markChangesRefused(

@@ -1,6 +1,5 @@
 import type { RunCounts } from '@postern/contracts'
 import { type Statement, type Tx, getRow, statement } from '@postern/tenant-db'
-import { placed } from '../staging/store.ts'
 import { isNobodyElses, passOn } from './also-brought.ts'
 import { appliedUpTo, isApplied } from './applied.ts'
 import { lastDepth, seqsADepth } from './seq.ts'
@@ -31,7 +30,7 @@ const candidates = statement(
   limit $3`,
 )
 
-export interface Candidate {
+interface Candidate {
   readonly row: number
   readonly key: string
 }
@@ -39,26 +38,6 @@ export interface Candidate {
 /** The next rows that may change something. */
 export async function listCandidates(tx: Tx, runId: string, after: number, limit: number): Promise<Candidate[]> {
   return await tx.query<Candidate & { [column: string]: unknown }>(candidates([runId, after, limit]))
-}
-
-const keepCurrentRows = statement(
-  'sync_keep_current',
-  `insert into sync.staged_current (tenant_id, run_id, source_key, content)
-  select (select tenancy.tenant_id()), $1::uuid, s.source_key, nullif(given.row, s.content)
-  from jsonb_to_recordset($4::jsonb) as given (key text, row jsonb)
-  join sync.staged_row s on s.source_key = given.key
-  where s.run_id = $1::uuid and s.state = 'valid' and s.row between $2::integer and $3::integer`,
-)
-
-/** Keeps how the universe has these rows until all are compared. */
-export async function keepCurrent(
-  tx: Tx,
-  runId: string,
-  rows: { readonly first: number; readonly last: number },
-  current: readonly CurrentRow[],
-): Promise<void> {
-  if (current.length === 0) return
-  await tx.execute(keepCurrentRows([runId, rows.first, rows.last, JSON.stringify(current)]))
 }
 
 const opOf = `
@@ -72,39 +51,22 @@ const opOf = `
     else 'update'
   end`
 
-// What differs from how the universe has it. A row that does not is no change. Rows are read, and changes written, in the order of
-// the source: changes that are applied together then lie together. So depths are looked up by place, and the current state by key:
-// PostgreSQL knows nothing yet of rows that were just staged, and a join would go through all of their content in any order.
-const insertChanges = (current: string): string => `with recursive ${placed},
-  depth_of as materialized (
-    select array_agg(coalesce(place.depth, 1) order by one.row) as depths
-    from generate_series($6::integer + 1, $7::integer) as one (row)
-    left join placed place on place.row = one.row
-  ),
-  compared as (
-    select s.row, (select depth_of.depths from depth_of)[s.row - $6::integer] as depth, s.source_key,
-      ${current === '' ? 'null::jsonb' : 'c.content'} as before, s.content as after
-    from sync.staged_row s
-    ${current}
-    where s.run_id = $1::uuid and s.state = 'valid' and s.row > $6::integer and s.row <= $7::integer
-      ${current === '' ? '' : 'and (c.source_key is null or c.content is not null)'}
-    order by s.row
-  )
-  insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+// Rows are read, and changes written, in the order of the source: changes that are applied together then lie together. Served by
+// staged_row_pk.
+const insertChanges = statement(
+  'sync_insert_changes',
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
   select
     (select tenancy.tenant_id()), $1::uuid, compared.depth * ${seqsADepth} + compared.row,
-    ${opOf}, compared.source_key, compared.depth, compared.before, compared.after
-  from compared`
-const insertChangesOfNew = statement('sync_insert_changes_of_new', insertChanges(''))
-// Served by staged_current_pk, once a row.
-const insertChangesOfAll = statement(
-  'sync_insert_changes',
-  insertChanges(`left join lateral (
-      select c.source_key, c.content
-      from sync.staged_current c
-      where c.run_id = $1::uuid and c.source_key = s.source_key
-      limit 1
-    ) as c on true`),
+    ${opOf}, compared.source_key, compared.before, compared.after
+  from (
+    select s.row, coalesce(s.depth, 1) as depth, s.source_key, given.row as before, s.content as after
+    from sync.staged_row s
+    left join jsonb_to_recordset($2::jsonb) as given (key text, row jsonb) on given.key = s.source_key
+    where s.run_id = $1::uuid and s.state = 'valid' and s.row between $6::integer and $7::integer
+      and given.row is distinct from s.content
+    order by s.row
+  ) as compared`,
 )
 
 export interface CurrentRow {
@@ -112,17 +74,15 @@ export interface CurrentRow {
   readonly row: object
 }
 
-/**
- * Records the changes that the run's rows after `first`, up to `last`, make to how the universe has them; answers how many.
- * `isNew`: the universe has none of them.
- */
+/** Records what the run's rows from `first` to `last` change. `current`: those of them that the universe has, as they are there. */
 export async function recordChanges(
   tx: Tx,
-  { runId, parentField, statusField, inactive, maxDepth }: Comparison,
-  { first, last, isNew }: { readonly first: number; readonly last: number; readonly isNew: boolean },
-): Promise<number> {
-  const insert = isNew ? insertChangesOfNew : insertChangesOfAll
-  return await tx.execute(insert([runId, maxDepth, statusField, parentField, JSON.stringify(inactive), first, last]))
+  { runId, parentField, statusField, inactive }: Comparison,
+  { first, last }: { readonly first: number; readonly last: number },
+  current: readonly CurrentRow[],
+): Promise<void> {
+  const values = [runId, JSON.stringify(current), statusField, parentField, JSON.stringify(inactive), first, last]
+  await tx.execute(insertChanges(values))
 }
 
 /**
@@ -229,11 +189,11 @@ export async function countKnown(
 
 const insertDeactivations = statement(
   'sync_insert_deactivations',
-  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
   select
     (select tenancy.tenant_id()), $1::uuid,
     ${lastDepth * seqsADepth} + $5::integer + row_number() over (order by given.key), 'deactivate',
-    given.key, ${lastDepth}, given.row, jsonb_set(given.row, array[$3::text], $4::jsonb)
+    given.key, given.row, jsonb_set(given.row, array[$3::text], $4::jsonb)
   from jsonb_to_recordset($2::jsonb) as given (key text, row jsonb)
   where given.row -> $3::text is distinct from $4::jsonb`,
 )
@@ -324,7 +284,7 @@ const learn = statement(
   left join sync.run_change c on c.run_id = $1::uuid and c.source_key = s.source_key
   where s.run_id = $1::uuid and s.state = 'valid' and s.row > $4::integer and s.row <= $5::integer
     and (k.hash, k.connector_id, k.missing_since) is distinct from (s.hash, $3::uuid, null::timestamptz)
-    and (c.seq is null or c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$1')})
+    and (c.seq is null or ${isApplied('c', appliedUpTo('$1'))})
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null,
     ${toldOfKnown}`,

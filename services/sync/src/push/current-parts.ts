@@ -7,19 +7,13 @@ export interface CurrentPart {
   readonly rows: CurrentRowsAnswer['rows']
 }
 
-/** What the universe has said, and of how many of the keys, from the first on. */
-export interface CurrentAnswer {
-  readonly rows: CurrentRowsAnswer['rows']
-  readonly reached: number
-}
-
 /**
  * Asks for as long as there are keys of which nothing is known: rows may be so long that the universe tells of some only. For not many more
  * of them it is asked next: those that do not fit it has read in vain.
  */
 export async function* currentParts(
   keys: readonly string[],
-  ask: (keys: string[]) => Promise<CurrentAnswer>,
+  ask: (keys: string[]) => Promise<CurrentRowsAnswer>,
 ): AsyncGenerator<CurrentPart> {
   let room = keys.length
   for (let from = 0; from < keys.length;) {

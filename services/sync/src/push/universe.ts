@@ -1,5 +1,6 @@
 import {
   type ApplyAnswer,
+  type CurrentRowsAnswer,
   type CurrentRowsBody,
   type EntitySourcesBody,
   type ImportBatch,
@@ -12,7 +13,6 @@ import { type Connector, type InputError, problemSchema } from '@postern/contrac
 import { NoAnswerError, type ServiceRequest, createServiceClient } from '@postern/service-client'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
-import type { CurrentAnswer } from './current-parts.ts'
 
 export type Dataset = Connector['dataset']
 
@@ -86,7 +86,7 @@ export interface Universe {
    */
   stopImport(asker: Asker, attempt: number): Promise<number>
   /** How rows stand now, by their keys: of the first of them, where they are long. Rejects with a ServiceUnavailableError. */
-  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentAnswer>
+  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
   /** Tells where entities come from, for the connector that asks. Rejects with a ServiceUnavailableError; asking again is harmless. */
   tellSources(asker: Asker, body: EntitySourcesBody): Promise<void>
   close(): Promise<void>
@@ -143,9 +143,8 @@ export function openUniverse({
       return (await ask(stopImportAnswerSchema, request)).sequence
     },
     currentRows: async (asker, body) => {
-      const request = { ...callerOf(asker), target: internalPaths.currentRows, body: { ...body, in_parts: true } }
-      const { rows, reached = body.keys.length } = await ask(currentRowsAnswerSchema, request)
-      return { rows, reached }
+      const request = { ...callerOf(asker), target: internalPaths.currentRows, body }
+      return await ask(currentRowsAnswerSchema, request)
     },
     tellSources: async (asker, body) => {
       await ask(z.unknown(), { ...callerOf(asker), target: internalPaths.entitySources, body })

@@ -16,7 +16,6 @@ export interface StagedRow {
 
 const unstageRows = statement('sync_unstage', 'delete from sync.staged_row s where s.run_id = $1')
 const unstageBlocks = statement('sync_unstage_blocks', 'delete from sync.staged_block b where b.run_id = $1')
-const unstageCurrent = statement('sync_unstage_current', 'delete from sync.staged_current c where c.run_id = $1')
 const forgetErrors = statement('sync_forget_errors', 'delete from sync.run_error e where e.run_id = $1')
 const forgetCreations = statement('sync_forget_creations', 'delete from sync.run_creation b where b.run_id = $1::uuid')
 const forgetChanges = statement('sync_forget_changes', 'delete from sync.run_change c where c.run_id = $1')
@@ -26,7 +25,6 @@ export async function clearPlan(tx: Tx, runId: string): Promise<void> {
   await Promise.all([
     tx.execute(unstageRows([runId])),
     tx.execute(unstageBlocks([runId])),
-    tx.execute(unstageCurrent([runId])),
     tx.execute(forgetErrors([runId])),
     tx.execute(forgetChanges([runId])),
     tx.execute(forgetCreations([runId])),
@@ -45,13 +43,6 @@ const clearStaged = statement(
   `delete from sync.staged_row s
   where (s.tenant_id, s.run_id, s.row) in (
     select old.tenant_id, old.run_id, old.row from sync.staged_row old where old.run_id in (${ended}) limit 50000
-  )`,
-)
-const clearCurrent = statement(
-  'sync_clear_current',
-  `delete from sync.staged_current c
-  where (c.tenant_id, c.run_id, c.source_key) in (
-    select old.tenant_id, old.run_id, old.source_key from sync.staged_current old where old.run_id in (${ended}) limit 50000
   )`,
 )
 // Of what was planned they are the changes.
@@ -80,7 +71,7 @@ const clearUploads = statement(
  */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
   const counts = await Promise.all(
-    [clearStaged, clearCurrent, clearBlocks, clearCreations, clearUploads].map(
+    [clearStaged, clearBlocks, clearCreations, clearUploads].map(
       async (clear) => await tx.execute(clear([connectorId])),
     ),
   )
@@ -250,10 +241,10 @@ export async function hasParents(tx: Tx, runId: string): Promise<boolean> {
 }
 
 /**
- * How deep the rows of run `$1` stand in the tree that they form, down to one level more than `$2`: walked down from those
+ * SQL: how deep the rows of run `$1` stand in the tree that they form, down to one level more than `$2`: walked down from those
  * whose depth is settled. A known row whose parent the source no longer has hangs below a stored one.
  */
-export const placed = `
+const placed = `
   known as materialized (${known}),
   tree as materialized (
     select s.row, s.source_key, s.parent_key, s.depth
@@ -311,6 +302,13 @@ const refuseMisplaced = statement(
     from fault
     where s.run_id = $1::uuid and s.state = 'valid' and s.row = fault.row
     returning s.row, s.source_key, s.parent_key, fault.code
+  ),
+  settled as (
+    update sync.staged_row s
+    set depth = placed.depth
+    from placed
+    where s.run_id = $1::uuid and s.state = 'valid' and s.row = placed.row and s.depth is null and placed.depth <= $2::integer
+      and exists (select from tree child join tree above on above.source_key = child.parent_key where above.row > child.row)
   )
   ${keepRefused(`$3::text, refused.code,
     case refused.code
@@ -321,7 +319,7 @@ const refuseMisplaced = statement(
     left(refused.parent_key, 80)`)}`,
 )
 
-/** Refuses what no root leads to. */
+/** Refuses what no root leads to. Settles how deep the others stand, unless parents come before their children anyway. */
 export async function refuseMisplacedRows(tx: Tx, runId: string, maxDepth: number, parentField: string): Promise<void> {
   await tx.execute(refuseMisplaced([runId, maxDepth, parentField]))
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InputError, Run } from '@postern/contracts'
 import { handled } from '@postern/service-kit'
-import { doubtCreations, lastOfBlocks, learnCreations } from '../creation/store.ts'
+import { doubtCreations } from '../creation/store.ts'
 import {
   type OpenChange,
   countRefused,
@@ -65,13 +65,13 @@ export const usualPausesMs = [1000, 2000, 4000]
 
 /**
  * Has the universe take the changes in, parents before children. A batch that was taken in and not yet noted is sent
- * again after a crash, and changes nothing then. Answers the last row of what was remembered on the way, 0 where that is nothing.
+ * again after a crash, and changes nothing then.
  */
 export async function applyChanges(
   hold: Hold,
   universe: Universe,
   { signal, pausesMs = usualPausesMs }: Sending,
-): Promise<number> {
+): Promise<void> {
   const isWhole = isOneBatch(hold)
   await hold.step(async (tx) => {
     await doubtKnownRows(tx, comparisonOf(hold))
@@ -80,7 +80,6 @@ export async function applyChanges(
   })
   // What was taken in is noted while the universe has the next batch. One that is not noted yet is sent again after a crash.
   let noting = Promise.resolve()
-  let learned = 0
   let isCancelled = false
   // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again then.
   const noted = async (): Promise<void> => {
@@ -109,7 +108,7 @@ export async function applyChanges(
     let batch = await nextBatch(hold, 0)
     if (isWhole) await assertWhole(hold, batch.changes)
     for (;;) {
-      const { changes, isOfBlocks } = batch
+      const { changes } = batch
       const [first, last] = [changes[0], changes.at(-1)]
       if (first === undefined || last === undefined) break
       // INVARIANT: one batch at a time. A batch that is sent before the previous one was answered could be applied
@@ -119,7 +118,6 @@ export async function applyChanges(
       const outcome = await underWay
       if (outcome.kind === 'applied') {
         noting = handled(noteBatch(hold, batch))
-        if (isOfBlocks) learned = rowOf(last.seq) ?? learned
         if (following.changes.length === 0 || isCancelled) break
         batch = following
         continue
@@ -143,7 +141,6 @@ export async function applyChanges(
       batch = await nextBatch(hold, first.seq - 1)
     }
     await noting
-    return learned
   } finally {
     await Promise.allSettled([noting, underWay])
   }
@@ -167,44 +164,25 @@ async function assertWhole(hold: Hold, batch: readonly OpenChange[]): Promise<vo
   throw new RunRefused('too_large', message)
 }
 
-/** How much is remembered by one statement: well within the life of an assertion. What is remembered already is not written again. */
-export interface Learning {
-  readonly rowsAStep: number
-  readonly blocksAStep: number
-}
+/** Rows that are remembered by one statement: well within the life of an assertion. */
+const usualRowsAStep = 500_000
 
-const usualLearning: Learning = { rowsAStep: 500_000, blocksAStep: 500 }
-
-/** What this worker has done of a run itself. */
-export interface Done {
-  /** Undefined where another one has planned it. */
-  readonly found: Found | undefined
-  /** The last row of a block that was remembered already, and all blocks before it. */
-  readonly learned: number
-}
-
-/** Notes what the run has brought, as far as that is not done, and tells the universe of it. Rejects with a ServiceUnavailableError. */
+/**
+ * Notes what the run has brought, as far as that is not done, and tells the universe of it. `found`: undefined where another worker has
+ * planned it. Rejects with a ServiceUnavailableError.
+ */
 export async function finishApplied(
   hold: Hold,
   universe: Universe,
-  { found, learned }: Done,
-  { rowsAStep, blocksAStep }: Learning = usualLearning,
+  found: Found | undefined,
+  rowsAStep = usualRowsAStep,
 ): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
   const isApplied = hold.run.mode === 'apply'
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
   // What another connector brings is not missing, and passes to that one.
   const passes = isApplied && (await hold.read(async (tx) => await isAnythingShared(tx, comparison.scope)))
-  if (learns) {
-    await learnStaged(hold, rowsAStep)
-    for (let after = learned; ;) {
-      const last = await hold.read(async (tx) => await lastOfBlocks(tx, hold.run.id, after, blocksAStep))
-      if (last === undefined) break
-      const range = { after, last }
-      await uncancelled(hold.step(async (tx) => await learnCreations(tx, comparison, range)))
-      after = last
-    }
-  }
+  if (learns) await learnStaged(hold, rowsAStep)
   if (misses || passes) await uncancelled(hold.step(async (tx) => await missRows(tx, comparison)))
   if (!isApplied) await uncancelled(hold.step(async (tx) => await takeRowsBack(tx, comparison)))
   await tellSources(hold, universe)
@@ -214,7 +192,7 @@ export async function finishApplied(
  * Notes what a run has brought that ends amid its changes: else it is nobody's, and no later run finds it gone. What was made of blocks is
  * noted with its batch. What the source has no longer is not noted: nobody knows how far the run was wanted.
  */
-export async function learnApplied(hold: Hold, { rowsAStep }: Learning = usualLearning): Promise<void> {
+export async function learnApplied(hold: Hold, rowsAStep = usualRowsAStep): Promise<void> {
   if (hold.status !== 'applying' || hold.counts.applied === 0) return
   if (hold.run.mode === 'apply') await learnStaged(hold, rowsAStep)
   else await uncancelled(hold.step(async (tx) => await takeRowsBack(tx, comparisonOf(hold))))

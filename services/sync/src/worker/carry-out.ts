@@ -14,12 +14,11 @@ import { clearOldDetails } from '../run/old-details.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
-import { holdEach, holdKnown, listKnownHashes } from '../staging/block/store.ts'
+import { holdKnown, isKnownCompared, listKnownHashes } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import {
-  type Learning,
   applyChanges,
   assertNotStale,
   endApplied,
@@ -32,7 +31,7 @@ import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { findInverse } from './find-inverse.ts'
 import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
-import { type Read, beginStaging, stageSource } from './read-source.ts'
+import { beginStaging, stageSource } from './read-source.ts'
 import { whileWanted } from './while-wanted.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 
@@ -44,9 +43,9 @@ export interface WorkerParts {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly logger: Logger
-  /** Other than usual: as of Sending, as of Learning, and how many changes are turned around at a time. */
+  /** Other than usual: as of Sending, and how many rows are remembered, and changes turned around, at a time. */
   readonly pausesMs?: readonly number[]
-  readonly learning?: Learning
+  readonly rowsAStep?: number
   readonly changesAStep?: number
   /** As in the settings. */
   readonly keepDetailsDays?: number | undefined
@@ -135,8 +134,8 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
 }
 
 /** Notes what a run has brought that ends otherwise than by itself. The last attempt ends the run, whatever stands in the way. */
-async function learn({ logger, learning }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
-  await learnApplied(hold, learning).catch((error: unknown) => {
+async function learn({ logger, rowsAStep }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
+  await learnApplied(hold, rowsAStep).catch((error: unknown) => {
     if (!isLast || error instanceof RunLost) throw error
     logger.warn({ event: 'sync_rows_unlearned', run_id: hold.run.id, err: error })
   })
@@ -162,7 +161,7 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
 }
 
 async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt): Promise<void> {
-  const { universe, logger, pausesMs, learning, changesAStep } = parts
+  const { universe, logger, pausesMs, rowsAStep, changesAStep } = parts
   const { run } = hold
   let status = run.status
   let found: Found | undefined
@@ -174,10 +173,8 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt)
   }
   if (status === 'applying') {
     if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
-    const applied = found?.changes === 0 ? 0 : await applyChanges(hold, universe, { signal, pausesMs })
-    // A worker of the release before notes batches without remembering what they have made.
-    const learned = found === undefined ? 0 : applied
-    await finishApplied(hold, universe, { found, learned }, learning).catch((error: unknown) => {
+    if (found?.changes !== 0) await applyChanges(hold, universe, { signal, pausesMs })
+    await finishApplied(hold, universe, found, rowsAStep).catch((error: unknown) => {
       if (!isLast || !(error instanceof ServiceUnavailableError)) throw error
       // What there was to do is done. Where it comes from is told by the next run.
       logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })
@@ -217,35 +214,27 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
 async function stage(
   { logger }: WorkerParts,
   hold: Hold,
-  read: (known: Set<string> | undefined, isFirst: boolean) => Promise<Read>,
+  read: (known: Set<string> | undefined, isFirst: boolean) => Promise<number>,
 ): Promise<Staged> {
   const comparison = comparisonOf(hold)
-  const readWhole = async (isFirst: boolean): Promise<number> => {
-    const { compared, written } = await read(undefined, isFirst)
-    await written
-    return compared
-  }
   // The hashes are read while room is made. Neither outlives a failure of the other.
   const both = [listKnownHashes(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
   await Promise.allSettled(both)
   const [known] = await Promise.all(both)
   if (known === undefined) {
     const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
-    return { compared: await readWhole(total === 0), held: undefined }
+    return { compared: await read(undefined, total === 0), held: undefined }
   }
   const before = known.size
-  const { compared, written } = await read(known, false)
-  const sum = async () =>
-    await hold.read(async (tx) => await holdKnown(tx, comparison, { before, staged: before - known.size }))
-  // While the last rows are written, where none of them is looked at. Neither goes on behind the failure of the other.
-  const summing = compared === 0 ? sum() : written.then(sum)
-  await Promise.allSettled([written, summing])
-  const [, whole] = await Promise.all([written, summing])
-  const held = whole ?? (await hold.read(async (tx) => await holdEach(tx, comparison, compared)))
-  if (held.doubtful === 0) return { compared, held }
-  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
+  const compared = await read(known, false)
+  const held = await hold.read(async (tx) => await holdKnown(tx, comparison, before))
+  const isDoubtful =
+    held === undefined ||
+    (compared > 0 && (await hold.read(async (tx) => await isKnownCompared(tx, comparison, known))))
+  if (!isDoubtful) return { compared, held }
+  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id })
   await beginStaging(hold)
-  return { compared: await readWhole(false), held: undefined }
+  return { compared: await read(undefined, false), held: undefined }
 }
 
 type End =

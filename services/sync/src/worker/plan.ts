@@ -11,14 +11,12 @@ import {
 } from '../creation/store.ts'
 import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
 import {
-  type Candidate,
   type Comparison,
   type MissingCounts,
   type Tx,
   countKnown,
   countMissing,
   findFlagged,
-  keepCurrent,
   listCandidates,
   listMissing,
   recordChanges,
@@ -197,14 +195,7 @@ export interface Found {
 export async function findChanges(hold: Hold, universe: Universe, { compared, held }: Staged): Promise<Found> {
   const comparison = comparisonOf(hold)
   await hold.step(async () => ({ status: 'diffing' }))
-  if (compared > 0) {
-    for (const range of await fetchCurrent(hold, universe)) {
-      await hold.step(async (tx) => {
-        await recordChanges(tx, comparison, range)
-        return {}
-      })
-    }
-  }
+  if (compared > 0) await compareRows(hold, universe, comparison)
   const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
   const rows = await hold.read(async (tx) => await countAgainstSource(tx, hold, comparison, { compared, held }))
   const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0 && rows.missing.total > 0
@@ -234,60 +225,23 @@ async function countAgainstSource(
   return { known: present, missing: total === 0 ? none : await countMissing(tx, comparison) }
 }
 
-/** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */
-const pagesAStatement = 50
-
-/** Rows after `first`, up to `last`; `isNew`: the universe has none of them. */
-interface RowRange {
-  readonly first: number
-  readonly last: number
-  readonly isNew: boolean
-}
-
-/**
- * Fetches how the universe has the rows that are compared; what was fetched is kept while the next is asked for. Answers the
- * ranges of rows that one statement each is to compare.
- */
-async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly RowRange[]> {
-  const next = async (after: number): Promise<Candidate[]> =>
-    await hold.read(async (tx) => await listCandidates(tx, hold.run.id, after, maxCurrentRows))
-  const ranges: RowRange[] = []
-  let range: RowRange | undefined
-  let candidates = await next(0)
-  for (let page = 1; ; page += 1) {
-    const [first, last] = [candidates[0], candidates.at(-1)]
-    if (first === undefined || last === undefined) return ranges
-    const isLast = candidates.length < maxCurrentRows
-    const [isNew, following] = await Promise.all([
-      keepParts(hold, universe, candidates, { first: first.row, last: last.row }),
-      isLast ? [] : next(last.row),
-    ])
-    range = { first: range?.first ?? first.row - 1, last: last.row, isNew: (range?.isNew ?? true) && isNew }
-    if (following.length === 0 || page % pagesAStatement === 0) {
-      ranges.push(range)
-      range = undefined
+/** Compares the rows with how the universe has them, as many at a time as it tells of. */
+async function compareRows(hold: Hold, universe: Universe, comparison: Comparison): Promise<void> {
+  for (let after = 0; ;) {
+    const candidates = await hold.read(async (tx) => await listCandidates(tx, hold.run.id, after, maxCurrentRows))
+    const keys = candidates.map(({ key }) => key)
+    for await (const { from, to, rows } of askCurrent(hold, universe, keys)) {
+      const [first, last] = [candidates[from], candidates[to - 1]]
+      if (first === undefined || last === undefined) throw new Error('the universe tells of the rows it was asked for')
+      await hold.step(async (tx) => {
+        await recordChanges(tx, comparison, { first: first.row, last: last.row }, rows)
+        return {}
+      })
     }
-    candidates = following
+    const last = candidates.at(-1)
+    if (last === undefined || candidates.length < maxCurrentRows) return
+    after = last.row
   }
-}
-
-/** Keeps how the universe has these rows, as far as it has told, before it is asked for more; answers whether it has none of them. */
-async function keepParts(
-  hold: Hold,
-  universe: Universe,
-  candidates: readonly Candidate[],
-  range: { readonly first: number; readonly last: number },
-): Promise<boolean> {
-  let isNew = true
-  const keys = candidates.map(({ key }) => key)
-  for await (const { rows } of askCurrent(hold, universe, keys)) {
-    isNew &&= rows.length === 0
-    await hold.step(async (tx) => {
-      await keepCurrent(tx, hold.run.id, range, rows)
-      return {}
-    })
-  }
-  return isNew
 }
 
 /** Rows that the source has no longer. */

@@ -37,16 +37,8 @@ export async function beginStaging(hold: Hold): Promise<void> {
   })
 }
 
-/** What of a source was read to its end. */
-export interface Read {
-  /** Rows that are to be compared. */
-  readonly compared: number
-  /** Its rows are all staged. Its failure is told to who waits for it. */
-  readonly written: Promise<void>
-}
-
 /**
- * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared, while the last of them are written. Rows whose
+ * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared. Rows whose
  * hash is in `known`, which is taken out of it, are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
  */
 export async function stageSource(
@@ -58,7 +50,7 @@ export async function stageSource(
     known: knownHashes,
     isFirst: isFirstRead,
   }: { readonly rules: DatasetRules; readonly known: Set<string> | undefined; readonly isFirst: boolean },
-): Promise<Read> {
+): Promise<number> {
   const mapping = rulesOfAttributes(rulesInNames(hold.connector.mapping, source), source.attributesOf(context.config))
   const take = createTaker(mapping, rules, knownHashes)
   const upload =
@@ -133,11 +125,12 @@ export async function stageSource(
     }
     if (fetched > 0) batch.errors.push(...[...absent].map(absentFromAll))
     await flush()
+    await writing
+    return compared
   } catch (error) {
     await writing.catch(() => undefined)
     throw error
   }
-  return { compared, written: writing }
 }
 
 function mustBeThere(rule: Rule): boolean {
@@ -158,7 +151,7 @@ interface Batch {
 }
 
 function newBatch(): Batch {
-  return { rows: [], known: new KnownRows(batchKnown), errors: [], bytes: 0 }
+  return { rows: [], known: new KnownRows(), errors: [], bytes: 0 }
 }
 
 type Taken =
@@ -178,7 +171,7 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<s
     const item = readItem(found)
     const print = item.values === undefined ? undefined : fingerprint(item.values)
     if (item.kind === 'row' && print !== undefined && known?.delete(print.hash) === true) {
-      return { kind: 'known', row: { row: item.row, ...print } }
+      return { kind: 'known', row: { row: item.row, key: print.key, also: print.also } }
     }
     return takeNew(item, print)
   }
@@ -196,7 +189,7 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<s
       const hash = prints.hashOf(texts.texts[index] ?? '')
       const keys = prints.keysAt(texts, index) ?? keysOf(texts.at(index))
       if (keys !== undefined && known?.delete(hash) === true) {
-        return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also, hash } }
+        return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also } }
       }
       const found = texts.at(index)
       if (found === undefined) return undefined

@@ -5,7 +5,7 @@ import type { Deps } from '../deps.ts'
 import { maxBodyBytes } from '../push/routes.ts'
 import { lockTree } from '../push/store.ts'
 import { lockTestProcedures } from '../push-test-procedures/store.ts'
-import { type Part, readPart } from './parts.ts'
+import { readPart } from './parts.ts'
 import { listCurrentRows } from './store.ts'
 
 /** Tells the sync service how rows stand that it is about to change, in the words of a push. */
@@ -22,28 +22,19 @@ export function currentRowRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       isOurJson: true,
     },
     async ({ body, context }): Promise<JsonText> => {
-      const { dataset, keys } = body
-      const part = async (read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>): Promise<Part> => {
-        if (body.in_parts === true) {
-          return await readPart(
-            keys,
-            async (some, maxBytes) =>
-              await read(async (tx) => await listCurrentRows(tx, { ...body, keys: [...some] }, maxBytes)),
-          )
-        }
-        return { rows: await read(async (tx) => await listCurrentRows(tx, body)), reached: keys.length }
+      const part = async (read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>): Promise<JsonText> => {
+        const { rows, reached } = await readPart(
+          body.keys,
+          async (keys, maxBytes) =>
+            await read(async (tx) => await listCurrentRows(tx, { ...body, keys: [...keys] }, maxBytes)),
+        )
+        return new JsonText(`{"rows":[${rows.join(',')}],"reached":${reached}}`)
       }
-      if (body.behind_pushes !== true) {
-        return answerOf(await part(async (work) => await db.read(context, work)), body.in_parts)
-      }
+      if (body.behind_pushes !== true) return await part(async (work) => await db.read(context, work))
       return await db.write(context, async (tx) => {
-        await (dataset === 'test_procedures' ? lockTestProcedures(tx) : lockTree(tx))
-        return answerOf(await part(async (work) => await work(tx)), body.in_parts)
+        await (body.dataset === 'test_procedures' ? lockTestProcedures(tx) : lockTree(tx))
+        return await part(async (work) => await work(tx))
       })
     },
   )
-}
-
-function answerOf({ rows, reached }: Part, inParts: true | undefined): JsonText {
-  return new JsonText(`{"rows":[${rows.join(',')}]${inParts === true ? `,"reached":${reached}` : ''}}`)
 }

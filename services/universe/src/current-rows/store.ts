@@ -9,11 +9,10 @@ import { readByIndexes } from '../list/store.ts'
 export async function listCurrentRows(
   tx: Tx,
   { dataset, hierarchy, keys }: Pick<CurrentRowsBody, 'dataset' | 'hierarchy' | 'keys'>,
-  maxBytes?: number,
+  maxBytes: number,
 ): Promise<string[]> {
   const asked = dataset === 'org_structure' ? nodes([keys, hierarchy]) : selections[dataset]([keys])
-  const bounded = maxBytes === undefined ? asked : { ...asked, maxBytes }
-  const [, rows] = await Promise.all([readByIndexes(tx), tx.query<{ json: string }>(bounded)])
+  const [, rows] = await Promise.all([readByIndexes(tx), tx.query<{ json: string }>({ ...asked, maxBytes })])
   return rows.map(({ json }) => json)
 }
 
