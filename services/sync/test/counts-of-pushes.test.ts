@@ -108,15 +108,14 @@ describe('the counts of what an identity provider sends', () => {
   })
 
   test.each([
-    [422, { status: 'failed', counts: { fetched: 2, valid: 1, invalid: 1, created: 1, applied: 1 } }],
-    [503, { status: 'failed', counts: { fetched: 2, valid: 1, invalid: 0, created: 1, applied: 1 } }],
-  ])('are of the person alone where the universe then answers %i to the nodes', async (status, expected) => {
+    [422, { status: 'failed', counts: { fetched: 2, valid: 1, invalid: 1, created: 0, applied: 0 } }],
+    [503, { status: 'failed', counts: { fetched: 2, valid: 0, invalid: 0, created: 0, applied: 0 } }],
+  ])('say that neither person nor node was taken in where the universe answers %i', async (status, expected) => {
     const tenant = admin()
     const errors = [{ pointer: '/nodes/0/name', code: 'invalid', detail: 'is not taken' }]
     const refusal = problemDocument(status === 422 ? 'invalid_content' : 'service_unavailable', 'r', { errors })
     const stub = await startSourceServer({
       [internalPaths.currentRows]: say(200, { rows: [], reached: 1 }),
-      [internalPaths.pushPeople]: say(200, { created: 1, updated: 0, unchanged: 0 }),
       [internalPaths.pushOrgStructures]: say(status, refusal),
     })
     const own = await world.startSync(stub.url, { POSTERN_SYNC_WORKERS: '0' })

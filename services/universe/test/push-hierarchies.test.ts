@@ -190,6 +190,27 @@ describe('pushing a hierarchy', () => {
     ])
   })
 
+  test('stores people that come with it, or nothing of either', async () => {
+    const tenant = newTenant()
+    const people = [{ external_id: 'ada', name: 'Ada Lund', email: 'ada@example.com' }]
+    const stored = async () => [await keysOf(tenant), (await get(tenant, '/api/v1/people')).json]
+    expect(await push(tenant, [node('bank')], { people })).toMatchObject({ status: 200, json: { created: 2 } })
+    const before = await stored()
+    expect(before).toMatchObject([['bank'], [{ external_id: 'ada' }]])
+    const renamed = [{ ...people[0], name: 'Ada' }]
+    const orphan = [node('bank', undefined, { name: 'Other' }), node('cards', 'nowhere')]
+    expect(await push(tenant, orphan, { people: renamed })).toMatchObject({
+      status: 422,
+      json: { errors: [{ pointer: '/nodes/1/parent_key' }] },
+    })
+    const taken = [...renamed, { external_id: 'bo', name: 'Bo', email: 'ada@example.com' }]
+    expect(await push(tenant, [node('bank'), node('cards', 'bank')], { people: taken })).toMatchObject({
+      status: 422,
+      json: { errors: [{ pointer: '/people/1/email' }] },
+    })
+    expect(await stored()).toEqual(before)
+  })
+
   test('pushes at the same moment are taken in one after the other', async () => {
     const tenant = newTenant()
     const answers = await Promise.all(

@@ -61,12 +61,18 @@ export const applyEntitiesBodySchema = z.strictObject({
 export const applyEntitiesAnswerSchema = z.object({ created: z.int(), updated: z.int(), unchanged: z.int() })
 export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
 
-/** `POST /internal/v1/org-structures` (sync → universe): a complete or partial hierarchy, all rows or none. */
+const applyPeople = z.array(pushedPersonSchema).min(1).max(5000)
+
+/**
+ * `POST /internal/v1/org-structures` (sync → universe): a complete or partial hierarchy, and people who belong to it, all rows
+ * or none.
+ */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
   key: hierarchyKeySchema,
   ...pushedHierarchyFields,
+  people: applyPeople.optional(),
 })
 export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 
@@ -81,7 +87,7 @@ export const applyTestProceduresBodySchema = z.strictObject({
 export const applyPeopleBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
-  people: z.array(pushedPersonSchema).min(1).max(5000),
+  people: applyPeople,
 })
 
 /** The response of the universe service to each push. Only hierarchies have `deactivated`. */

@@ -17,8 +17,8 @@ export function notUnique(pointer: string, detail: string) {
 }
 
 /**
- * Tells the universe of people and nodes, as the run that is on record for it; `heard`: it has taken in some of that, or may have.
- * Throws a problem for what it does not take.
+ * Tells the universe of people and nodes, as the run that is on record for it; `heard`: it has taken them in, or may have.
+ * Throws a problem where it has not.
  */
 export async function tellUniverse(
   { db, universe }: Parts,
@@ -35,18 +35,17 @@ export async function tellUniverse(
   })
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId, label, requestId }
-  const none: ApplicationOutcome = { kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }
-  const told = people.length === 0 ? none : await universe.apply({ ...asker, dataset: 'people', body: { people } })
-  const placed =
-    nodes.length === 0 || told.kind !== 'applied'
-      ? none
-      : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
-  if ((people.length > 0 && mayBeTaken(told)) || (nodes.length > 0 && told.kind === 'applied' && mayBeTaken(placed)))
-    heard()
-  const ended =
-    told.kind === 'applied' ? runOutcomeOf(placed, nodes.length, told.counts) : runOutcomeOf(told, people.length)
-  await db.write(context, async (tx) => await finishRun(tx, runId, ended))
-  const outcome = told.kind === 'applied' ? placed : told
+  const outcome = await universe.apply(
+    nodes.length === 0
+      ? { ...asker, dataset: 'people', body: { people } }
+      : {
+          ...asker,
+          dataset: 'org_structure',
+          body: { ...scimHierarchy, mode: 'partial', nodes, ...(people.length === 0 ? {} : { people }) },
+        },
+  )
+  if (mayBeTaken(outcome)) heard()
+  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, people.length + nodes.length)))
   if (outcome.kind === 'applied') return
   const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
   if (isAddress) throw notUnique('/emails', 'holds the address of another person')

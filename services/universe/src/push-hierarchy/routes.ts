@@ -8,11 +8,13 @@ import {
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { applyOnce } from '../import/apply-once.ts'
+import { takePeople } from '../push-people/routes.ts'
+import { faultsOfPeople } from '../push-people/rules.ts'
 import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
 import { faultsOfNodes, nodeCycleFault, nodeDepthFault, unknownEntityFault, unknownParentKeyFault } from './rules.ts'
 import { type Tx, applyNodes, listOrphans, listUnknownEntities, openHierarchy, stageNodes } from './store.ts'
 
-/** Taking in a hierarchy that the sync service pushes: the whole of it, or a part; all rows or none. */
+/** Taking in a hierarchy that the sync service pushes: the whole of it, or a part, and people with it; all rows or none. */
 export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -25,9 +27,20 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       callers: ['service'],
     },
     async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
-      refuse(faultsOfNodes(body.nodes), 'nodes')
+      const { nodes, people = [] } = body
+      refuse(faultsOfPeople(people), 'people')
+      refuse(faultsOfNodes(nodes), 'nodes')
       const outcome = await db.write(context, async (tx) =>
-        applyOnce(tx, body, body.nodes.length, async () => apply(tx, body, actorOf(context))),
+        applyOnce(tx, body, nodes.length + people.length, async () => {
+          const { created, updated, unchanged } = await takePeople(tx, people)
+          const rest = await apply(tx, body, actorOf(context))
+          return {
+            ...rest,
+            created: created + rest.created,
+            updated: updated + rest.updated,
+            unchanged: unchanged + rest.unchanged,
+          }
+        }),
       )
       log.info({ event: 'hierarchy_applied', request_id: requestId, run_id: body.run_id, ...outcome })
       return outcome

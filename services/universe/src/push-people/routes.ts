@@ -28,7 +28,7 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const { people, run_id } = body
       refuse(faultsOfPeople(people), 'people')
       const outcome = await db.write(context, async (tx) =>
-        applyOnce(tx, body, people.length, async () => apply(tx, people)),
+        applyOnce(tx, body, people.length, async () => takePeople(tx, people)),
       )
       log.info({ event: 'people_applied', request_id: requestId, run_id, ...outcome })
       return outcome
@@ -36,7 +36,9 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-async function apply(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
+/** Takes people in within a transaction that is the only one to change the tenant's people then. Throws a problem for what is refused. */
+export async function takePeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
+  if (people.length === 0) return { created: 0, updated: 0, unchanged: 0 }
   const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])
   refuse(taken.map(takenEmailFault), 'people')
   return await applyPeople(tx, people)
