@@ -59,7 +59,7 @@ async function openStore() {
 type Store = Awaited<ReturnType<typeof openStore>>
 
 /** Notes of uploads under way: they come and go, and a copy need not have them. */
-const passing = /^(?:settling|aside)\//
+const passing = /^settling\//
 
 /** What any program does that knows the protocol: each object with its name. */
 async function copyBucket(from: Store, into: Store): Promise<void> {

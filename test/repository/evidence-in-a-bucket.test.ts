@@ -81,6 +81,7 @@ describe.each(Object.entries(environments))('%s', (_name, read) => {
       kind: 's3',
       bucket: 'postern-evidence',
       credentials: { accessKeyId: 'of the site', secretAccessKey: 'of the site' },
+      spoolDirectory: expect.stringMatching(/^\/var\/lib\/postern\/(?:blobs|spool)$/),
     })
   })
 

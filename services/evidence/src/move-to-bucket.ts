@@ -1,8 +1,6 @@
 import { createLogger } from '@postern/service-kit'
 import { moveToBucket } from './blob/move.ts'
-import { openS3BlobStore } from './blob/s3-blob-store.ts'
-import { openS3Objects } from './blob/s3-objects.ts'
-import { openS3PartialStore } from './blob/s3-partial-store.ts'
+import { openBucketStores } from './blob/open-stores.ts'
 import { readMoveConfig } from './move-config.ts'
 
 // The operator's command: copies the evidence in POSTERN_BLOB_MOVE_FROM to the bucket of the other settings, while the evidence
@@ -13,19 +11,18 @@ process.once('SIGTERM', () => end.abort())
 process.once('SIGINT', () => end.abort())
 try {
   const { directory, bucket } = readMoveConfig(process.env)
-  const objects = openS3Objects(bucket)
+  const stores = await openBucketStores(bucket)
   try {
-    await objects.check()
-    const report = await moveToBucket(
-      directory,
-      { objects, blobs: openS3BlobStore(objects), partials: openS3PartialStore(objects) },
-      { signal: end.signal, say: (event) => logger.info(event) },
-    )
+    await stores.objects.check()
+    const report = await moveToBucket(directory, stores, {
+      signal: end.signal,
+      say: (event) => logger.info(event),
+    })
     const { copied, copiedBytes: copied_bytes, found, pieces, damaged } = report
     logger.info({ event: 'evidence_moved', copied, copied_bytes, found, pieces, damaged: damaged.length })
     process.exitCode = damaged.length === 0 ? 0 : 1
   } finally {
-    objects.close()
+    stores.close()
   }
 } catch (error) {
   logger.error({ event: 'evidence_not_moved', err: error })

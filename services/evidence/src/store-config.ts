@@ -1,6 +1,5 @@
 import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
-import { partsInMemory } from './blob/part-room.ts'
 
 export type StoreConfig =
   /** A directory on one file system, since blobs are moved into place by link and rename. */
@@ -23,8 +22,10 @@ export interface S3Config {
   readonly checksums: boolean
   /** How long one call may take, its repetitions included. Milliseconds, default 8 s: shorter than a transaction waits. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB that may be in memory at a time, for all uploads, with twice as many of 1 MiB beside them. Default: what half of the process's memory holds of both, 256 at most. */
+  /** Parts of 8 MiB that may be in memory at a time, for all uploads, with twice as many of 1 MiB. Default 8. */
   readonly parts: number
+  /** Where uploads collect their next part: up to 8 MiB each. Default /tmp. */
+  readonly spoolDirectory: string
 }
 
 const bucketName = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
@@ -74,8 +75,11 @@ export const storeShape = {
     .integer({ min: 100, max: 60_000, fallback: 8_000 })
     .describe('How long one call to the store may take with its retries, in milliseconds.'),
   POSTERN_BLOB_S3_PARTS: settings
-    .integer({ min: 1, max: 4_096, fallback: partsInMemory() })
-    .describe('Parts of 8 MiB that may be in memory at a time, for all uploads.'),
+    .integer({ min: 1, max: 4_096, fallback: 8 })
+    .describe('Parts of 8 MiB that may be sent, and held in memory, at a time, for all uploads.'),
+  POSTERN_BLOB_S3_SPOOL_DIRECTORY: settings
+    .text('/tmp')
+    .describe('A local directory where each upload to a bucket collects its next part, up to 8 MiB.'),
 } as const
 
 /** The store that settings of `storeEnvironment` describe. */
@@ -95,5 +99,6 @@ export function storeConfig(values: z.output<z.ZodObject<typeof storeShape>>): S
     checksums: values.POSTERN_BLOB_S3_CHECKSUMS,
     timeoutMs: values.POSTERN_BLOB_S3_TIMEOUT_MS,
     parts: values.POSTERN_BLOB_S3_PARTS,
+    spoolDirectory: values.POSTERN_BLOB_S3_SPOOL_DIRECTORY,
   }
 }

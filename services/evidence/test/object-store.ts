@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os'
 import { CreateBucketCommand, ListMultipartUploadsCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import { type TestObjectStore, startTestObjectStore } from '@postern/local-stack/testing'
 import type { S3Config } from '../src/store-config.ts'
@@ -36,6 +37,7 @@ export async function startBucket(): Promise<TestBucket> {
       checksums: false,
       timeoutMs: 8_000,
       parts: 8,
+      spoolDirectory: tmpdir(),
     },
     env: {
       POSTERN_BLOB_DIRECTORY: '',

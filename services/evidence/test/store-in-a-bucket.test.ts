@@ -5,9 +5,7 @@ import { problemSchema, receiptSchema } from '@postern/contracts'
 import { makeTestFolder } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { moveToBucket } from '../src/blob/move.ts'
-import { openS3BlobStore } from '../src/blob/s3-blob-store.ts'
-import { openS3Objects } from '../src/blob/s3-objects.ts'
-import { openS3PartialStore } from '../src/blob/s3-partial-store.ts'
+import { openBucketStores } from '../src/blob/open-stores.ts'
 import { readConfig } from '../src/config.ts'
 import { readMoveConfig } from '../src/move-config.ts'
 import { runMove } from './move.ts'
@@ -178,8 +176,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     await before.stop()
 
     // The first run is stopped half way; the next one resumes.
-    const objects = openS3Objects(bucket.config)
-    const stores = { objects, blobs: openS3BlobStore(objects), partials: openS3PartialStore(objects) }
+    const stores = await openBucketStores(bucket.config)
     const end = new AbortController()
     const first = moveToBucket(blobDirectory, stores, { signal: end.signal, say: () => end.abort() })
     await expect(first).rejects.toThrow('aborted')
@@ -214,7 +211,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
         chunks.push(chunk)
       expect(sha256(Buffer.concat(chunks))).toBe(digest)
     }
-    objects.close()
+    stores.close()
     await after.close()
   })
 
@@ -225,10 +222,9 @@ describe('evidence that is moved from a directory to a bucket', () => {
     const path = join(folder, 'blobs', tenantId, digest.slice(0, 2))
     await mkdir(path, { recursive: true })
     await writeFile(join(path, digest), 'as it is')
-    const objects = openS3Objects(bucket.config)
+    const stores = await openBucketStores(bucket.config)
     const move = async () => {
       const options = { signal: new AbortController().signal, say: () => undefined }
-      const stores = { objects, blobs: openS3BlobStore(objects), partials: openS3PartialStore(objects) }
       return await moveToBucket(folder, stores, options)
     }
     expect(await move()).toMatchObject({ copied: 0, damaged: [join(path, digest)] })
@@ -237,7 +233,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     // The control: nothing is wrong with it once it is what it was.
     await writeFile(join(path, digest), 'as it was')
     expect(await move()).toMatchObject({ copied: 1, damaged: [] })
-    objects.close()
+    stores.close()
   })
 
   test('needs to be told from where, and to which bucket', () => {

@@ -54,8 +54,6 @@ export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 export interface IncomingBlob {
   /** Appends a chunk, one call after the other. Resolves when the chunk is no longer needed. */
   write(chunk: Uint8Array): Promise<void>
-  /** Says that the bytes are whole and settle later: what others may wait for is not held until then. */
-  park?(): Promise<void>
   /** Makes the bytes durable and hands them to the tenant under their hash. */
   settle(tenantId: string, sha256: string): Promise<SettlingBlob>
   /** Deletes the bytes. Harmless when repeated and after `settle`. */

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { hashPattern, namesIn, tenantPattern } from './blob-store.ts'
-import type { Stores } from './open-stores.ts'
+import type { BucketStores } from './open-stores.ts'
 import type { S3Objects } from './s3-objects.ts'
 import { namesOf } from './s3-blob-store.ts'
 
@@ -20,7 +20,7 @@ export interface MoveReport {
   readonly damaged: readonly string[]
 }
 
-type Bucket = Pick<Stores, 'blobs' | 'partials'> & { readonly objects: S3Objects }
+type Bucket = Pick<BucketStores, 'blobs' | 'partials' | 'objects'>
 
 /**
  * Copies a blob directory to a bucket while no service writes to either. It can be stopped at any time and run again: a blob

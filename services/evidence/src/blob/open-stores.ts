@@ -1,6 +1,9 @@
-import type { StoreConfig } from '../store-config.ts'
+import type { S3Config, StoreConfig } from '../store-config.ts'
 import { type BlobStore, openBlobStore } from './blob-store.ts'
+import { createPartMemory } from './part-memory.ts'
+import { createPartSpools } from './part-spool.ts'
 import { type PartialStore, openPartialStore } from './partial-store.ts'
+import type { S3Objects } from './s3-objects.ts'
 
 /** Where bytes live, whole and in pieces. */
 export interface Stores {
@@ -9,18 +12,27 @@ export interface Stores {
   close(): void
 }
 
+/** The same in a bucket, with the objects that they are made of. */
+export interface BucketStores extends Stores {
+  readonly objects: S3Objects
+}
+
 /** Opens the stores that the configuration names. The library for buckets is read only where there is one. */
 export async function openStores(config: StoreConfig): Promise<Stores> {
-  if (config.kind === 'directory') return await openDirectory(config.path)
+  return config.kind === 'directory' ? await openDirectory(config.path) : await openBucketStores(config)
+}
+
+export async function openBucketStores(config: S3Config): Promise<BucketStores> {
   const { openS3Objects } = await import('./s3-objects.ts')
   const { openS3BlobStore } = await import('./s3-blob-store.ts')
   const { openS3PartialStore } = await import('./s3-partial-store.ts')
-  const { openPartRoom, waitForRoomMs } = await import('./part-room.ts')
   const objects = openS3Objects(config)
-  const room = openPartRoom(config.parts, waitForRoomMs)
+  const spools = createPartSpools(config.spoolDirectory, createPartMemory(config.parts))
+  await spools.assertWritable()
   return {
-    blobs: openS3BlobStore(objects, room),
-    partials: openS3PartialStore(objects, room),
+    blobs: openS3BlobStore(objects, spools),
+    partials: openS3PartialStore(objects, spools),
+    objects,
     close: () => objects.close(),
   }
 }

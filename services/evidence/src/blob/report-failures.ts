@@ -47,10 +47,8 @@ function reportingBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
 }
 
 function reportingIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
-  const { park } = incoming
   return {
     write: async (chunk) => await reporting(incoming.write(chunk)),
-    ...(park === undefined ? {} : { park: async () => await reporting(park.call(incoming)) }),
     settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
     discard: async () => await incoming.discard(),
   }

@@ -1,7 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { openPartRoom, partBytes } from './part-room.ts'
+import type { PartSpools } from './part-spool.ts'
 import { openS3BlobStore } from './s3-blob-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
@@ -25,13 +24,21 @@ const unused: S3Objects = {
   close: () => undefined,
 }
 
+const noSpools: PartSpools = {
+  assertWritable: notHere,
+  open: () => {
+    throw new Error('not asked for here')
+  },
+}
+
 test('who has recorded bytes keeps them, though the bucket does not show their name; what was left behind without one goes', async () => {
   const deleted: string[] = []
-  const store = openS3BlobStore({
+  const objects = {
     ...unused,
     sizeOf: async () => await Promise.resolve(undefined),
-    delete: async (key) => await Promise.resolve(void deleted.push(key.split('/')[0] ?? '')),
-  })
+    delete: async (key: string) => await Promise.resolve(void deleted.push(key.split('/')[0] ?? '')),
+  }
+  const store = openS3BlobStore(objects, noSpools)
   const sha256 = createHash('sha256').update('a').digest('hex')
   const blob = { tenantId: randomUUID(), sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
   await store.finish(blob, 'recorded')
@@ -55,10 +62,10 @@ test('an upload whose entry no listing shows yet is one that brings bytes now: a
   const changed: string[] = []
   const change = async (key: string) => {
     changed.push(key.split('/')[0] ?? '')
-    return await Promise.resolve({ isOver: true })
+    return await Promise.resolve({ attempts: 1 })
   }
   const modifiedAt = new Date()
-  const store = openS3BlobStore({
+  const objects: S3Objects = {
     ...unused,
     list: async function* list(prefix) {
       for (const key of names)
@@ -68,7 +75,8 @@ test('an upload whose entry no listing shows yet is one that brings bytes now: a
     sizeOf: async () => await Promise.resolve(0),
     put: change,
     delete: async (key) => void (await change(key)),
-  })
+  }
+  const store = openS3BlobStore(objects, noSpools)
   for await (const found of store.reopen(blob, modifiedAt.getTime() - 1)) throw new Error(found.entry)
   expect(changed).toEqual([])
   await store.finish(blob, 'spare')
@@ -76,78 +84,4 @@ test('an upload whose entry no listing shows yet is one that brings bytes now: a
   const found: string[] = []
   for await (const { entry } of store.reopen(blob, modifiedAt.getTime() + 60_000)) found.push(entry)
   expect(found).toHaveLength(2)
-})
-
-test('bytes that were set aside by an upload that is no more go when that is certain', async () => {
-  const deleted: string[] = []
-  const old = [new Date(1000), new Date(3000)]
-  const store = openS3BlobStore({
-    ...unused,
-    list: async function* list(prefix) {
-      if (prefix !== 'aside/') return
-      for (const modifiedAt of old) {
-        yield await Promise.resolve({ key: `aside/${modifiedAt.getTime()}`, sizeBytes: 1, modifiedAt })
-      }
-    },
-    delete: async (key) => await Promise.resolve(void deleted.push(key)),
-  })
-  expect(await store.sweepIncoming(2000)).toBe(1)
-  expect(deleted).toEqual(['aside/1000'])
-})
-
-test.each([
-  ['is set aside', 2 * 1024 * 1024],
-  ['goes as a part', 6 * 1024 * 1024],
-])('a file whose last bytes others have asked the room of, so that it %s, settles whole', async (_how, size) => {
-  const stored = new Map<string, Buffer>()
-  const under = Promise.withResolvers<void>()
-  const gate = Promise.withResolvers<void>()
-  const keep = async (key: string, bytes: Uint8Array) => {
-    const copy = Buffer.from(bytes)
-    if (!key.startsWith('settling/')) {
-      under.resolve()
-      await gate.promise
-    }
-    stored.set(key, copy)
-    return { isOver: true }
-  }
-  const objects: S3Objects = {
-    ...unused,
-    put: keep,
-    sizeOf: async (key) => await Promise.resolve(stored.get(key)?.length),
-    read: async (key) => await Promise.resolve(Readable.from([stored.get(key)])),
-    delete: async (key) => await Promise.resolve(void stored.delete(key)),
-    deleteAll: async (keys) => {
-      for (const key of keys) stored.delete(key)
-      await Promise.resolve()
-    },
-    begin: async () => await Promise.resolve('upload'),
-    putPart: async (key, _uploadId, number, bytes) => ({
-      ...(await keep(`${key}#${number}`, bytes)),
-      number,
-      etag: undefined,
-      sha256: undefined,
-    }),
-    complete: async (key, _uploadId, parts) => {
-      stored.set(key, Buffer.concat(parts.map(({ number }) => stored.get(`${key}#${number}`) ?? Buffer.alloc(0))))
-      expect(parts).toHaveLength(1)
-      await Promise.resolve()
-    },
-  }
-  const store = openS3BlobStore(objects, openPartRoom(1, 60_000, 0))
-  const [tenant, other] = [randomUUID(), randomUUID()]
-  const bytes = randomBytes(size)
-  const sha256 = createHash('sha256').update(bytes).digest('hex')
-  const ours = await store.openIncoming(tenant)
-  await ours.write(bytes)
-  const theirs = await store.openIncoming(other)
-  const written = theirs.write(Buffer.alloc(partBytes / 2))
-  await under.promise
-  const settled = ours.settle(tenant, sha256)
-  await expect.poll(() => [...stored.keys()].filter((key) => key.startsWith('settling/'))).toHaveLength(1)
-  gate.resolve()
-  await settled
-  await written
-  const [, whole] = [...stored].find(([key]) => /^data\/[^#]*$/.test(key)) ?? []
-  expect(whole?.equals(bytes)).toBe(true)
 })

@@ -8,10 +8,8 @@ import {
   hashPattern,
   tenantPattern,
 } from './blob-store.ts'
-import { createAside } from './aside.ts'
-import { type HeldPart, createPartBuffer } from './part-buffer.ts'
-import { type PartRoom, openPartRoom, partBytes, partsInMemory, waitForRoomMs } from './part-room.ts'
-import type { S3Objects, Sent, StoredPart } from './s3-objects.ts'
+import type { PartSpools } from './part-spool.ts'
+import type { S3Objects, SentObject, StoredPart } from './s3-objects.ts'
 
 type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
 
@@ -26,10 +24,7 @@ const findStepMs = 1000
  * holds the bytes, `settling/<tenant>/<sha256>.<random>` names those that are whole but perhaps not yet recorded, and
  * `blobs/<tenant>/<sha256>/<random>` those that rows may name. The last two are empty: their names say all.
  */
-export function openS3BlobStore(
-  objects: S3Objects,
-  room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
-): BlobStore {
+export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
   /** The uploads of the tenant that have brought bytes with that hash and a name for them. */
   async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
@@ -56,7 +51,7 @@ export function openS3BlobStore(
 
   return {
     isRemote: true,
-    openIncoming: async (tenantId) => incomingBlob(objects, room, checked(tenantId, tenantPattern)),
+    openIncoming: async (tenantId) => incomingBlob(objects, spools, checked(tenantId, tenantPattern)),
     offer: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
@@ -138,11 +133,6 @@ export function openS3BlobStore(
     },
     sweepIncoming: async (olderThan) => {
       let count = 0
-      for await (const { key, modifiedAt } of objects.list('aside/')) {
-        if (modifiedAt.getTime() >= olderThan) continue
-        await objects.delete(key)
-        count += 1
-      }
       for await (const { key, uploadId, begunAt } of objects.listBegun('data/')) {
         if (begunAt.getTime() >= olderThan) continue
         await objects.abort(key, uploadId)
@@ -175,73 +165,47 @@ export function namesOf(blob: SettlingBlob): {
   }
 }
 
-/** Bytes of the least part that is not the last of its object. */
-const leastPartBytes = 5 * 1024 * 1024
-
-/** Holds one part in memory. Nothing can be seen of the object in the bucket before it settles. */
-function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): IncomingBlob {
+/** Sends parts of 8 MiB as they fill. Nothing of the object is visible in the bucket before `settle`. */
+function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`
-  const aside = createAside(objects, tenantId, random)
   const parts: StoredPart[] = []
   let sizeBytes = 0
   let uploadId: string | undefined
-  const sendPart = async (part: HeldPart): Promise<Sent> => {
-    await aside.restore(part)
+  const sendPart = async (bytes: Uint8Array): Promise<SentObject> => {
     uploadId ??= await objects.begin(data)
-    const stored = await objects.putPart(data, uploadId, parts.length + 1, part.bytes())
+    const stored = await objects.putPart(data, uploadId, parts.length + 1, bytes)
     parts.push(stored)
     return stored
   }
-  const buffer = createPartBuffer({
-    room,
-    tenantId,
-    most: () => partBytes - aside.length,
-    setAside: async (part) => await aside.put(part.bytes()),
-    send: async (part) =>
-      aside.length + part.length < leastPartBytes ? await aside.put(part.bytes()) : await sendPart(part),
-  })
-  // What was held may have been sent for the sake of others just before: what is left is known when it is our turn.
-  const sendRest = async (part: HeldPart): Promise<Sent> =>
-    part.length > 0 || aside.length > 0 ? await sendPart(part) : { isOver: true }
-  const sendWhole = async (part: HeldPart): Promise<Sent> => {
-    if (uploadId !== undefined) return await sendRest(part)
-    await aside.restore(part)
-    if (part.length !== sizeBytes) throw new Error('there are fewer bytes than were counted')
-    return await objects.put(data, part.bytes())
-  }
+  const spool = spools.open(tenantId, sendPart)
   return {
     write: async (chunk) => {
       sizeBytes += chunk.byteLength
-      await buffer.write(chunk)
-    },
-    park: async () => {
-      if (!buffer.hasRoom && aside.length === 0) return
-      await buffer.flush(sendRest)
-      await buffer.release()
+      await spool.write(chunk)
     },
     settle: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
       const entry = `${checked(sha256, hashPattern)}.${random}`
-      // Before the bytes can be seen: otherwise a crash could leave bytes that nothing tells of.
+      // Before the bytes are visible: otherwise a crash could leave bytes that nothing names.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
-      await buffer.flush(sendWhole)
-      if (uploadId !== undefined) {
+      if (uploadId === undefined) await spool.flush(async (bytes) => await objects.put(data, bytes))
+      else {
+        await spool.flush()
         await objects.complete(data, uploadId, parts)
         uploadId = undefined
         const stored = await objects.sizeOf(data)
         if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
       }
-      await buffer.release()
+      await spool.close()
       return { tenantId, sha256, entry }
     },
     discard: async () => {
-      await buffer.release()
-      await aside.clear()
+      await spool.close()
       if (uploadId === undefined) return
       const begun = uploadId
       uploadId = undefined
-      // A store that is out of reach has kept what was begun, and the sweep gives it up; the sender hears why it failed.
+      // If the store is unreachable, the sweep aborts the upload later; the sender hears why it failed.
       await objects.abort(data, begun).catch(() => undefined)
     },
   }

@@ -22,14 +22,14 @@ import {
   S3ServiceException,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { countPassedBytes, problem } from '@postern/service-kit'
+import { problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
 
 /** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
 export interface S3Objects {
   /** Stores the bytes under the key, whole or not at all. */
-  put(key: string, bytes: Uint8Array): Promise<Sent>
+  put(key: string, bytes: Uint8Array): Promise<SentObject>
   /** Bytes of the object; undefined where there is none. */
   sizeOf(key: string): Promise<number | undefined>
   /** What a listing would say of the object, which may lag behind; its time is cut to whole seconds. Undefined where there is none. */
@@ -60,13 +60,12 @@ export interface StoredObject {
   readonly modifiedAt: Date
 }
 
-/** How bytes came to the store. */
-export interface Sent {
-  /** Whether nobody reads them any more: an attempt that was given up may still be sending them, though a later one was answered. */
-  readonly isOver: boolean
+export interface SentObject {
+  /** How often the bytes were sent. An attempt that was given up may still be reading them. */
+  readonly attempts: number
 }
 
-export interface StoredPart extends Sent {
+export interface StoredPart extends SentObject {
   readonly number: number
   readonly etag: string | undefined
   readonly sha256: string | undefined
@@ -220,8 +219,9 @@ export function openS3Objects(config: S3Config): S3Objects {
   }
 }
 
-function sentBy({ $metadata: { attempts } }: { readonly $metadata: { readonly attempts?: number } }): Sent {
-  return { isOver: attempts === 1 }
+function sentBy({ $metadata }: { readonly $metadata: { readonly attempts?: number } }): SentObject {
+  // Without a count it may have been several.
+  return { attempts: $metadata.attempts ?? Infinity }
 }
 
 /** When an answer was given, by the clock of who gave it; NaN where it does not say. */
@@ -238,8 +238,6 @@ async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
       const timer = setTimeout(() => body.destroy(new Error('the store stands still')), idleMs)
       const next: IteratorResult<unknown> = await chunks.next().finally(() => clearTimeout(timer))
       if (next.done === true) return
-      // What its connection has read is memory of its own beside the chunk, whoever gives that one back.
-      if (Buffer.isBuffer(next.value)) countPassedBytes(next.value.length)
       yield next.value
     }
   } catch (error) {

@@ -1,14 +1,10 @@
 import { checked, tenantPattern } from './blob-store.ts'
-import { createPartBuffer } from './part-buffer.ts'
-import { type PartRoom, openPartRoom, partsInMemory, waitForRoomMs } from './part-room.ts'
+import type { PartSpools } from './part-spool.ts'
 import { type PartialStore, checkedTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
 /** Keeps what has arrived of a piece as objects of up to a part each: `partial/<tenant>/<upload>.<turn>/<number>`. */
-export function openS3PartialStore(
-  objects: S3Objects,
-  room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
-): PartialStore {
+export function openS3PartialStore(objects: S3Objects, spools: PartSpools): PartialStore {
   /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
   async function contentsOf(folder: string) {
     const contents: { readonly key: string; readonly sizeBytes: number }[] = []
@@ -24,22 +20,18 @@ export function openS3PartialStore(
       const folder = pieceOf(tenantId, id, turn)
       let count = 0
       let sizeBytes = 0
-      const buffer = createPartBuffer({
-        room,
-        tenantId,
-        send: async (part) => {
-          const sent = await objects.put(folder + nameOf(count), part.bytes())
-          count += 1
-          return sent
-        },
+      const spool = spools.open(tenantId, async (bytes) => {
+        const sent = await objects.put(folder + nameOf(count), bytes)
+        count += 1
+        return sent
       })
       return {
         write: async (chunk, gone) => {
           sizeBytes += chunk.byteLength
-          await buffer.write(chunk, gone)
+          await spool.write(chunk, gone)
         },
         rollBack: async () => {
-          await buffer.forget()
+          spool.clear()
           sizeBytes = 0
           while (count > 0) {
             await objects.delete(folder + nameOf(count - 1))
@@ -48,10 +40,10 @@ export function openS3PartialStore(
         },
         close: async () => {
           try {
-            await buffer.flush()
+            await spool.flush()
             return sizeBytes
           } finally {
-            await buffer.release()
+            await spool.close()
           }
         },
       }

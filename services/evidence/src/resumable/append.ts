@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, problem, watchStall } from '@postern/service-kit'
+import { problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
@@ -52,9 +51,6 @@ export async function append(
       isWriting = true
       await writer.write(chunk, gone.signal)
       isWriting = false
-      // The chunks of a request are nobody else's.
-      if (body instanceof IncomingMessage) freeChunk(chunk)
-      else countPassedBytes(chunk.length)
       stall.refresh()
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {

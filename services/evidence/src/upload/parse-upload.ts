@@ -183,7 +183,6 @@ async function parseForm(
         file.body = await receiveBody(bytes, incoming, declared, parts.limits).catch((error: unknown) => {
           throw ofFile(index, error)
         })
-        await incoming.park?.()
       },
     },
   })

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { countPassedBytes, discardRest, problem, watchStall } from '@postern/service-kit'
+import { discardRest, problem, watchStall } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
@@ -58,7 +58,6 @@ export async function receiveBody(
       await sniffer.add(chunk)
       await both(incoming.write(chunk), scan.write(chunk))
       isStoring = false
-      countPassedBytes(chunk.length)
       stall.refresh()
     }
     const detected = await sniffer.finish()

@@ -1,0 +1,63 @@
+import { problem } from '@postern/service-kit'
+import { createFairSemaphore } from './fair-semaphore.ts'
+
+/** Bytes of a part of an object. Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
+export const partBytes = 8 * 1024 * 1024
+
+/** Parts up to this size have permits of their own, so that small files do not wait for large ones. */
+const smallBytes = 1024 * 1024
+
+/** Parts up to this size need no permit. */
+const freeBytes = 64 * 1024
+
+const smallPerPart = 2
+
+/** The gateway gives up on an upload that makes no progress for 30 s; the wait must end before that, with time left to send. */
+const waitMs = 20_000
+
+/** Limits how many parts are in memory while they are sent. */
+export interface PartMemory {
+  /** Rejects with a 503 after 20 s. No tenant holds more than half of the memory. */
+  acquire(tenantId: string, bytes: number, signal?: AbortSignal): Promise<PartLease>
+}
+
+export interface PartLease {
+  readonly buffer: Buffer
+  /** To be called once. `isReusable`: whether nothing can still be reading the buffer. */
+  release(isReusable: boolean): void
+}
+
+/** Memory for `parts` parts of 8 MiB, and twice as many of 1 MiB. */
+export function createPartMemory(parts: number): PartMemory {
+  const options = { waitMs, timeoutError: tooManyUploads }
+  const large = createFairSemaphore(parts, options)
+  const small = createFairSemaphore(parts * smallPerPart, options)
+  const unused: Buffer[] = []
+  return {
+    acquire: async (tenantId, bytes, signal) => {
+      if (bytes <= freeBytes) return { buffer: Buffer.allocUnsafe(bytes), release: () => undefined }
+      if (bytes <= smallBytes) {
+        const release = await small.acquire(tenantId, signal)
+        return { buffer: Buffer.allocUnsafe(bytes), release }
+      }
+      const release = await large.acquire(tenantId, signal)
+      // Reused, because the garbage collector would let several of this size gather.
+      const buffer = unused.pop() ?? Buffer.allocUnsafeSlow(partBytes)
+      return {
+        buffer: buffer.subarray(0, bytes),
+        release: (isReusable) => {
+          if (isReusable) unused.push(buffer)
+          release()
+        },
+      }
+    },
+  }
+}
+
+function tooManyUploads(): Error {
+  return problem('service_unavailable', {
+    detail:
+      'More files arrive than the evidence store accepts at present. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',
+    retryAfterSeconds: 30,
+  })
+}
