@@ -19,8 +19,8 @@ beforeAll(async () => {
   owner = openTenantDb({
     connectionString: stack.database.url('superuser'),
     maxConnections: 2,
-    connectTimeoutMs: 10_000,
-    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 60_000,
+    queryTimeoutMs: 60_000,
     applicationName: 'open-requests-test',
   })
 })

@@ -28,7 +28,7 @@ let unasked: Probes['unasked']
 const clients = new Map<string, Client>()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
+  database = await createTestDatabase({ hasShippedLimits: true })
   for (const role of [...roles, 'superuser'] as const) {
     const client = new Client({ connectionString: database.url(role), pipeline: true })
     await client.connect()

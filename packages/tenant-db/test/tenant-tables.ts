@@ -29,7 +29,7 @@ export interface AssertionParts {
 const waitMs = Number(process.env['POSTERN_TEST_WAIT_MS'] ?? 10_000)
 
 export async function createTenantTables(): Promise<TenantTables> {
-  const database = await createTestDatabase()
+  const database = await createTestDatabase({ hasShippedLimits: true })
   const asOwner = async (statements: string): Promise<void> => {
     await using connection = await openClient(database.url('migrator'))
     await connection.client.query(`set role postern_owner; ${statements}`)

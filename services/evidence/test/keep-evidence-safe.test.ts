@@ -178,8 +178,8 @@ describe('what an upload has left behind', () => {
       const db = openTenantDb({
         connectionString: service.database.url(role),
         maxConnections: 1,
-        connectTimeoutMs: 10_000,
-        queryTimeoutMs: 20_000,
+        connectTimeoutMs: 60_000,
+        queryTimeoutMs: 60_000,
         applicationName: 'evidence-test',
       })
       try {

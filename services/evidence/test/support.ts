@@ -31,9 +31,9 @@ function makeReceiptKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 
-/** What an evidence service needs to start, with a database (see `createTestDatabase`) and a blob directory of its own. */
-export async function makeEnvironment({ holdsLocks = false } = {}) {
-  const database = await createTestDatabase({ holdsLocks })
+/** What an evidence service needs to start, with a database and a blob directory of its own. */
+export async function makeEnvironment() {
+  const database = await createTestDatabase()
   const ring = randomRing()
   const universeRing = randomRing()
   const findingsRing = randomRing()
@@ -69,12 +69,8 @@ export async function makeEnvironment({ holdsLocks = false } = {}) {
 }
 
 /** An evidence service in this process beside a universe service, on real PostgreSQL and a real directory. */
-export async function startEvidenceWithUniverse(
-  extra: Record<string, string> = {},
-  overrides: Partial<Deps> = {},
-  options: { readonly holdsLocks?: boolean } = {},
-) {
-  const environment = await makeEnvironment(options)
+export async function startEvidenceWithUniverse(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
+  const environment = await makeEnvironment()
   const universe = await environment.spawnUniverse()
   const service = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url, ...extra }, overrides, environment)
   const close = async () => {
@@ -100,8 +96,8 @@ export async function startEvidence(
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 2,
-    connectTimeoutMs: 10_000,
-    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 60_000,
+    queryTimeoutMs: 60_000,
     applicationName: 'evidence-test',
   })
   return {

@@ -109,8 +109,8 @@ test.each(['directory', 's3'] as const)(
     const owner = openTenantDb({
       connectionString: database.url('superuser'),
       maxConnections: 1,
-      connectTimeoutMs: 10_000,
-      queryTimeoutMs: 20_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'evidence-test',
     })
     const tenants: Principal[] = Array.from({ length: 4 }, () => uploader())

@@ -27,7 +27,7 @@ let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 /** One that soon loses patience with a sender. The others must not feel it on a busy machine. */
 let hasty: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => {
-  service = await startEvidenceWithUniverse({ POSTERN_EVIDENCE_MAX_BYTES: '1048576' }, {}, { holdsLocks: true })
+  service = await startEvidenceWithUniverse({ POSTERN_EVIDENCE_MAX_BYTES: '1048576' })
   hasty = await startEvidence({ POSTERN_EVIDENCE_STALL_MS: '500' })
 })
 afterAll(async () => {
@@ -341,8 +341,8 @@ describe('tenants', () => {
     const db = openTenantDb({
       connectionString: service.database.url('evidence'),
       maxConnections: 1,
-      connectTimeoutMs: 10_000,
-      queryTimeoutMs: 20_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'evidence-test',
     })
     try {

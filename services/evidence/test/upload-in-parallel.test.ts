@@ -13,7 +13,7 @@ const waitMs = 60_000
 let service: Awaited<ReturnType<typeof startEvidence>>
 let closeDb: () => Promise<void>
 beforeAll(async () => {
-  const environment = await makeEnvironment({ holdsLocks: true })
+  const environment = await makeEnvironment()
   // With more patience than the product: a commit waits here for as long as other uploads take.
   const db = openTenantDb({
     connectionString: environment.database.url('evidence'),
@@ -32,6 +32,12 @@ beforeAll(async () => {
       perform pg_advisory_xact_lock(hashtextextended('slow commit', 0));
       return null;
     end $$`)
+  await service.rows(`
+    create constraint trigger hold_commit_of_purge after insert on evidence.file_decision deferrable initially deferred
+      for each row when (new.reason = 'slow') execute function evidence.hold_commit()`)
+  await service.rows(`
+    create constraint trigger hold_commit_of_turn after update on evidence.upload deferrable initially deferred
+      for each row when (new.file_name = 'lapsed.csv' and new.turn > old.turn) execute function evidence.hold_commit()`)
   for (const table of ['file', 'upload']) {
     await service.rows(`
       create constraint trigger hold_commit after insert on evidence.${table} deferrable initially deferred
@@ -119,6 +125,58 @@ describe('uploads of one tenant', () => {
     ).toBe(204)
     expect((await send(principal, 'b'.repeat(quotaBytes - 10))).status).toBe(201)
     expect((await send(principal, 'c')).status).toBe(413)
+  })
+
+  test('do not wait for a purge whose commit takes long, which gives its room back', async () => {
+    const principal = uploader()
+    const purger: Principal = {
+      ...principal,
+      kind: 'user',
+      scopes: ['read:findings', 'write:evidence'],
+      roles: ['admin'],
+    }
+    const { id } = receiptSchema.parse((await send(principal, 'p'.repeat(quotaBytes - 4))).json)
+    await service.rows('alter table evidence.file disable trigger file_never_changes')
+    await service.rows(
+      `update evidence.file set received_at = now() - interval '3 years', retention_until = current_date - 1
+      where tenant_id = $1`,
+      [principal.tenantId],
+    )
+    await service.rows('alter table evidence.file enable trigger file_never_changes')
+    const slow = await whileCommitWaits(
+      async () =>
+        await service.caller.call(purger, 'POST', `/api/v1/evidence-files/${id}/purge`, { body: { reason: 'slow' } }),
+      async () => {
+        expect((await send(principal, '1234')).status).toBe(201)
+        expect((await send(principal, '5')).status).toBe(413)
+      },
+    )
+    expect(slow.status, slow.text).toBe(200)
+    expect(await kept(principal)).toEqual([{ bytes: '4', files: '1' }])
+    expect((await send(principal, 'r'.repeat(quotaBytes - 4))).status).toBe(201)
+    expect((await send(principal, '5')).status).toBe(413)
+  })
+
+  test('do not wait for a lapsed resumable upload whose next commit takes long, and cannot take its room', async () => {
+    const principal = uploader()
+    const location = (await begin(principal, 'lapsed.csv', quotaBytes - 4)).headers['location'] ?? ''
+    await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
+      principal.tenantId,
+    ])
+    const append = {
+      body: 'a',
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+    }
+    const slow = await whileCommitWaits(
+      async () => await service.caller.call(principal, 'PATCH', location, append),
+      async () => {
+        expect((await send(principal, '1234')).status).toBe(201)
+        expect((await send(principal, '5')).status).toBe(413)
+      },
+    )
+    expect(slow.status, slow.text).toBe(204)
+    expect((await send(principal, '5')).status).toBe(413)
+    expect(await kept(principal)).toEqual([{ bytes: '4', files: '1' }])
   })
 
   test('hold no room once they have failed, or their process has died and ten minutes are over', async () => {

@@ -14,7 +14,7 @@ import {
 
 let service: FindingsUnderTest
 beforeAll(async () => {
-  service = await startFindings({ holdsLocks: true })
+  service = await startFindings()
 })
 afterAll(async () => await service.close())
 

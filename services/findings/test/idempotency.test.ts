@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let findings: FindingsUnderTest
-beforeAll(async () => (findings = await startFindings({ holdsLocks: true })))
+beforeAll(async () => (findings = await startFindings()))
 afterAll(async () => await findings.close())
 
 const headers = () => ({ 'idempotency-key': randomUUID() })

@@ -62,16 +62,15 @@ export const checkpointKey: string = generateKeyPairSync('ed25519')
 
 /**
  * Starts the findings service. `universe` also starts the real universe service. All references exist, unless `references`
- * makes the service look them up. For `holdsLocks` see `createTestDatabase`.
+ * makes the service look them up.
  */
 export async function startFindings(
   options: {
     readonly universe?: true
     readonly references?: { readonly evidence?: Evidence }
-    readonly holdsLocks?: true
   } = {},
 ): Promise<FindingsUnderTest> {
-  const database = await createTestDatabase({ holdsLocks: options.holdsLocks === true })
+  const database = await createTestDatabase()
   const ring = randomRing('findings')
   const universeRing = randomRing('findings-universe')
   const evidenceRing = randomRing('findings-evidence')
@@ -120,8 +119,8 @@ export async function startFindings(
     openTenantDb({
       connectionString: database.url(role),
       maxConnections: 4,
-      connectTimeoutMs: 5_000,
-      queryTimeoutMs: 10_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'findings-tests',
     })
   const asService = open('findings')

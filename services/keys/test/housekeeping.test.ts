@@ -16,8 +16,8 @@ function open(role: 'keys' | 'superuser' = 'keys') {
   return openTenantDb({
     connectionString: database.url(role),
     maxConnections: 2,
-    connectTimeoutMs: 5_000,
-    queryTimeoutMs: 10_000,
+    connectTimeoutMs: 60_000,
+    queryTimeoutMs: 60_000,
     applicationName: 'keys-tests',
   })
 }

@@ -6,7 +6,7 @@ import { type KeysUnderTest, failureOf, keyBody, newKey, newTenant, path, sql, s
 
 let service: KeysUnderTest
 beforeAll(async () => {
-  service = await startKeys({ holdsLocks: true })
+  service = await startKeys()
 })
 afterAll(async () => await service.close())
 

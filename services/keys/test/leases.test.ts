@@ -18,7 +18,7 @@ import {
 
 let service: KeysUnderTest
 beforeAll(async () => {
-  service = await startKeys({ holdsLocks: true })
+  service = await startKeys()
 })
 afterAll(async () => await service.close())
 

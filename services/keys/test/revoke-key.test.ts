@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type KeysUnderTest,
   LeaseHolder,
+  cancelWaiting,
   during,
   eventTypes,
   getKey,
@@ -244,7 +245,9 @@ describe('a revoke answers', () => {
       await mayEnd.promise
     })
     await isLocked.promise
-    const answer = await revoke(service, admin, id)
+    const revoked = revoke(service, admin, id)
+    await cancelWaiting(service)
+    const answer = await revoked
     mayEnd.resolve()
     await lock
     expect(answer.json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })

@@ -20,6 +20,7 @@ import {
 import { startService } from '@postern/service-kit'
 import { mintAssertion, nilTenantId, parseKeyRing } from '@postern/signed-context'
 import { type Statement, type TenantDb, openTenantDb, sqlError } from '@postern/tenant-db'
+import { vi } from 'vitest'
 import { keysService } from '../src/service.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
@@ -51,17 +52,15 @@ export interface KeysUnderTest {
   close(): Promise<void>
 }
 
-/** `cacheTimeoutMs`: the time limit of Redis commands. `holdsLocks`: see `createTestDatabase`. */
+/** `cacheTimeoutMs`: the time limit of Redis commands. */
 export async function startKeys({
   redisUrl,
   cacheTimeoutMs,
-  holdsLocks = false,
 }: {
   readonly redisUrl?: string
   readonly cacheTimeoutMs?: number
-  readonly holdsLocks?: boolean
 } = {}): Promise<KeysUnderTest> {
-  const database = await createTestDatabase({ holdsLocks })
+  const database = await createTestDatabase()
   const { assertionKeys } = database
   const rings = { keys: randomRing('keys'), operator: randomRing('operator'), internal: randomRing('internal') }
   const cacheMac = randomRing('cache')
@@ -94,8 +93,8 @@ export async function startKeys({
     openTenantDb({
       connectionString: database.url(role),
       maxConnections: 4,
-      connectTimeoutMs: 5_000,
-      queryTimeoutMs: 10_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'keys-tests',
     })
   const asService = open('keys')
@@ -277,4 +276,15 @@ export async function failureOf(work: Promise<unknown>) {
 
 export function sql(text: string, ...values: readonly unknown[]): Statement {
   return { text, values }
+}
+
+/** Cancels the statement of the service that waits for a lock, as PostgreSQL itself does when the wait takes too long. */
+export async function cancelWaiting({ asSuperuser }: Pick<KeysUnderTest, 'asSuperuser'>): Promise<void> {
+  const cancel = sql(`
+    select pg_cancel_backend(a.pid)
+      from pg_stat_activity as a
+     where a.datname = current_database() and a.application_name = 'postern-keys' and a.wait_event_type = 'Lock'`)
+  await vi.waitUntil(async () => (await asSuperuser.system(async (tx) => await tx.query(cancel))).length > 0, {
+    timeout: 60_000,
+  })
 }

@@ -56,8 +56,8 @@ test('pages of changes that are kept in blocks leave none out, whatever PostgreS
     const db = openTenantDb({
       connectionString: world.database.url('sync'),
       maxConnections: 1,
-      connectTimeoutMs: 10_000,
-      queryTimeoutMs: 10_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'sync-test-lists',
     })
     try {

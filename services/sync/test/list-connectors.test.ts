@@ -123,8 +123,8 @@ describe('the database', () => {
     const db = openTenantDb({
       connectionString: world.database.url('sync'),
       maxConnections: 1,
-      connectTimeoutMs: 10_000,
-      queryTimeoutMs: 20_000,
+      connectTimeoutMs: 60_000,
+      queryTimeoutMs: 60_000,
       applicationName: 'sync-test',
     })
     const assertion = mintAssertion(parseKeyRing(world.database.assertionKeys), one.tenantId, Date.now())

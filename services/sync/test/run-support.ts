@@ -33,7 +33,7 @@ export function useRuns() {
     const workerDb = openTenantDb({
       connectionString: world.database.url('sync'),
       maxConnections: 4,
-      connectTimeoutMs: 10_000,
+      connectTimeoutMs: 60_000,
       queryTimeoutMs: 130_000,
       applicationName: 'sync-test-worker',
     })

@@ -32,8 +32,8 @@ export async function makeWorld() {
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 1,
-    connectTimeoutMs: 10_000,
-    queryTimeoutMs: 20_000,
+    connectTimeoutMs: 60_000,
+    queryTimeoutMs: 60_000,
     applicationName: 'sync-test',
   })
   const callerOf = (keyName: string, ring: string) => (baseUrl: string) =>

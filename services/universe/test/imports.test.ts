@@ -18,7 +18,7 @@ import {
 
 let universe: UniverseUnderTest
 beforeAll(async () => {
-  universe = await startUniverse({ holdsLocks: true })
+  universe = await startUniverse()
 })
 afterAll(async () => await universe.close())
 

@@ -9,7 +9,7 @@ import { type Principal, type UniverseUnderTest, newTenant, nextOf, row, startUn
 let universe: UniverseUnderTest
 beforeAll(async () => {
   // Statements take as long as the machine needs: what they write is judged, not their speed.
-  universe = await startUniverse({ holdsLocks: true })
+  universe = await startUniverse()
 })
 afterAll(async () => await universe.close())
 

@@ -69,12 +69,11 @@ export function row(external_id: string, given: object = {}): object {
   return { external_id, name: `Entity ${external_id}`, type: 'process', ...given }
 }
 
-/** `findingsUrl`: who answers for the findings service; nobody where it is not given. `holdsLocks`: as for `createTestDatabase`. */
+/** `findingsUrl`: who answers for the findings service; nobody where it is not given. */
 export async function startUniverse({
   findingsUrl = 'http://127.0.0.1:9',
-  holdsLocks = false,
-}: { readonly findingsUrl?: string; readonly holdsLocks?: boolean } = {}): Promise<UniverseUnderTest> {
-  const database = await createTestDatabase({ holdsLocks })
+}: { readonly findingsUrl?: string } = {}): Promise<UniverseUnderTest> {
+  const database = await createTestDatabase()
   const rings = {
     universe: randomRing('universe'),
     sync: randomRing('sync'),
@@ -115,7 +114,7 @@ export async function startUniverse({
     openTenantDb({
       connectionString: database.url(role),
       maxConnections: 2,
-      connectTimeoutMs: 5_000,
+      connectTimeoutMs: 60_000,
       // The superuser fills tables; nothing else ends what a service began.
       queryTimeoutMs: 100_000,
       applicationName: 'universe-tests',

@@ -19,10 +19,11 @@ export interface TestDatabase {
 }
 
 /**
- * Makes a database of its own for a test file, from the template of this run. `holdsLocks`: services wait for a lock as long as
- * for PostgreSQL itself, and not two seconds, so that a test can hold one while it does something else.
+ * Makes a database of its own for a test file, from the template of this run. PostgreSQL gives up a lock or a statement after a
+ * minute there, and not after seconds as in production: how long something takes says nothing of whether it is right.
+ * `hasShippedLimits`: for tests of these limits.
  */
-export async function createTestDatabase({ holdsLocks = false } = {}): Promise<TestDatabase> {
+export async function createTestDatabase({ hasShippedLimits = false } = {}): Promise<TestDatabase> {
   const cluster = await findCluster()
   const name = `test_${randomBytes(8).toString('hex')}`
   // Its files as they are: through the log of changes, which is the default, it takes several times the processor.
@@ -30,7 +31,7 @@ export async function createTestDatabase({ holdsLocks = false } = {}): Promise<T
   await administer(cluster, `create database ${escapeIdentifier(name)} ${copied}`)
   // Owner and grants belong to the database itself, so that a copy of the template does not have them.
   await ensureDatabase(superuserUrl(cluster, 'postgres'), name)
-  if (holdsLocks) {
+  if (!hasShippedLimits) {
     const settings = Object.values(loginRoles).flatMap((role) =>
       ['lock_timeout', 'statement_timeout'].map(
         (setting) => `alter role ${role} in database ${escapeIdentifier(name)} set ${setting} = '1min'`,

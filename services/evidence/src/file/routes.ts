@@ -21,17 +21,9 @@ import { requireUnlocked } from '../test-procedure/check.ts'
 import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
+import { freeFile } from '../upload/usage-store.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
-import {
-  type FoundFile,
-  countCustody,
-  countFiles,
-  findFile,
-  insertDecision,
-  listCustody,
-  listFiles,
-  reduceUsage,
-} from './store.ts'
+import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
 
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
 export function fileRoutes(
@@ -111,7 +103,7 @@ export function fileRoutes(
           await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)
           const event = { kind: 'purged', detail: { reason: body.reason, sha256: file.sha256 } } as const
           await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
-          await reduceUsage(tx, file.size_bytes)
+          await freeFile(tx, file.size_bytes)
           log.warn({ event: 'file_purged', request_id: requestId, file_id: file.id, actor_id: actor.id })
           return (await fileToDecide(tx, params.id)).file
         }),

@@ -90,17 +90,6 @@ export async function insertDecision(
   })
 }
 
-/** Counts a file no longer to what the tenant keeps. */
-export async function reduceUsage(tx: Tx, bytes: number): Promise<void> {
-  await tx.execute({
-    name: 'evidence_reduce_usage',
-    text: `update evidence.tenant_usage
-      set bytes = greatest(0, bytes - $1), files = greatest(0, files - 1)
-      where tenant_id = (select tenancy.tenant_id())`,
-    values: [bytes],
-  })
-}
-
 /** What happened to a file, in order, behind an event. */
 export async function listCustody(
   tx: Tx,

@@ -29,14 +29,7 @@ import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
-import {
-  assertRoom,
-  passToUpload,
-  promiseRoomAgain,
-  reading,
-  releaseReservation,
-  reserveUpload,
-} from '../upload/quota.ts'
+import { assertRoom, passToUpload, reading, releaseReservation, reserveLapsed, reserveUpload } from '../upload/quota.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/parse-upload.ts'
 import { append } from './append.ts'
@@ -118,18 +111,19 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       }
       return await turns.take(turnOf(context, params.id), async (signal) => {
         const isChecked = checksum !== undefined
-        const { upload, turn } = await orAskAgain(
-          takeOver(
-            deps,
-            context,
-            params.id,
-            async (tx, found) => {
-              const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
-              return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
-            },
-            async (tx) => await promiseRoomAgain(tx, own(context, params.id), limits.tenantQuotaBytes),
-          ),
+        const reservationId = await reading(
+          async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
         )
+        const { upload, turn } = await orAskAgain(
+          takeOver(deps, context, params.id, async (tx, found) => {
+            await passToUpload(tx, reservationId)
+            const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
+            return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
+          }),
+        ).catch(async (error: unknown) => {
+          await releaseReservation(deps, context, reservationId)
+          throw error
+        })
         const arrived = arrivedOf(upload)
         if (offset !== arrived) {
           throw problem('conflict', { detail: `${arrived} bytes have arrived. Go on from there.` })

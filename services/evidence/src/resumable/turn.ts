@@ -18,21 +18,19 @@ const maxAttempts = 5
  * Ends whatever turn is open, on whatever replica, and gives the upload as it stands then; `next` may take a turn in the
  * same transaction. The newer request goes on: the older one is perhaps long dead. What has arrived of it counts; what it
  * writes from now on does not. Throws the 404 of what is not there. No transaction waits for the store: how much is there is
- * asked between two, and counts if the turn is still open in the second. `first` is called in each, before the upload is locked.
+ * asked between two, and counts if the turn is still open in the second.
  */
 export async function takeOver<T>(
   { db, partials }: Parts,
   context: Context,
   id: string,
   next: (tx: Tx, upload: ResumableUpload) => Promise<T>,
-  first: (tx: Tx) => Promise<void> = async () => undefined,
 ): Promise<T> {
   let sealed: { readonly turn: number; readonly bytes: number } | undefined
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     const known = sealed
     const outcome = await reading(async () =>
       db.write(context, async (tx): Promise<{ readonly given: T } | { readonly turn: number }> => {
-        await first(tx)
         const upload = await lockUpload(tx, id, actorOf(context))
         if (upload === undefined) throw problem('not_found')
         const open = await findOpenTurn(tx, id)

@@ -49,11 +49,7 @@ export async function reserveQuota(
   tenantQuotaBytes: number | undefined,
 ): Promise<string> {
   return await db.write(context, async (tx) => {
-    const [, , used] = await Promise.all([
-      lockUsage(tx, { isBrief: true }),
-      takeBack(tx, undefined),
-      findUsedRoom(tx, uploadId),
-    ])
+    const [, , used] = await Promise.all([lockUsage(tx), takeBack(tx, undefined), findUsedRoom(tx, uploadId)])
     if (tenantQuotaBytes !== undefined && used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
     return await insertReservation(tx, { bytes, files, uploadId })
   })
@@ -74,7 +70,7 @@ export async function releaseReservation(
   if (reservationId === undefined) return
   await db
     .write(context, async (tx) => {
-      await Promise.all([lockUsage(tx, { isBrief: true }), takeBack(tx, reservationId)])
+      await Promise.all([lockUsage(tx), takeBack(tx, reservationId)])
     })
     .catch(() => undefined)
 }
@@ -99,20 +95,19 @@ export async function passToUpload(tx: Tx, reservationId: string | undefined): P
 }
 
 /**
- * Makes sure of room once more for a resumable upload whose promise has lapsed, or is about to, and which is gone on with in
- * the same transaction: others may have been promised the room meanwhile. To be called before the upload is locked.
+ * Reserves room once more for a resumable upload whose promise has lapsed, or soon will: others may have been promised the room
+ * meanwhile. Undefined if its promise holds. Pass the reservation on in the transaction in which the upload continues.
  */
-export async function promiseRoomAgain(
-  tx: Tx,
+export async function reserveLapsed(
+  deps: Pick<Deps, 'db'>,
+  context: Context,
   { uploadId, actor }: { readonly uploadId: string; readonly actor: Actor },
   tenantQuotaBytes: number | undefined,
-): Promise<void> {
-  if (tenantQuotaBytes === undefined) return
-  const length = await findLapsing(tx, uploadId, actor)
-  if (length === undefined) return
-  await lockUsage(tx)
-  const used = await findUsedRoom(tx, uploadId)
-  if (used + length > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+): Promise<string | undefined> {
+  if (tenantQuotaBytes === undefined) return undefined
+  const bytes = await deps.db.read(context, async (tx) => await findLapsing(tx, uploadId, actor))
+  if (bytes === undefined) return undefined
+  return await reserveQuota(deps, context, { bytes, files: 0, uploadId }, tenantQuotaBytes)
 }
 
 /** Runs a look-up whose failure is told as that of an upload. */

@@ -9,12 +9,14 @@ const lockUsageText = `
     set bytes = usage.bytes`
 
 /**
- * Locks what the tenant keeps to the end of the transaction: of several that reserve room, one decides at a time. `isBrief`: the commit
- * waits for no disk and no standby.
+ * Locks what the tenant keeps to the end of the transaction: of several that reserve room, one decides at a time. The commit waits
+ * for no disk and no standby.
  */
-export async function lockUsage(tx: Tx, { isBrief = false } = {}): Promise<void> {
-  const lock = tx.execute({ name: 'evidence_lock_usage', text: lockUsageText, values: [] })
-  await Promise.all(isBrief ? [commitWithoutWaiting(tx), lock] : [lock])
+export async function lockUsage(tx: Tx): Promise<void> {
+  await Promise.all([
+    commitWithoutWaiting(tx),
+    tx.execute({ name: 'evidence_lock_usage', text: lockUsageText, values: [] }),
+  ])
 }
 
 // Served by the primary keys. What another transaction releases or counts at this moment stays as it is.
@@ -36,8 +38,8 @@ const takeBackText = `
     from lapsed
   )
   update evidence.tenant_usage as usage
-  set bytes = usage.bytes - total.bytes,
-      files = usage.files - total.files
+  set bytes = greatest(0, usage.bytes - total.bytes),
+      files = greatest(0, usage.files - total.files)
   from total
   where usage.tenant_id = (select tenancy.tenant_id())
     and total.files + total.bytes > 0`
@@ -97,6 +99,18 @@ export async function expireReservation(tx: Tx, reservationId: string): Promise<
   await tx.execute({ name: 'evidence_expire_reservation', text: expireReservationText, values: [reservationId] })
 }
 
+const freeText = `
+  insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
+  values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
+
+/**
+ * Counts a file no longer to what the tenant keeps, once the transaction has committed. Takes no lock of the tenant: it leaves an
+ * expired reservation, which the next upload takes back.
+ */
+export async function freeFile(tx: Tx, bytes: number): Promise<void> {
+  await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
+}
+
 // One statement, so that no room is seen twice, or not at all, while it passes from a reservation to an upload. Served by the
 // primary keys, upload_open and upload_piece_one_open.
 const roomText = `
@@ -154,7 +168,7 @@ export async function findUsedRoom(tx: Tx, exceptUploadId: string | undefined): 
 // Some minutes early, since clocks of transactions that run at once differ: where the promise still holds there is room.
 // Served by the primary key and upload_piece_one_open.
 const lapsingText = `
-  select length::text
+  select length
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
@@ -172,11 +186,11 @@ const lapsingText = `
     )`
 
 /** The bytes of an upload of the actor of which nothing was sent for so long that it is promised room no more, or soon will not be. */
-export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<bigint | undefined> {
+export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<number | undefined> {
   const [row] = await tx.query<{ length: string }>({
     name: 'evidence_lapsing',
     text: lapsingText,
     values: [id, actor.type, actor.id],
   })
-  return row === undefined ? undefined : BigInt(row.length)
+  return row === undefined ? undefined : Number(row.length)
 }

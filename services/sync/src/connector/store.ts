@@ -322,7 +322,8 @@ export const reservedKeys: ReadonlySet<string> = new Set([
   ...Object.values(inlineConnectors).map(({ key }) => key),
 ])
 
-// Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either.
+// Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either. Only if
+// there is no row: `on conflict` would wait for whoever is just setting its time.
 const ensureInline = statement(
   'sync_ensure_inline',
   `insert into sync.connector (tenant_id, key, name, type, dataset)
@@ -330,14 +331,22 @@ const ensureInline = statement(
   on conflict (tenant_id, key) do nothing`,
 )
 
-// The row stays as it is but for the time: a run is no change of the connector. Served by connector_key_unique.
+// A run is no change of the connector: only the time is set. If another push is just setting it, that push's time is as good, and
+// this one does not wait for its commit. Served by connector_key_unique.
 const touchInline = statement(
   'sync_touch_inline',
-  `update sync.connector
-  set last_run_at = now()
-  where tenant_id = (select tenancy.tenant_id())
-    and key = $1
-  returning id`,
+  `with free as (
+    select c.id
+    from sync.connector c
+    where c.key = $1
+    for no key update skip locked
+  ), touched as (
+    update sync.connector c
+    set last_run_at = now()
+    from free
+    where c.id = free.id
+  )
+  select c.id from sync.connector c where c.key = $1`,
 )
 
 /** Notes that a push of the dataset begins, whose connector the tenant's first such push makes; answers its id. */
@@ -354,10 +363,12 @@ async function touch(
   tx: Tx,
   { key, name, dataset, type }: Pick<Connector, 'key' | 'name' | 'dataset' | 'type'>,
 ): Promise<string> {
-  await tx.execute(ensureInline([key, name, dataset, type]))
   const [row] = await tx.query<{ id: string }>(touchInline([key]))
-  if (row === undefined) throw new Error('the connector of pushes is not there')
-  return row.id
+  if (row !== undefined) return row.id
+  await tx.execute(ensureInline([key, name, dataset, type]))
+  const [made] = await tx.query<{ id: string }>(touchInline([key]))
+  if (made === undefined) throw new Error('the connector of pushes is not there')
+  return made.id
 }
 
 const setNextRun = statement(
