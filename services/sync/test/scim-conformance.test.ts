@@ -54,6 +54,19 @@ describe('an operation of PATCH', () => {
     expect(errorOf(removal)).toEqual([400, 'noTarget', expect.anything()])
   })
 
+  test.each([true, false])('removes `active` that is %s; the user stays what it was', async (active) => {
+    const principal = admin()
+    const { id } = await create(principal, { active })
+    const removal = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'remove', path: 'active' }))
+    expect([removal.status, removal.json]).toEqual([200, expect.not.objectContaining({ active: expect.anything() })])
+    expect(await people(principal.tenantId)).toMatchObject([{ active }])
+    const title = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'add', path: 'title', value: 'T' }))
+    expect(title.json).toEqual(expect.not.objectContaining({ active: expect.anything() }))
+    expect(await people(principal.tenantId)).toMatchObject([{ active, title: 'T' }])
+    const set = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'replace', path: 'active', value: !active }))
+    expect(set.json).toMatchObject({ active: !active })
+  })
+
   test('takes a null value for none', async () => {
     const principal = admin()
     const user = await create(principal, {

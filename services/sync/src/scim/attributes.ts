@@ -7,7 +7,8 @@ export interface Attribute {
   readonly multi?: true
   readonly required?: true
   readonly caseExact?: true
-  readonly readOnly?: true
+  /** Where it is not readWrite. */
+  readonly mutability?: 'readOnly' | 'immutable'
   readonly unique?: true
   readonly parts?: readonly Attribute[]
 }
@@ -74,10 +75,10 @@ export const groupSchema: ResourceSchema = {
       type: 'complex',
       multi: true,
       parts: [
-        { name: 'value', type: 'string', caseExact: true },
-        { name: 'display', type: 'string', readOnly: true },
-        { name: 'type', type: 'string', readOnly: true },
-        { name: '$ref', type: 'reference', readOnly: true },
+        { name: 'value', type: 'string', caseExact: true, mutability: 'immutable' },
+        { name: 'display', type: 'string', mutability: 'readOnly' },
+        { name: 'type', type: 'string', mutability: 'immutable' },
+        { name: '$ref', type: 'reference', mutability: 'immutable' },
       ],
     },
   ],

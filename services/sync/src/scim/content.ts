@@ -41,9 +41,10 @@ export interface Unit {
 
 /**
  * Reads a user as it was sent, or as a change has left it, of one that was `active` so far: where nothing is said of that it stays, so
- * that nobody who has left comes back by what was left out. Throws what SCIM calls `invalidValue`.
+ * that nobody who has left comes back by what was left out. `mayBeUnassigned`: a change has perhaps removed `active`, which is then
+ * not shown (RFC 7644 §3.5.2.2). Throws what SCIM calls `invalidValue`.
  */
-export function readUser(sent: unknown, active = true): User {
+export function readUser(sent: unknown, active = true, { mayBeUnassigned = false } = {}): User {
   const parsed = scimUserInputSchema.safeParse(sent)
   if (!parsed.success) {
     throw problem('invalid_content', {
@@ -53,7 +54,7 @@ export function readUser(sent: unknown, active = true): User {
   }
   const { schemas: _schemas, ...rest } = parsed.data
   const facts = factsOf(parsed.data, active)
-  const content = withoutEmpty({ ...rest, active: facts.active })
+  const content = withoutEmpty(mayBeUnassigned ? rest : { ...rest, active: facts.active })
   return { content: isRecord(content) ? content : {}, facts }
 }
 

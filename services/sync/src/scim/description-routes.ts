@@ -109,14 +109,14 @@ function describe({ urn, name, description, attributes }: ResourceSchema, locate
   }
 }
 
-function describeAttribute({ name, type, multi, required, caseExact, readOnly, unique, parts }: Attribute): Json {
+function describeAttribute({ name, type, multi, required, caseExact, mutability, unique, parts }: Attribute): Json {
   return {
     name,
     type,
     multiValued: multi === true,
     required: required === true,
     caseExact: caseExact === true,
-    mutability: readOnly === true ? 'readOnly' : 'readWrite',
+    mutability: mutability ?? 'readWrite',
     returned: 'default',
     uniqueness: unique === true ? 'server' : 'none',
     ...(type === 'reference' ? { referenceTypes: ['User', 'Group'] } : {}),

@@ -111,9 +111,10 @@ function rightPerson(
   { personKey, before, after, stored }: Told,
   winner: StoredUser | undefined,
 ): PushedPerson | undefined {
-  if (winner !== undefined) return personOf(personKey, readUser(winner.content).facts)
+  if (winner !== undefined) return personOf(personKey, readUser(winner.content, winner.active).facts)
   if (stored?.external_id === personKey) return stored
-  if (before !== undefined) return personOf(personKey, { ...readUser(before.content).facts, active: false })
+  if (before !== undefined)
+    return personOf(personKey, { ...readUser(before.content, before.active).facts, active: false })
   return after && personOf(personKey, { ...after.facts, active: false, email: undefined })
 }
 

@@ -74,7 +74,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'l
       deps,
       input,
       params.id,
-      (before) => readUser(body, isActive(before)),
+      (before) => readUser(body, before?.active),
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
@@ -87,7 +87,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'l
       deps,
       input,
       params.id,
-      (before) => readUser(patchUser(before?.content ?? {}, body), isActive(before)),
+      (before) => readUser(patchUser(before?.content ?? {}, body), before?.active, { mayBeUnassigned: true }),
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
@@ -104,10 +104,6 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'l
     )
     return undefined
   })
-}
-
-function isActive(before: StoredUser | undefined): boolean {
-  return before === undefined || readUser(before.content).facts.active
 }
 
 /** Lists a page of users, shorter if they are long: `itemsPerPage` says how many there are (RFC 7644 §3.4.2.4). */

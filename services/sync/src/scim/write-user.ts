@@ -110,7 +110,7 @@ async function makePlan(
   const after = change(before)
   const userId = before?.id ?? crypto.randomUUID()
   const personKey = await settleNames(tx, before, after, userId)
-  const earlier = before === undefined ? undefined : readUser(before.content)
+  const earlier = before === undefined ? undefined : readUser(before.content, before.active)
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
   // Who has told the universe of a write that was overtaken tells it again: it may have heard of that one last.
   const isKnown = !hasTold && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
