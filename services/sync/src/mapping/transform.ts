@@ -78,7 +78,7 @@ type DateFormat = Extract<Transform, { kind: 'date' }>['format']
 
 const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
   'YYYY-MM-DD':
-    /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)? ?(?:Z|UTC|GMT|[AP]M|[+-]\d{2}(?::?\d{2})?(?::\d{2})?)?)?$/i,
+    /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)? ?(?:Z|UTC|GMT|[AP]M|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?(?::[0-5]\d)?)?)?$/i,
   'DD.MM.YYYY': /^(?<day>\d{1,2})\.(?<month>\d{1,2})\.(?<year>\d{4})$/,
   'DD/MM/YYYY': /^(?<day>\d{1,2})\/(?<month>\d{1,2})\/(?<year>\d{4})$/,
   'MM/DD/YYYY': /^(?<month>\d{1,2})\/(?<day>\d{1,2})\/(?<year>\d{4})$/,
