@@ -18,9 +18,10 @@ beforeAll(async () => {
   const valid = await certificate(-1, 1)
   const answer = createHttpServer((_request, response) => response.end())
   const tls = createHttpsServer({ key: valid.private, cert: valid.cert }, (_request, response) => response.end())
+  const redirect = createHttpServer((_request, response) => response.writeHead(302, { location: '/sign-in' }).end())
   const hangUp = createServer((socket) => socket.on('error', () => undefined).destroy())
   const other = createServer((socket) => socket.on('error', () => undefined).write('SSH-2.0-OpenSSH\r\n'))
-  for (const [name, server] of Object.entries({ answer, tls, hangUp, other })) {
+  for (const [name, server] of Object.entries({ answer, tls, redirect, hangUp, other })) {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     ports[name] = portOf(server)
     servers.push(server)
@@ -41,7 +42,7 @@ function portOf(server: Server): number {
 }
 
 async function failureOf(url: URL): Promise<unknown> {
-  return await fetch(url).then(
+  return await fetch(url, { redirect: 'error' }).then(
     () => expect.fail('was answered'),
     (error: unknown) => error,
   )
@@ -53,6 +54,7 @@ test.each([
   ['a server with TLS, asked without', 'http', 'tls', 'should begin with https://', false],
   ['a closed port', 'http', 'free', 'nothing listens at', true],
   ['a server that hangs up', 'http', 'hangUp', 'closed the connection', false],
+  ['a server that redirects', 'http', 'redirect', 'redirects to another address', false],
   ['a server that is not HTTP', 'http', 'other', 'did not answer with HTTP', false],
 ] as const)('the cause is named: %s', async (_what, scheme, server, words, before) => {
   const url = new URL(`${scheme}://127.0.0.1:${ports[server]}`)
@@ -80,8 +82,8 @@ test.each([
 })
 
 test('an unknown cause keeps its own words', () => {
-  const error = new TypeError('fetch failed', { cause: new Error('unexpected redirect') })
+  const error = new TypeError('fetch failed', { cause: new Error('bad port') })
   expect(describeConnectionFailure(error, new URL('https://gateway.example'))).toBe(
-    'https://gateway.example does not answer (unexpected redirect)',
+    'https://gateway.example does not answer (bad port)',
   )
 })

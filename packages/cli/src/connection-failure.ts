@@ -16,6 +16,9 @@ const closed: Describe = ({ origin }) =>
 const notHttp: Describe = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
 
+const elsewhere: Describe = ({ origin }) =>
+  `${origin} redirects to another address, perhaps to a sign-in. Use the address of the gateway itself`
+
 const timedOut: Describe = ({ origin }) =>
   `${origin} did not accept a connection in time. Check the port and the firewall`
 
@@ -69,7 +72,15 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   if (describe !== undefined) return describe(url)
   if (code?.startsWith('HPE_')) return notHttp(url)
   if (code?.startsWith('ERR_SSL_')) return `the TLS handshake with ${url.origin} failed (${code})`
-  return `${url.origin} does not answer (${code ?? innermost(error).message})`
+  const { message } = innermost(error)
+  // fetch has no code for it.
+  if (message === 'unexpected redirect') return elsewhere(url)
+  return `${url.origin} does not answer (${code ?? message})`
+}
+
+/** Explains a response that is not JSON, such as the page of a proxy or a sign-in. */
+export function describeForeignAnswer({ origin }: URL): string {
+  return `${origin} answered with something that is not the API, perhaps the page of a proxy or the console. Check the URL`
 }
 
 /** Returns whether the request cannot have reached the server. */

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -40,9 +41,9 @@ async function posternWith(input: string, ...args: string[]) {
   return await carriedOut(args, { input })
 }
 
-async function carriedOut(args: string[], { input = '', isTerminal = false }) {
+async function carriedOut(args: string[], { input = '', isTerminal = false }, env = environment) {
   const said = { out: '', err: '' }
-  const code = await run(args, environment, {
+  const code = await run(args, env, {
     out: (text) => void (said.out += text),
     err: (text) => void (said.err += text),
     input: async () => input,
@@ -195,6 +196,19 @@ describe('connectors, through the gateway', () => {
     expect(await postern('connectors', 'show-run', failed)).toMatchObject({
       code: 0,
       out: expect.stringMatching(/status +failed: /),
+    })
+  })
+
+  test('are not taken from a page that something else than the API answers with', async () => {
+    const page = createServer((_request, response) => void response.end('<!doctype html>')).listen(0, '127.0.0.1')
+    await once(page, 'listening')
+    const address = page.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const answer = await carriedOut(['connectors', 'list'], {}, { ...environment, POSTERN_URL: url })
+    page.close()
+    expect(answer).toMatchObject({
+      code: 5,
+      err: expect.stringContaining(`${url} answered with something that is not`),
     })
   })
 

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
-import { describeConnectionFailure } from '../connection-failure.ts'
+import { describeConnectionFailure, describeForeignAnswer } from '../connection-failure.ts'
 import { Failure, serverRejected, unavailable, unsuccessful, usage, withWatchedRun } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
@@ -214,6 +214,7 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
 function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) return serverRejected(error.problem)
   if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
+  if (error instanceof SyntaxError) return unavailable(describeForeignAnswer(new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
     return unavailable(`${url} did not respond in time. It may have processed the request`, error)
   }
