@@ -100,6 +100,27 @@ describe('behind a proxy that removes a path prefix', () => {
     expect(await read.json()).toMatchObject({ userName: 'ada@harbourline.example' })
   })
 
+  test('the type of every problem leads to the page that explains it', async () => {
+    const unknownKey = { headers: { authorization: 'ApiKey postern_unknown' } }
+    const invalid = { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }
+    const problems = [
+      ['/api/v1/findings', unknownKey, 401],
+      ['/api/v1/nothing', {}, 404],
+      ['/api/v1/findings/00000000-0000-7000-8000-000000000000', {}, 404],
+      ['/api/v1/findings', invalid, 422],
+    ] as const
+    for (const [path, init, status] of problems) {
+      const answer = await fetch(api(path), {
+        ...init,
+        headers: { authorization: `ApiKey ${key}`, ...('headers' in init ? init.headers : {}) },
+      })
+      expect(answer.status).toBe(status)
+      const { type, code } = z.object({ type: z.string(), code: z.string() }).parse(await answer.json())
+      const page = await fetch(new URL(type, answer.url))
+      expect([page.status, await page.text()]).toEqual([200, expect.stringContaining(code)])
+    }
+  })
+
   test('the reference links to an OpenAPI document whose server is the published URL', async () => {
     const reference = await ask(api('/docs'))
     const [, link = ''] = /<a href="([^"]*openapi\.json)"/.exec(await reference.text()) ?? []

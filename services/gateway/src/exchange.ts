@@ -29,6 +29,8 @@ export interface Exchange {
   /** As it came: canonical, or refused. */
   readonly target: string
   readonly requestId: string
+  /** What the public URL of the API has before its paths; empty if nothing. */
+  readonly basePath: string
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
@@ -78,19 +80,27 @@ export const stalledReaderMs = 60_000
 
 /** Answers with a problem document (RFC 9457), below `/scim/v2` with an error of SCIM. The one place in the gateway that does. */
 export function sendProblem(
-  { request, response, requestId, route }: Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>,
+  { request, response, requestId, basePath, route }: Answerable & Pick<Exchange, 'basePath'> & Partial<Exchange>,
   code: ProblemCode,
   answer: ProblemAnswer = {},
 ): void {
   const { headers = [], retryAfterSeconds, ...options } = answer
   const isScim = isScimTarget(request.url ?? '')
   const document = isScim ? scimError(code, requestId, options) : problemDocument(code, requestId, options)
-  const body = Buffer.from(JSON.stringify(document))
+  const body = publishType(Buffer.from(JSON.stringify(document)), basePath)
   const status = isScim ? scimStatusOf(code) : problemTypes[code].status
   const mediaType = isScim ? scimMediaType : problemMediaType
   const extra = retryAfterSeconds === undefined ? [] : ['retry-after', String(retryAfterSeconds)]
   const always = route === undefined ? [] : headersOnEveryAnswer(route).flat()
   send({ request, response, requestId }, status, mediaType, body, [...extra, ...always, ...headers])
+}
+
+const typeStart = Buffer.from('{"type":"')
+
+/** Puts the base path before the `type` of a problem document, which is its first member. */
+export function publishType(document: Buffer, basePath: string): Buffer {
+  if (basePath === '' || !document.subarray(0, typeStart.length).equals(typeStart)) return document
+  return Buffer.concat([typeStart, Buffer.from(basePath), document.subarray(typeStart.length)])
 }
 
 type Answerable = Pick<Exchange, 'request' | 'response' | 'requestId'>

@@ -14,6 +14,7 @@ export interface MatchParts {
   readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
   readonly requestId: (given: string | undefined) => string
   readonly maxUrlBytes: number
+  readonly basePath: string
   readonly pressure: Pick<Pressure, 'isLate'>
   /** Begins the trace of a request; undefined if tracing is off. */
   readonly trace: ((exchange: Exchange) => Span) | undefined
@@ -21,7 +22,7 @@ export interface MatchParts {
 
 /** Makes the first step. The same bytes of the target are matched, signed and forwarded. */
 export function createMatchRequest(parts: MatchParts): MatchRequest {
-  const { match, clientAddress, requestId, maxUrlBytes, pressure, trace } = parts
+  const { match, clientAddress, requestId, maxUrlBytes, basePath, pressure, trace } = parts
   return (request, response, isUnmet) => {
     const headers = readHeaders(request.rawHeaders)
     let method = request.method ?? ''
@@ -41,6 +42,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
       method,
       target: url,
       requestId: requestId(headers.read['x-request-id']),
+      basePath,
       startedAt: performance.now(),
       headers,
       address: clientAddress(request, headers.read['x-forwarded-for']),

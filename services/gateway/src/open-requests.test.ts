@@ -41,6 +41,7 @@ function setUp() {
       method,
       target: '/api/v1/findings',
       requestId: `${method} ${hasArrivedWhole ? 'whole' : 'in part'}`,
+      basePath: '',
       startedAt: clocks.monotonic(),
       headers: readHeaders([]),
       address: '192.0.2.1',

@@ -20,6 +20,7 @@ function begin(given: Partial<Pipeline> = {}, head: Partial<MatchParts> = {}, ta
     clientAddress: () => '192.0.2.1',
     requestId: (id) => id ?? 'new',
     maxUrlBytes: 1000,
+    basePath: '',
     pressure: { isLate: false },
     trace: undefined,
     ...head,

@@ -63,7 +63,7 @@ export interface RunningGateway {
   close(): Promise<void>
 }
 
-type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>
+type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
 
 /** Bytes of requests that wait for a look-up, and as many again of those that wait for a connection to a service. */
 const maxReadAheadBytes = 8 * 1024 * 1024
@@ -130,6 +130,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     logger,
     onRefused: (what) => metrics.cacheRefused(what),
   })
+  const { basePath } = config
   const upstreams = openUpstreams(config)
   const forget = (): void => {
     keyLookup.clear()
@@ -264,6 +265,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
       requestId: requestIdOf,
       maxUrlBytes: config.maxUrlBytes,
+      basePath,
       pressure,
       trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
     }),
@@ -331,7 +333,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     handle,
     refusePipelined: (request, response) => {
       const requestId = requestIdOf(undefined)
-      sendProblem({ request, response, requestId }, 'too_many_requests', {
+      sendProblem({ request, response, requestId, basePath }, 'too_many_requests', {
         ...tooManyPipelined,
         headers: closeConnection,
       })
@@ -339,7 +341,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       metrics.request('none', response.statusCode, 0, false)
     },
     onCrash: (request, response, error) => {
-      if (!crash({ request, response, requestId: requestIdOf(undefined) }, error)) return
+      if (!crash({ request, response, requestId: requestIdOf(undefined), basePath }, error)) return
       metrics.request('none', response.statusCode, 0, false)
     },
     onUnreadable: ({ requestId, socket, code, status, reason }) => {

@@ -141,6 +141,7 @@ export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
     method: 'GET',
     target: '/api/v1/findings',
     requestId: 'request-id-1',
+    basePath: '',
     startedAt: 0,
     headers: readHeaders([]),
     address: '192.0.2.1',

@@ -84,6 +84,7 @@ export async function startGateway(
         method: request.method ?? '',
         target: request.url ?? '',
         requestId: 'request-id-1',
+        basePath: '',
         startedAt: 0,
         headers,
         address: '127.0.0.1',
@@ -119,7 +120,8 @@ export async function startGateway(
         onFailure: (_exchange, error) => void failures.push(error),
       })
     },
-    onCrash: (request, response) => sendProblem({ request, response, requestId: 'crash' }, 'internal_error'),
+    onCrash: (request, response) =>
+      sendProblem({ request, response, requestId: 'crash', basePath: '' }, 'internal_error'),
     onUnreadable: () => undefined,
     maxHeaderBytes: 16_384,
     clientTimeoutMs: 10_000,

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { type ProblemCode, apiVersion, passedAnswerHeaders, routeTable } from '@postern/contracts'
+import { type ProblemCode, apiVersion, passedAnswerHeaders, problemMediaType, routeTable } from '@postern/contracts'
 import { type ReadAheadBudget, countPassedBytes } from '@postern/service-kit'
 import type { Dispatcher } from 'undici'
 import {
@@ -10,6 +10,7 @@ import {
   endAnswer,
   hasLargeRemainder,
   limitReader,
+  publishType,
   sendProblem,
   stalledReaderMs,
   stopReading,
@@ -148,6 +149,8 @@ class AnswerHandler extends Turn implements OpenRequest {
   #length = -1
   #closes = false
   #done = false
+  /** Whether the next piece is the beginning of a problem document whose type lacks the base path. */
+  #publishesType = false
   /** Runs while the client, or a free connection, is waited for. */
   #timer: NodeJS.Timeout | undefined
 
@@ -224,7 +227,10 @@ class AnswerHandler extends Turn implements OpenRequest {
     const isHeadInPost = exchange.method === 'HEAD' && exchange.request.method !== 'HEAD'
     if (isHeadInPost) out.push('content-length', '0')
     const ofThisHop = namedIn(headers['connection'])
+    this.#publishesType = target.basePath !== '' && String(headers['content-type']).startsWith(problemMediaType)
     for (const name in headers) {
+      // The type of a problem grows by the base path.
+      if (this.#publishesType && name === 'content-length') continue
       if (!passed.has(name) || ofThisHop.has(name) || (isHeadInPost && name === 'content-length')) continue
       const value = headers[name]
       if (value === undefined) continue
@@ -242,6 +248,11 @@ class AnswerHandler extends Turn implements OpenRequest {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { request, response } = this.#forwarding.exchange
+    if (this.#publishesType) {
+      // A service writes a problem document, or the beginning of a long one, in one piece.
+      this.#publishesType = false
+      chunk = publishType(chunk, this.#forwarding.target.basePath)
+    }
     // The whole body in one piece: head and body leave in one write.
     if (chunk.length === this.#length && (this.#body === null || request.complete)) {
       endAtOnce(response, chunk)
