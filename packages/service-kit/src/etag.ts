@@ -13,10 +13,10 @@ function withoutWeakness(etag: string): string {
 
 /**
  * A tag without the content coding that a proxy has written into it as it compressed the answer: `"1-gzip"` (Apache, Caddy),
- * `"1--gzip"` (Jetty), `"1;gzip"`, `"1:br"`. It names the same version.
+ * `"1-gunzip"` (Apache), `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. It names the same version.
  */
 export function withoutCoding(etag: string): string {
-  return etag.replace(/(?:--?|[;:])(?:gzip|x-gzip|br|zstd|deflate)"$/, '"')
+  return etag.replace(/(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate)"$/, '"')
 }
 
 /** The entity tags of an If-Match: each as it came and, where a proxy has added the name of a coding, without it. */
