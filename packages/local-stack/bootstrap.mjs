@@ -1,5 +1,5 @@
-// What every npm script calls first. Plain JavaScript for Node 18 and later without any dependency: it brings a new
-// enough Node (Linux), pnpm and the locked packages into the clone, and then runs the command with them.
+// Every npm script starts here. Installs Node (on Linux), pnpm and the locked packages into the clone, then runs the command.
+// Plain JavaScript without dependencies, for Node 18 and later.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const tools = join(root, '.tools')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
-/** To stderr: standard output belongs to the command, which may be read by a script. */
+/** Writes to stderr, because scripts may read the command's standard output. */
 function say(line) {
   process.stderr.write(`postern: ${line}\n`)
 }
@@ -32,7 +32,7 @@ function isAtLeast(version, minimum) {
 
 // ---- installation
 
-/** Settings that say where and how packages are fetched; all else that npm hands to its scripts concerns this run. */
+/** npm's settings for fetching packages. */
 const kept =
   /^npm_config_(registry|userconfig|globalconfig|cache|ca|cafile|cert|key|strict_ssl|proxy|https_proxy|noproxy|fetch_.*|offline|prefer_offline|\/\/.*|@.*)$/i
 
@@ -41,14 +41,14 @@ function cleanEnvironment() {
   return Object.fromEntries(entries)
 }
 
-/** npm itself: the one that runs us where there is one, else the one on the PATH. */
+/** The npm that runs this script, else the one on the PATH. */
 function npm(args) {
   const cli = process.env.npm_execpath
   const [command, first] = cli && /npm-cli\.[cm]?js$/.test(cli) ? [process.execPath, [cli]] : ['npm', []]
   run(command, [...first, ...args], { cwd: tools, env: cleanEnvironment() })
 }
 
-/** Runs an installer. What it prints is of interest only when it fails. */
+/** Runs an installer and prints its output only if it fails. */
 function run(command, args, options) {
   const result = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...options })
   if (result.error) throw new Refusal(`${command} could not be run: ${result.error.message}`)
@@ -57,7 +57,7 @@ function run(command, args, options) {
   throw new Refusal(`${command} ${args.join(' ')} failed (${result.signal ?? `exit code ${result.status}`})`)
 }
 
-/** Installs one npm package into a folder of its own below .tools; the folder appears by a rename, whole or not. */
+/** Installs one npm package into its own folder below .tools. The folder appears by a rename, so it is always complete. */
 function installTool(folder, specifier) {
   const unfinished = `${folder}.new-${process.pid}`
   rmSync(unfinished, { recursive: true, force: true })
@@ -86,7 +86,7 @@ function nodePlan() {
   if (isAtLeast(process.versions.node, min)) return { path: process.execPath }
   const isGlibc = process.platform === 'linux' && process.report.getReport().header.glibcVersionRuntime !== undefined
   if (!isGlibc || !['x64', 'arm64'].includes(process.arch)) {
-    throw new Refusal(`Node ${min} or later is needed, and this is ${process.versions.node}: install Node ${pin}`)
+    throw new Refusal(`Node ${min} or later is needed, but this is ${process.versions.node}. Install Node ${pin}.`)
   }
   const name = `node-linux-${process.arch}`
   const folder = join(tools, `node-${pin}`)
@@ -111,7 +111,7 @@ function pnpmPlan() {
   }
 }
 
-/** What the installed packages depend on, as one hash. */
+/** A hash of everything that decides what is installed. */
 function dependencyState(node) {
   const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml']
   manifests.push(join('test', 'package.json'), join('verification', 'package.json'))
@@ -122,7 +122,7 @@ function dependencyState(node) {
     }
   }
   const hash = createHash('sha256').update(`${node} ${process.platform} ${process.arch}\n`)
-  // The order in which a file system lists a folder is its own affair.
+  // File systems list folders in any order.
   manifests.sort((one, other) => (one < other ? -1 : 1))
   for (const name of manifests) {
     const path = join(root, name)
@@ -131,7 +131,7 @@ function dependencyState(node) {
   return hash.digest('hex')
 }
 
-// In node_modules, so that who removes that removes this too.
+// In node_modules, so that it is removed with the packages.
 const stamp = join(root, 'node_modules', '.postern-installed')
 
 function isInstalled(state) {
@@ -141,20 +141,20 @@ function isInstalled(state) {
 function installPackages(pnpm, node, state) {
   say('installing the locked packages (once, and after a change of them)')
   const env = cleanEnvironment()
-  // With NODE_ENV=production the compiler and the tests would be left out.
+  // NODE_ENV=production would omit the compiler and test tools.
   delete env.NODE_ENV
   env.PATH = [dirname(node), dirname(pnpm), env.PATH].join(delimiter)
   run(pnpm, ['install', '--frozen-lockfile', '--config.confirmModulesPurge=false'], { cwd: root, env })
   writeFileSync(stamp, state)
 }
 
-/** Runs `work` while no other process of this clone does. */
+/** Runs `work` while holding the lock of this clone. */
 function alone(work) {
   mkdirSync(tools, { recursive: true })
   return exclusively(join(tools, 'lock'), work, say)
 }
 
-/** Makes sure of Node, pnpm and packages; gives the Node to use. Nothing is written when all is there. */
+/** Installs what is missing of Node, pnpm and packages, and returns the Node to use. */
 function prepare() {
   const node = nodePlan()
   const version = node.install ? manifest.config.node.pin : process.versions.node
@@ -172,7 +172,7 @@ function prepare() {
 
 // ---- commands
 
-/** The environment of a command: ours without what npm adds, and with the clone's own tools first on the PATH. */
+/** The environment of a command, without npm's additions and with the clone's tools first on the PATH. */
 function commandEnvironment(node) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
   env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
@@ -180,13 +180,13 @@ function commandEnvironment(node) {
   return env
 }
 
-/** Whether somebody has asked for the end: then nothing more begins. */
+/** Whether a signal has asked us to stop. */
 let isStopped = false
 
-/** Runs a program to its end, hands on the signals that ask for one, and gives its exit code as a shell would. */
+/** Runs a program, forwards signals, and returns its exit code as a shell would. */
 function follow(command, args, { env, cwd = root, leash = false }) {
   return new Promise((resolve, reject) => {
-    // The program sees the end of descriptor 3 when we are gone, however we went.
+    // Descriptor 3 closes when this process ends, even by SIGKILL.
     const stdio = leash ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
     const child = spawn(command, args, { cwd, env: leash ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
     child.stdio[3]?.on('error', () => undefined)
@@ -196,7 +196,7 @@ function follow(command, args, { env, cwd = root, leash = false }) {
     }
     const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => stop(signal)])
     for (const [signal, handler] of handlers) process.on(signal, handler)
-    // npm hands signals on, but when it is killed outright nobody tells us: another parent is the only sign.
+    // If npm is killed, a changed parent is the only sign.
     const parent = process.ppid
     const watch = setInterval(() => process.ppid === parent || stop('SIGTERM'), 1_000)
     if (process.env.npm_lifecycle_event === undefined) clearInterval(watch)
@@ -211,10 +211,10 @@ function follow(command, args, { env, cwd = root, leash = false }) {
 
 const reports = join(root, '.test-reports')
 
-/** What keeps all processors busy by itself, and asks how long something takes: it runs behind the others, a file at a time. */
+/** Tests that keep all processors busy. They run last, one file at a time. */
 const faults = 'test/fault'
 
-/** The checks, then every test; with arguments only the tests that they select. Both leave a report for CI. */
+/** Runs the checks and every test, or only the tests that the arguments select. Both write a report for CI. */
 async function test(context, args) {
   rmSync(reports, { recursive: true, force: true })
   mkdirSync(reports, { recursive: true })
@@ -227,14 +227,14 @@ async function test(context, args) {
   return checked || tested || withstood
 }
 
-/** What leaves a report for CI, and beside it the errors outside every test. */
+/** Writes reports for CI of tests and of errors outside tests. */
 function reporting(name) {
   const errors = join(root, 'packages', 'local-stack', 'errors-reporter.mjs')
   const report = `--outputFile.json=${join(reports, `${name}.json`)}`
   return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
 }
 
-/** The faults in their long form: each by itself, then in pairs. */
+/** The long fault tests: single faults, then pairs. */
 async function testFaults({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/fault/faults.test.ts', ...args], {
     ...context,
@@ -242,13 +242,13 @@ async function testFaults({ env, ...context }, args) {
   })
 }
 
-/** What the tests of the code that decides do not notice, area by area. */
+/** Mutation tests of the code that decides about access. */
 const testMutation = fromSource('verification/mutation/run.ts')
 
-/** Half an hour of steady load: what grows? */
+/** Half an hour of steady load, to find leaks. */
 const testSoak = fromSource('verification/soak/run.ts')
 
-/** Requests made from the contracts, round after round for ten minutes. */
+/** Ten minutes of requests generated from the contracts. */
 async function testFuzz({ env, ...context }, args) {
   return await follow('vitest', ['run', 'verification/fuzz/contract-fuzzing.test.ts', ...args], {
     ...context,
@@ -256,7 +256,7 @@ async function testFuzz({ env, ...context }, args) {
   })
 }
 
-/** Files of 2 GiB in and out, every way and into either store, where the usual run takes 96 and 256 MiB. */
+/** Uploads of 2 GiB in every form and into both stores. The usual run has 96 and 256 MiB. */
 async function testUpload({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/end-to-end/large-upload', ...args], {
     ...context,
@@ -264,7 +264,7 @@ async function testUpload({ env, ...context }, args) {
   })
 }
 
-/** Backup and restore. Leaves a report for CI. */
+/** Backup and restore. Writes a report for CI. */
 async function testRecovery({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/recovery', ...reporting('recovery'), ...args], {
     ...context,
@@ -272,7 +272,7 @@ async function testRecovery({ env, ...context }, args) {
   })
 }
 
-/** Exports against NIST's schema and the rules of liboscal, with Maven and Java. */
+/** Validates exports with NIST's schema and liboscal. Needs Maven and Java. */
 async function testOscal({ env, ...context }, args) {
   return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
     ...context,
@@ -285,7 +285,7 @@ function fromSource(path) {
     await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
 }
 
-/** As one file, which Node reads in half the time: these two are waited for by somebody. */
+/** Runs a bundled program, which starts in half the time. */
 function fromProgram(name) {
   return async ({ node, ...context }, args, options = {}) =>
     await follow(node, [programs(node).pathOf(name), ...args], { ...context, ...options })
@@ -296,7 +296,7 @@ function programs(node) {
   return found.isBuilt ? found : alone(() => ensurePrograms(node))
 }
 
-/** What an installation runs, from the lock file, as pnpm tells it. */
+/** The packages that an installation runs, as pnpm lists them from the lock file. */
 function inventory(args) {
   return async ({ env }, more) => {
     const { path, install } = pnpmPlan()
@@ -305,7 +305,7 @@ function inventory(args) {
   }
 }
 
-/** What the image holds, as deploy/Dockerfile says it. */
+/** The contents of the image, from deploy/Dockerfile. */
 const installed = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync', 'cli'].flatMap((name) => [
   '--filter-prod',
   `@postern/${name}...`,
@@ -326,20 +326,20 @@ const commands = {
   'test:soak': testSoak,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
-  // Packages with hashes and licences, for whoever audits or answers for them.
+  // Packages with hashes and licences, for audits.
   sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
   licences: inventory([...installed, 'licenses', 'list', '--prod']),
   bench: fromSource('verification/bench/run.ts'),
   docs: fromSource('verification/documents/run.ts'),
   'test:recovery': testRecovery,
   'test:containers': (context, args) => testContainers(context, args),
-  // Where the caller is, so that a path in an argument means what it says there.
+  // The caller's folder, for relative paths in arguments.
   postern: (context, args) => postern(context, args, { cwd: process.env.INIT_CWD ?? process.cwd() }),
 }
 
 async function main([name, ...args]) {
   const command = Object.hasOwn(commands, name ?? '') ? commands[name] : undefined
-  if (command === undefined) throw new Refusal(`no such command; there are ${Object.keys(commands).join(', ')}`)
+  if (command === undefined) throw new Refusal(`Unknown command. Use one of ${Object.keys(commands).join(', ')}.`)
   const node = prepare()
   return await command({ root, node, env: commandEnvironment(node), follow }, args)
 }

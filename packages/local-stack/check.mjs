@@ -1,11 +1,10 @@
-// `npm run check` and `npm run fix`: every rule that a machine can judge, and those that it can mend.
+// `npm run check` and `npm run fix`.
 import { spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const boundaries = join('test', 'repository', 'boundaries.test.ts')
 
-/** Each check with the command that fails when it does. */
 const checks = [
   { name: 'types', command: ['tsc', '-b'] },
   { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'] },
@@ -14,17 +13,14 @@ const checks = [
   { name: 'spelling', command: ['cspell', '--no-progress', '--no-summary'] },
 ]
 
-/** Dependency rules between modules: a test, which `npm test` runs among the others. */
+/** Dependency rules between modules. `npm test` runs this test too. */
 const boundaryCheck = {
   name: 'boundaries',
   command: ['vitest', 'run', boundaries],
   env: { POSTERN_TEST_SERVERS: 'none' },
 }
 
-/**
- * Runs all checks, also when one fails, and shows the output of those that do. Gives the exit code; with `report`, the
- * path of a JSON file, the results are written there.
- */
+/** Runs all checks, prints the output of failed ones and returns the exit code. `report` is the path of a JSON file. */
 export async function runCheck({ root, env, report, boundaries: withBoundaries }) {
   const all = withBoundaries ? [...checks, boundaryCheck] : checks
   const results = []
@@ -39,7 +35,7 @@ export async function runCheck({ root, env, report, boundaries: withBoundaries }
   return results.every(({ ok }) => ok) ? 0 : 1
 }
 
-/** Formats everything and mends what the linter can mend safely. */
+/** Formats everything and applies the linter's safe fixes. */
 export async function runFix({ root, env, follow }) {
   const formatted = await follow('oxfmt', [], { cwd: root, env })
   const linted = await follow('oxlint', ['--type-aware', '--fix'], { cwd: root, env })

@@ -1,9 +1,9 @@
 import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 
-/** A lock is empty for a moment, between its creation and the number in it; one that stays so is of a process that could not write. */
+/** An empty lock older than this belongs to a process that failed to write its id. */
 const emptyForMs = 10_000
 
-/** Runs `work` while no other process does that knows of the lock, a file. Runs on any Node that the bootstrap runs on. */
+/** Runs `work` while holding the lock file. Works with every Node that the bootstrap supports. */
 export function exclusively(lock, work, say) {
   let told = false
   for (;;) {
@@ -17,12 +17,12 @@ export function exclusively(lock, work, say) {
     }
     const holder = holderOf(lock)
     if (holder === undefined) continue
-    if (!told) say(`waiting for the installation that process ${holder} does`)
+    if (!told) say(`waiting for the installation by process ${holder}`)
     told = true
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
   const release = () => rmSync(lock, { force: true })
-  // Ctrl-C during an installation reaches npm or pnpm too, which then fail; the lock goes with us in any case.
+  // Also on Ctrl-C.
   process.once('exit', release)
   try {
     return work()
@@ -32,7 +32,7 @@ export function exclusively(lock, work, say) {
   }
 }
 
-/** The live process that holds the lock; undefined when it is free now, having been removed if its holder is gone. */
+/** The id of the live process that holds the lock. Removes the lock of a process that has ended. */
 function holderOf(lock) {
   let text
   let age
@@ -49,7 +49,7 @@ function holderOf(lock) {
   return undefined
 }
 
-/** Whether it is a process, and not ourselves: in a new container the numbers begin anew, and one that was killed had ours. */
+/** Whether another process has this id. In a new container, a killed process may have had ours. */
 function isAnother(pid) {
   if (pid === process.pid) return false
   try {

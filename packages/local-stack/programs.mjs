@@ -1,6 +1,5 @@
-// Every process of the stack as one file. Node reads some 900 modules to start a service from its sources, which takes twice as
-// long as everything else that the start does. Plain JavaScript without any dependency but the bundler, which is read when
-// there is something to build: `bootstrap.mjs` asks it first, before it knows whether packages are installed.
+// Bundles each program of the stack into one file, because reading 900 modules is most of a start.
+// Plain JavaScript: `bootstrap.mjs` imports it before packages are installed.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
@@ -11,7 +10,7 @@ const own = fileURLToPath(import.meta.url)
 const root = join(dirname(own), '..', '..')
 const folder = join(root, '.tools', 'programs')
 
-/** The programs by name, and the module that each one runs. */
+/** The main module of each program. */
 const programs = {
   gateway: 'services/gateway/src/main.ts',
   keys: 'services/keys/src/main.ts',
@@ -25,10 +24,10 @@ const programs = {
   postern: 'packages/cli/src/main.ts',
 }
 
-/** Builds are kept for a week, since processes that were started from one may still read parts of it. */
+/** Builds are kept for a week, because running processes may still load parts of them. */
 const keptMs = 7 * 86_400_000
 
-/** By hand: `recursive` came with Node 18.17, and this runs on the Node of the machine. */
+/** Node 18.0 has no `recursive` option. */
 function filesUnder(parent) {
   return readdirSync(parent, { withFileTypes: true }).flatMap((entry) => {
     const path = join(parent, entry.name)
@@ -48,7 +47,7 @@ function sourceFiles() {
   return [...files, join(root, 'pnpm-lock.yaml'), own]
 }
 
-/** What the programs are made of, as a name: paths, sizes and times of change, since reading it all takes longer. */
+/** A hash over paths, sizes and modification times, which is faster than reading the files. */
 function stateOfSources() {
   const hash = createHash('sha256').update(process.platform)
   const files = sourceFiles()
@@ -60,16 +59,13 @@ function stateOfSources() {
   return hash.digest('hex').slice(0, 24)
 }
 
-/** Where the programs of the sources as they are now belong, and whether they are there. */
+/** Returns the folder for programs of the current sources, and whether it exists. */
 export function findPrograms() {
   const built = join(folder, stateOfSources())
   return { folder: built, isBuilt: existsSync(built), pathOf: (name) => join(built, `${name}.mjs`) }
 }
 
-/**
- * Builds the programs if they are not there, in a process of its own, and gives where they are. Several may do so at once.
- * `node` is the Node that builds, by default this one.
- */
+/** Builds the programs if they are missing, with the given Node, and returns their folder. Concurrent calls are safe. */
 export function ensurePrograms(node = process.execPath) {
   if (ready !== undefined) return ready
   const found = findPrograms()
@@ -80,7 +76,7 @@ export function ensurePrograms(node = process.execPath) {
   return (ready = found)
 }
 
-/** All processes that this one starts are of the same sources, also when somebody changes them meanwhile. */
+/** Remembered, so that all processes of one start have the same sources. */
 let ready
 
 async function buildAll() {
@@ -92,7 +88,7 @@ async function buildAll() {
     await build(unfinished)
     renameSync(unfinished, found.folder)
   } catch (error) {
-    // Another process was faster: what it has put there is as good.
+    // Another process has built the same programs.
     if (!existsSync(found.folder)) throw error
   } finally {
     rmSync(unfinished, { recursive: true, force: true })
@@ -105,11 +101,10 @@ async function build(directory) {
     input: Object.fromEntries(Object.entries(programs).map(([name, path]) => [name, join(root, path)])),
     cwd: root,
     platform: 'node',
-    // Nothing is left out. The bundler takes a call such as decodeURIComponent(text) for one without an effect, though it throws:
-    // what a program refuses would depend on how it was put together.
+    // The bundler would remove calls such as decodeURIComponent(text), which validate by throwing.
     treeshake: false,
     resolve: { conditionNames: ['@postern/source', 'node'] },
-    // What there is only on another system, or is never used, is asked for when it is needed.
+    // Loaded only if needed.
     external: ['pg-native', 'rolldown'],
     plugins: [
       { name: 'where-a-module-is', transform: { filter: { id: /\.ts$|programs\.mjs$/ }, handler: withItsPlace } },
@@ -129,7 +124,7 @@ async function build(directory) {
   }
 }
 
-/** A module of ours finds what lies beside it from where its source is, not from where the program is. */
+/** Makes `import.meta` refer to the source file, so that modules find the files beside them. */
 function withItsPlace(code, id) {
   if (id.includes('node_modules') || !code.includes('import.meta.')) return null
   return code

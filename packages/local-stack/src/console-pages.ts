@@ -9,14 +9,11 @@ import { repositoryRoot } from './paths.ts'
 const folder = join(repositoryRoot, 'services', 'console', 'web')
 const built = join(folder, 'dist')
 const stamp = join(built, '.built-from')
-/** All that decides what is built. */
+/** The inputs of the build. */
 const sources = ['services/console/web/**/*', 'packages/contracts/src/**/*.ts', 'pnpm-lock.yaml']
 const notSources = ['**/node_modules', '**/dist', '**/*.tsbuildinfo']
 
-/**
- * Builds the console's pages if they have not been built from what is there now; several processes may do so at once.
- * Does nothing in a clone without pages.
- */
+/** Builds the console's pages if the sources changed. Concurrent calls are safe. */
 export async function buildConsolePages(log: (line: string) => void = () => undefined): Promise<void> {
   if (!existsSync(join(folder, 'index.html'))) return
   const state = await sourceState()
@@ -33,7 +30,7 @@ export async function buildConsolePages(log: (line: string) => void = () => unde
     await rm(built, { recursive: true, force: true })
     await rename(unfinished, built)
   } catch (error) {
-    // Another process was faster: what it has put there is as good.
+    // Another process may have built the same pages.
     if (!(await isBuiltFrom(state))) throw new Error('the console’s pages cannot be built', { cause: error })
   } finally {
     await rm(unfinished, { recursive: true, force: true })

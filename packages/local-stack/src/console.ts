@@ -6,20 +6,20 @@ import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
 import type { Secrets } from './secrets.ts'
 
-/** Where the console and the development provider listen on the loopback address. */
+/** Ports of the console and the development provider. */
 export interface ConsolePorts {
   readonly port: number
   readonly adminPort: number
-  /** Undefined: people sign in at the provider that the variables name, and ours is not started. */
+  /** Undefined: the development provider is not started. */
   readonly signInPort: number | undefined
 }
 
-/** The console and its provider, running. */
+/** The running console and provider. */
 export interface ConsoleProcesses {
   readonly url: string
   readonly processes: readonly ManagedProcess[]
   stop(): Promise<void>
-  /** Resolves when a process ends that nobody has stopped. */
+  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
 }
 
@@ -29,27 +29,27 @@ export interface ConsoleOptions {
   readonly ports: ConsolePorts
   readonly gatewayUrl: string
   readonly redisUrl: string
-  /** Variables for the console, over those that are set here. */
+  /** Variables for the console. They override ours. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 const clientId = 'postern-console'
 const startTimeoutMs = 60_000
 
-/** What gateways and console must know to take the development provider's tokens. */
+/** Settings with which gateways and console accept tokens of the development provider. */
 export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
   return { POSTERN_OIDC_ISSUER: origin(ports.signInPort) }
 }
 
-/** Starts the development provider and the console; resolves when both answer. */
+/** Starts the development provider and the console, and resolves when both answer. */
 export async function startConsole(options: ConsoleOptions): Promise<ConsoleProcesses> {
   const { home, secrets, ports, gatewayUrl, redisUrl, env = {} } = options
   const url = origin(ports.port)
   const base = { PATH: '/usr/bin:/bin', TZ: 'UTC', NODE_COMPILE_CACHE: compileCache, POSTERN_HOST: loopback }
   const client = {
     ...signInVariables(ports),
-    // Another one where a proxy publishes the console.
+    // Differs if a proxy publishes the console.
     POSTERN_CONSOLE_URL: env['POSTERN_CONSOLE_URL'] ?? url,
     POSTERN_OIDC_CLIENT_ID: clientId,
     POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile,
@@ -90,7 +90,7 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     POSTERN_CONSOLE_SESSION_FILE: secrets.ringFile('POSTERN_CONSOLE_SESSION'),
   }
   for (const [variable, value] of Object.entries(env)) {
-    // A setting that is given both as a value and as a file is refused.
+    // Services reject a setting with both a value and a file.
     delete consoleVariables[`${variable}_FILE`]
     consoleVariables[variable] = value
   }
@@ -99,7 +99,7 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     const variables = { POSTERN_PORT: String(ports.signInPort), POSTERN_DEMO_FILE: join(home, 'demo.json') }
     starts.push(start('sign-in', { ...base, ...client, ...variables }))
   }
-  // Both to their end: a start that is still under way must not escape the stop that follows.
+  // Wait for both, so that every started process is stopped.
   for (const result of await Promise.allSettled(starts)) {
     if (result.status === 'fulfilled') continue
     await stop()

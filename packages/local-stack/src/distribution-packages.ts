@@ -7,17 +7,17 @@ const execute = promisify(execFile)
 
 const aptTimeoutMs = 180_000
 
-/** The program of this name on the PATH. */
+/** Finds a program on the PATH. */
 export async function findOnPath(name: string, path = process.env['PATH']): Promise<string | undefined> {
   for (const folder of (path ?? '').split(delimiter)) {
-    // A relative entry would make what we run depend on where we are started.
+    // Relative entries depend on the working directory.
     if (!folder.startsWith('/')) continue
     if (await isProgram(join(folder, name))) return join(folder, name)
   }
   return undefined
 }
 
-/** Whether there is a program at the path. */
+/** Whether the path is an executable. */
 export async function isProgram(path: string): Promise<boolean> {
   try {
     await access(path, constants.X_OK)
@@ -27,15 +27,14 @@ export async function isProgram(path: string): Promise<boolean> {
   }
 }
 
-/** Whether this machine has Debian's packages, and the tools to fetch and unpack them. */
+/** Whether this machine has apt and dpkg. */
 export async function hasPackages(): Promise<boolean> {
   return (await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined
 }
 
 /**
- * Unpacks the distribution's packages into a folder, without root. `list` names them; it is given the options that apt-cache
- * must be called with. The folder appears by a rename, whole or not at all. `sources` are lines of a sources.list in the place of
- * the machine's.
+ * Unpacks the distribution's packages into a folder, without root. `list` receives options for apt-cache and returns package
+ * names. The folder appears by a rename, so it is always complete. `sources` replaces the machine's sources.list.
  */
 export async function unpackPackages(
   installFolder: string,
@@ -51,7 +50,7 @@ export async function unpackPackages(
       await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
     }
     await rename(join(work, 'root'), installFolder).catch((error: NodeJS.ErrnoException) => {
-      // Another process has unpacked the same meanwhile.
+      // Another process has unpacked the same packages.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
     })
   } finally {
@@ -68,7 +67,7 @@ async function downloadPackages(
     const packages = await list(apt)
     await execute('apt-get', [...apt, 'download', ...packages], { cwd: join(work, 'packages'), timeout: aptTimeoutMs })
   }
-  // Without the sandbox user, who could not write into our folder.
+  // apt's sandbox user could not write into our folder.
   const apt = ['-qq', '-o', 'APT::Sandbox::User=']
   const isDone =
     sources === undefined &&
@@ -77,7 +76,7 @@ async function downloadPackages(
       () => false,
     ))
   if (!isDone) {
-    // The machine's package lists are empty, as in a container, or older than the archive: fetch lists of our own.
+    // The machine's package lists are empty or outdated, so fetch our own.
     const lists = join(work, 'lists')
     const cache = join(work, 'cache')
     await mkdir(join(lists, 'partial'), { recursive: true })
@@ -100,10 +99,10 @@ async function downloadPackages(
   }
 }
 
-/** The C library and what belongs to it: there on every system that runs Node, and not to be mixed with another. */
+/** Parts of the C library. Every system that runs Node has them, and versions must not be mixed. */
 export const alwaysThere: ReadonlySet<string> = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
 
-/** Each package that can be reached from `name`, with what it depends on. */
+/** The dependencies of `name` and of all packages below it. */
 export async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>()
   let text: string
@@ -111,7 +110,7 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
     text = (await execute('apt-cache', [...apt, 'depends', '--important', '--recurse', name], { maxBuffer: 2 ** 26 }))
       .stdout
   } catch {
-    // apt-cache fails for a package that it does not know.
+    // apt-cache fails for unknown packages.
     return found
   }
   let current: string[] = []
@@ -123,14 +122,14 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
       continue
     }
     const [, bar, dependency = ''] = match
-    // `|` says that the next line is another choice: the first one is the distribution's own.
+    // `|` marks alternatives. The distribution prefers the first.
     if (!isAlternative) current.push(dependency)
     isAlternative = bar === '|'
   }
   return found
 }
 
-/** Where programs that were unpacked find their libraries. Debian keeps libraries in a folder named for the architecture, some packages in one directly below `lib`. */
+/** Library folders of unpacked programs: one for the architecture, or `lib` itself. */
 export function libraryPath(installFolder: string): string {
   const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
   return ['usr/lib', 'lib']
@@ -138,7 +137,7 @@ export function libraryPath(installFolder: string): string {
     .join(':')
 }
 
-/** What apt and dpkg say of a failure, in one line. */
+/** The first error line of apt or dpkg. */
 export function firstLine(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return text.split('\n').find((line) => line.startsWith('E: ')) ?? text.split('\n')[0] ?? ''

@@ -2,26 +2,26 @@ import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { commandOf, isAlive } from './processes.ts'
 
-/** The right to run a stack from a home, for one process at a time. */
+/** The lock of a home. One process at a time runs a stack from it. */
 export interface HomeLock {
-  /** Whether an earlier start ended without giving the lock back: processes of its may still be on their way out. */
+  /** Whether an earlier start was killed. Its processes may still be ending. */
   readonly wasAbandoned: boolean
   release(): Promise<void>
 }
 
-/** Another start runs from the same home. */
-export class HomeInUse extends Error {
+/** Another process runs a stack from the same home. */
+export class HomeInUseError extends Error {
   constructor(home: string, pid: number) {
     super(`postern already runs from ${home} (process ${pid}): stop it first, or set POSTERN_HOME to another folder`)
-    this.name = 'HomeInUse'
+    this.name = 'HomeInUseError'
   }
 }
 
-/** Takes the lock of a home, or fails with HomeInUse. The lock of a process that is gone is taken over. */
+/** Acquires the lock of a home. Throws `HomeInUseError`. Takes over the lock of a process that has ended. */
 export async function lockHome(home: string): Promise<HomeLock> {
   const path = join(home, 'start.lock')
   const mine = `${path}.${process.pid}`
-  // Written first and then linked, so that nobody ever reads a lock without its number.
+  // Written first, then linked, so that a lock always has a process id.
   await writeFile(mine, `${process.pid}\n`)
   let wasAbandoned = false
   try {
@@ -29,9 +29,9 @@ export async function lockHome(home: string): Promise<HomeLock> {
       if (await tryLink(mine, path)) break
       const pid = await readHolder(path)
       if (pid === undefined) continue
-      if (await isStart(pid)) throw new HomeInUse(home, pid)
+      if (await isStart(pid)) throw new HomeInUseError(home, pid)
       wasAbandoned = true
-      // Set aside under a name of our own: of two that find the same dead holder, one renames and the other tries again.
+      // Of two processes that find the same dead holder, only one can rename the file.
       await rename(path, `${mine}.old`).catch(ignoreMissing)
       await rm(`${mine}.old`, { force: true })
     }
@@ -46,7 +46,7 @@ export async function lockHome(home: string): Promise<HomeLock> {
   }
 }
 
-/** Gives a file a second name, unless something has that name: false then. Of several at once one succeeds. */
+/** Links a file to a second name. Returns false if the name exists. */
 export async function tryLink(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to)
@@ -71,7 +71,7 @@ function ignoreMissing(error: unknown): void {
   if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
 }
 
-/** Whether the process lives and is a start of ours: its number may belong to another program by now. */
+/** Whether the process lives and is a start of Postern. Another program may have its id by now. */
 async function isStart(pid: number): Promise<boolean> {
   if (pid === process.pid || pid === 0 || !isAlive(pid)) return false
   const command = await commandOf(pid)

@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process'
 
 /**
- * The guard runs as a session of its own and reads from a pipe whose other end only this process holds. When this
- * process ends, however it ends (also by SIGKILL), the pipe closes and the guard stops every process still on the
- * leash: first politely (and awake, should it be frozen), after ten seconds by force.
+ * The guard is a separate session that reads from a pipe of this process. When this process ends, even by SIGKILL, the
+ * pipe closes. The guard then stops all remaining processes, after ten seconds by SIGKILL.
  */
 const guard = `
 held=''
@@ -43,7 +42,7 @@ let running: Guard | undefined
 function openGuard(): Guard {
   const child = spawn('/bin/sh', ['-c', guard], { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' })
   const { stdin } = child
-  // A guard that is gone must not take the stack with it, and must not keep an otherwise finished process alive.
+  // A guard that ends must not stop the stack or keep this process alive.
   stdin.on('error', () => undefined)
   child.on('error', () => undefined)
   child.on('exit', () => {
@@ -54,13 +53,13 @@ function openGuard(): Guard {
   return { write: (line) => stdin.write(line) }
 }
 
-/** Ties the life of process `pid` to ours: it is sent `signal` when we end without having released it. */
+/** Registers a process. The guard sends it `signal` if this process ends first. */
 export function holdOnLeash(pid: number, signal: 'SIGTERM' | 'SIGINT'): void {
   running ??= openGuard()
   running.write(`hold ${pid} ${signal.slice('SIG'.length)}\n`)
 }
 
-/** Releases a process that has ended, before its number can belong to another. */
+/** Unregisters a process that has ended, before its id is reused. */
 export function releaseFromLeash(pid: number): void {
   running?.write(`drop ${pid}\n`)
 }

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { tryLink } from './home-lock.ts'
 import { isAlive } from './processes.ts'
 
-/** Everything in the stack listens on the loopback address only. */
+/** The address on which the whole stack listens. */
 export const loopback = '127.0.0.1'
 
-// Below 32768: Linux hands out the numbers above it to outgoing connections, which may hold one when we want it.
+// Linux uses ports from 32768 for outgoing connections.
 const firstFreePort = 20_000
 const lastFreePort = 31_999
 
@@ -23,10 +23,7 @@ export async function isPortFree(port: number): Promise<boolean> {
   return await promise
 }
 
-/**
- * A port that is free now and that no process of Postern on this machine, this one included, has been given and may be
- * about to use. Each process begins its search far from where its neighbours do, so that those which run side by side seldom meet.
- */
+/** Returns a free port that no other process of Postern has claimed. Processes start their search at different ports. */
 export async function findFreePort(): Promise<number> {
   const span = lastFreePort - firstFreePort + 1
   const start = (process.pid * 7919) % span
@@ -34,27 +31,24 @@ export async function findFreePort(): Promise<number> {
     const port = firstFreePort + ((start + step) % span)
     if (await claimPort(port)) return port
   }
-  throw new Error(`no free port between ${firstFreePort} and ${lastFreePort} on ${loopback}`)
+  throw new Error(`There is no free port between ${firstFreePort} and ${lastFreePort} on ${loopback}`)
 }
 
-/** Takes a port for this process, if nothing listens there and no other process of Postern that lives has taken it. */
+/** Claims a port, unless something listens there or a live process has claimed it. */
 export async function claimPort(port: number): Promise<boolean> {
   return (await inTurn(async () => await claim(port))) && (await isPortFree(port))
 }
 
 let turn: Promise<unknown> = Promise.resolve()
 
-/**
- * One claim of this process after the other. Its searches go the same way: while one that came late for an abandoned claim puts
- * back what it has moved, the port would look free to a third, and two would have it.
- */
+/** Claims of this process run one after another. Otherwise two could get a port while a third restores an abandoned claim. */
 async function inTurn<T>(work: () => Promise<T>): Promise<T> {
   const done = turn.then(work)
   turn = done.catch(() => undefined)
   return await done
 }
 
-/** Claims are files with the number of their process; a claim ends with its process. */
+/** A claim is a file with a process id. It ends with the process. */
 const claims = join(tmpdir(), `postern-ports-${userInfo().uid}`)
 const ours = new Set<string>()
 
@@ -74,17 +68,17 @@ async function claim(port: number): Promise<boolean> {
   return true
 }
 
-/** Takes the claim of a process that is gone out of the way. */
+/** Removes the claim of a process that has ended. */
 async function setAsideIfAbandoned(path: string): Promise<boolean> {
   if (await isHeld(path)) return false
   const aside = `${path}.${process.pid}.${randomUUID()}.old`
   try {
     await rename(path, aside)
   } catch {
-    // Another process was faster; the link says whose the port is.
+    // Another process was faster.
     return true
   }
-  // Between the look and the move a live process may have made its claim: it gets it back.
+  // A live process may have claimed the port before the move, so restore its claim.
   if (await isHeld(aside)) await tryLink(aside, path)
   await rm(aside, { force: true })
   return true
@@ -95,16 +89,16 @@ async function isHeld(path: string): Promise<boolean> {
   return holder !== 0 && isAlive(holder)
 }
 
-/** Fails with one line that names the port and the variable to change, when something else listens there. */
+/** Throws `PortInUseError` if something listens on the port. */
 export async function assertPortFree(port: number, use: string, variable: string): Promise<void> {
   if (await isPortFree(port)) return
-  throw new PortInUse(port, use, variable)
+  throw new PortInUseError(port, use, variable)
 }
 
-/** A port that the stack needs is taken by another program. */
-export class PortInUse extends Error {
+/** Another program listens on a port of the stack. */
+export class PortInUseError extends Error {
   constructor(port: number, use: string, variable: string) {
     super(`port ${port} (${use}) is in use on ${loopback}: stop the other program, or set ${variable} to a free port`)
-    this.name = 'PortInUse'
+    this.name = 'PortInUseError'
   }
 }

@@ -9,19 +9,16 @@ import { canPass, exists, machineFolder, makeOpenFolder, makePrivateFolder } fro
 
 type Log = (line: string) => void
 
-/** The major version that the data directory must have been written by. */
+/** The major version of the data directory. */
 const majorVersion = '18'
 
 const initTimeoutMs = 120_000
 const orphanTimeoutMs = 20_000
 
-/** Nothing of our own environment: no PG* variable, locale or time zone of the machine changes what a program does. */
+/** Contains no PG* variable, locale or time zone of the machine. */
 export const postgresEnv = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' } as const
 
-/**
- * The folder that holds the data directory: `<home>/postgres`, or, where the account cannot reach that, a folder of the
- * machine named for the home, with a link to it in the home.
- */
+/** Returns `<home>/postgres`. If the account cannot reach that, the home links to a folder of the machine. */
 export async function placePostgresFolder(home: string, account: ServerAccount | undefined, log: Log): Promise<string> {
   await mkdir(home, { recursive: true, mode: 0o711 })
   const usual = join(resolve(home), 'postgres')
@@ -36,10 +33,10 @@ export async function placePostgresFolder(home: string, account: ServerAccount |
   if (!(await pointsTo(usual, placed))) {
     if (await exists(usual)) {
       throw new Error(
-        `PostgreSQL runs as another user, who cannot reach ${usual}: open the way (chmod o+x), or move it`,
+        `PostgreSQL runs as another user, who cannot reach ${usual}. Grant access (chmod o+x) or move the folder.`,
       )
     }
-    // Without the link the home is new: what lies here is from a home that had the same path and is gone.
+    // Without the link, this folder belongs to a deleted home with the same path.
     await endOrphan(join(placed, 'data'), log)
     await rm(placed, { recursive: true, force: true })
     await symlink(placed, usual)
@@ -56,10 +53,7 @@ async function pointsTo(link: string, target: string): Promise<boolean> {
   }
 }
 
-/**
- * Makes `<folder>/data` ready to be started: throws away what an interrupted creation left, sets a half-written data
- * directory aside, creates one where there is none, and ends a server that still runs on it.
- */
+/** Prepares `<folder>/data`: removes interrupted creations, renames a damaged directory, and stops a server on it. */
 export async function prepareData(
   binaries: PostgresBinaries,
   folder: string,
@@ -82,7 +76,7 @@ async function discardUnfinished(folder: string, log: Log): Promise<void> {
   }
 }
 
-/** The files without which no data directory is one: the last that initdb writes, and the first that a server reads. */
+/** Files that every complete data directory has. */
 const essentialFiles = ['PG_VERSION', 'postgresql.conf', 'pg_hba.conf', join('global', 'pg_control')]
 
 async function setAsideBroken(data: string, log: Log): Promise<void> {
@@ -97,7 +91,7 @@ async function setAsideBroken(data: string, log: Log): Promise<void> {
   }
   const version = (await readFile(join(data, 'PG_VERSION'), 'utf8')).trim()
   if (version === majorVersion) return
-  throw new Error(`${data} was written by PostgreSQL ${version}, and this is ${majorVersion}: move the folder away`)
+  throw new Error(`${data} was written by PostgreSQL ${version}, but this is ${majorVersion}. Move the folder away.`)
 }
 
 async function initialise(
@@ -107,7 +101,7 @@ async function initialise(
   options: { readonly password: string; readonly durable: boolean; readonly logFile: string },
   account: ServerAccount | undefined,
 ): Promise<void> {
-  // Under another name until it is whole: what is called `data` was once finished.
+  // Renamed when complete, so that `data` is always complete.
   const unfinished = `${data}.new-${process.pid}`
   const passwordFile = join(folder, `data.new-${process.pid}.password`)
   await writeFile(passwordFile, `${options.password}\n`, { mode: 0o600 })
@@ -143,10 +137,7 @@ async function initialise(
   }
 }
 
-/**
- * Ends a PostgreSQL that still runs on the data directory although the start that made it is gone, and removes the note
- * of one that is gone itself: PostgreSQL would take any process that has its number since for that server.
- */
+/** Stops a PostgreSQL of an earlier start. Removes a stale `postmaster.pid`, whose id may belong to another process. */
 async function endOrphan(data: string, log: Log): Promise<void> {
   const note = join(data, 'postmaster.pid')
   const pid = await readPid(note)
@@ -160,12 +151,12 @@ async function endOrphan(data: string, log: Log): Promise<void> {
     process.kill(pid, 'SIGINT')
     process.kill(pid, 'SIGCONT')
   } catch (cause) {
-    throw new Error(`PostgreSQL process ${pid} still runs on ${data}, and it is not ours to stop`, { cause })
+    throw new Error(`PostgreSQL process ${pid} of another user still runs on ${data}. Stop it first.`, { cause })
   }
   const deadline = performance.now() + orphanTimeoutMs
   while (isAlive(pid) && (await exists(note))) {
     if (performance.now() > deadline) {
-      throw new Error(`PostgreSQL process ${pid} still runs on ${data} and does not stop: end it first`)
+      throw new Error(`PostgreSQL process ${pid} still runs on ${data} and does not stop. Stop it first.`)
     }
     await delay(50)
   }

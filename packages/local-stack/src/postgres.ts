@@ -13,40 +13,39 @@ import { serverAccount } from './server-account.ts'
 export interface Postgres extends ManagedProcess {
   readonly host: string
   readonly port: number
-  /** Holds the data and nothing else. Usually inside the home; see `placePostgresFolder`. */
+  /** The data folder, usually below the home. See `placePostgresFolder`. */
   readonly folder: string
-  /** Connection string of the superuser. A secret: it holds the password. */
+  /** Connection string of the superuser. A secret. */
   readonly superuserUrl: (database: string) => string
 }
 
 export interface PostgresOptions {
   readonly home: string
   readonly port: number
-  /** Password of the superuser `postgres`, set when the data directory is made. */
+  /** Password of the superuser `postgres`, set when the data directory is created. */
   readonly password: string
-  /** False gives up the data's safety in a crash for speed: for tests only. */
+  /** False is faster and can lose data in a crash. For tests. */
   readonly durable: boolean
   /** Default 200. */
   readonly maxConnections?: number
-  /** Settings of the server that come before ours. None may be a secret: they are in the list of processes. */
+  /** Server settings that override ours. They are visible in the process list, so they must not be secret. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Variables for the server, beside those that it always has. */
+  /** Additional environment variables of the server. */
   readonly env?: Readonly<Record<string, string>>
-  /** Told what was found and mended, a line each. */
+  /** Receives a line for each repair. */
   readonly log?: (line: string) => void
 }
 
 const startTimeoutMs = 60_000
 
 /**
- * Starts PostgreSQL in `<home>/postgres`, making the data directory first when there is none. It listens on the
- * loopback address only, has no Unix socket, and asks every user for a password (scram-sha-256). The caller makes sure
- * that no other start uses the same home.
+ * Starts PostgreSQL in `<home>/postgres` and creates the data directory if it is missing. It listens on the loopback
+ * address only, without a Unix socket, and requires passwords. Callers must prevent two starts with the same home.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const account = serverAccount()
   if (account !== undefined && process.platform !== 'linux') {
-    throw new Error('PostgreSQL does not run as root: start postern as an ordinary user')
+    throw new Error('PostgreSQL does not run as root. Start postern as an ordinary user.')
   }
   const { home, password, durable, log = () => undefined } = options
   const binaries = await findPostgresBinaries(account)
@@ -85,7 +84,7 @@ async function run(
     cwd: '/',
     logFile: join(options.home, 'logs', 'postgres.log'),
     account,
-    // SIGINT is PostgreSQL's fast shutdown: it ends open sessions; SIGTERM would wait for their clients.
+    // Fast shutdown: SIGTERM would wait for clients to disconnect.
     stopSignal: 'SIGINT',
   })
   const superuserUrl = (database: string): string =>
@@ -115,13 +114,13 @@ async function run(
   }
 }
 
-/** True once the server answers a query; undefined while it cannot be reached or is still starting. */
+/** True if the server answers a query, undefined while it starts. */
 async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
-  // Another PostgreSQL may have taken the port in the meantime: ours says when it is ready, and ends when it cannot be.
+  // Another PostgreSQL may use the port by now, so check that ours is ready.
   if (!(await saysReady(data, pid))) return undefined
-  // Not less: where we are busy ourselves, each of its answers waits for us, and every attempt would be given up half-way.
+  // On a busy machine a shorter time-out would abort every attempt.
   const client = new Client({ connectionString: url, connectionTimeoutMillis: startTimeoutMs })
-  // The server may end a connection while it starts or stops; the query's own failure says so.
+  // The query below reports the failure.
   client.on('error', () => undefined)
   try {
     await client.connect()
@@ -129,13 +128,16 @@ async function answers(url: string, data: string, pid: number): Promise<true | u
     return true
   } catch (error) {
     if (!(error instanceof DatabaseError)) return undefined
-    // 57P03 cannot_connect_now: it starts, or recovers from a crash.
+    // 57P03 cannot_connect_now: it is starting or recovering.
     if (error.code === '57P03') return undefined
     // 28P01 invalid_password.
     if (error.code === '28P01') {
-      throw new Error(`the database in ${data} has another password than the secrets beside it: move both away`, {
-        cause: error,
-      })
+      throw new Error(
+        `The password of the database in ${data} differs from the one in the secrets file. Move both away.`,
+        {
+          cause: error,
+        },
+      )
     }
     throw error
   } finally {
@@ -143,7 +145,7 @@ async function answers(url: string, data: string, pid: number): Promise<true | u
   }
 }
 
-/** Whether the server's own note, its number first and its state last, says that it accepts connections, if only to read. */
+/** Whether `postmaster.pid` names this process and a state that accepts connections. */
 async function saysReady(data: string, pid: number): Promise<boolean> {
   const note = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = note.split('\n').map((line) => line.trim())

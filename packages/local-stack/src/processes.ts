@@ -7,23 +7,23 @@ import { promisify } from 'node:util'
 import { holdOnLeash, releaseFromLeash } from './leash.ts'
 import type { ServerAccount } from './server-account.ts'
 
-/** How a process ended: its exit code, or the signal that ended it. */
+/** The exit code of a process, or the signal that ended it. */
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
 
-/** One running process of the stack. */
+/** A process of the stack. */
 export interface ManagedProcess {
   readonly name: string
   readonly pid: number
-  /** Everything that the process prints, stdout and stderr. The file of the start before it is beside it, `.1`. */
+  /** Output and errors of the process. The previous log has the suffix `.1`. */
   readonly logFile: string
   readonly exited: Promise<Exit>
   readonly running: boolean
-  /** Sends a signal; does nothing when the process has ended. */
+  /** Sends a signal, unless the process has ended. */
   kill(signal: NodeJS.Signals): void
-  /** Stops the process in order; by force when it has not ended after the time limit. Resolves when it has ended. */
+  /** Stops the process, by SIGKILL after the time limit. Resolves when it has ended. */
   stop(timeoutMs?: number): Promise<Exit>
 }
 
@@ -34,27 +34,24 @@ export interface LaunchOptions {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly logFile: string
-  /** What the process reads on its standard input: the way to hand over a secret that `ps` must not show. */
+  /** Standard input, for secrets that `ps` must not show. */
   readonly input?: string
   readonly account?: ServerAccount | undefined
-  /** The signal that asks for an orderly end. */
+  /** The signal for an orderly stop. */
   readonly stopSignal?: 'SIGTERM' | 'SIGINT'
 }
 
 const defaultStopTimeoutMs = 15_000
 const logTailBytes = 4_096
 
-/** Keeps the log of the start before, and begins a new one. */
+/** Renames the previous log and starts a new one. */
 function openLog(path: string): number {
   mkdirSync(dirname(path), { recursive: true })
   if (existsSync(path)) renameSync(path, `${path}.1`)
   return openSync(path, 'a', 0o600)
 }
 
-/**
- * Starts a program in a process group of its own, so that Ctrl-C in a terminal reaches only us and we stop the others
- * in order. Its output goes to a file that it holds itself: nothing is lost when it, or we, end suddenly.
- */
+/** Starts a program in its own process group, so that Ctrl-C reaches only this process. It writes its log itself. */
 export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   const { name, logFile, stopSignal = 'SIGTERM' } = options
   const log = openLog(logFile)
@@ -71,7 +68,7 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   let running = true
   child.once('error', (cause) => {
     running = false
-    spawned.reject(new Error(`${name} could not be started: ${options.command}`, { cause }))
+    spawned.reject(new Error(`Could not start ${name}: ${options.command}`, { cause }))
   })
   child.once('spawn', () => spawned.resolve(child.pid ?? 0))
   child.once('exit', (code, signal) => {
@@ -81,7 +78,7 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   })
   if (child.pid !== undefined) holdOnLeash(child.pid, stopSignal)
   if (child.stdin !== null) {
-    // The program may end before it has read everything; its exit says so.
+    // The program may end before it has read everything.
     child.stdin.on('error', () => undefined)
     child.stdin.end(options.input)
   }
@@ -100,7 +97,7 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
     stop: async (timeoutMs = defaultStopTimeoutMs) => {
       if (!running) return await ended.promise
       child.kill(stopSignal)
-      // A frozen process must wake up to see that it should end.
+      // A frozen process must continue to handle the signal.
       child.kill('SIGCONT')
       const force = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
       try {
@@ -112,18 +109,18 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   }
 }
 
-/** Whether a process with this number exists. */
+/** Whether a process with this id exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // It is there, and belongs to another user.
+    // It belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 
-/** The command line of a process; undefined when there is none or it cannot be told. */
+/** The command line of a process. Undefined if it cannot be read. */
 export async function commandOf(pid: number): Promise<string | undefined> {
   try {
     if (process.platform === 'linux') {
@@ -136,7 +133,7 @@ export async function commandOf(pid: number): Promise<string | undefined> {
   }
 }
 
-/** The last lines that a process has printed, for the message that says why it did not start. */
+/** The last lines of a log, for error messages. */
 export async function readLogTail(logFile: string): Promise<string> {
   try {
     await using file = await open(logFile, 'r')
@@ -149,17 +146,14 @@ export async function readLogTail(logFile: string): Promise<string> {
   }
 }
 
-/** The failure of a process to start, with the end of its log. */
+/** An error with the end of the process's log. */
 export async function startFailure(process: Pick<ManagedProcess, 'name' | 'logFile'>, what: string): Promise<Error> {
   const tail = await readLogTail(process.logFile)
   const shown = tail === '' ? '' : `\n${tail.replaceAll(/^/gm, `  ${process.name}| `)}`
   return new Error(`${process.name} ${what} (log: ${process.logFile})${shown}`)
 }
 
-/**
- * Waits until `check` gives a value. Fails when the process ends first or the time is over; the process is then
- * killed, so that a failed start never leaves it behind.
- */
+/** Waits until `check` returns a value. If the process ends or the time is over, kills the process and throws. */
 export async function waitUntilReady<T>(
   process: ManagedProcess,
   check: () => Promise<T | undefined>,
@@ -182,10 +176,7 @@ export async function waitUntilReady<T>(
   }
 }
 
-/**
- * The port that a service says it listens on, from the line with `event: "listening"` in its log, once it is there; with
- * `admin_port`, the one for its health and metrics.
- */
+/** Reads the port, or `admin_port`, from the log line `listening`. Undefined until the line is there. */
 export function findListeningPort(logFile: string, name: 'port' | 'admin_port' = 'port'): number | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.startsWith('{') || !line.includes('"listening"')) continue

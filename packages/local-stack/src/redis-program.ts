@@ -14,19 +14,19 @@ import {
 } from './distribution-packages.ts'
 import { loopback } from './ports.ts'
 
-/** How to run a Redis that reads its configuration from standard input. */
+/** A Redis program that reads its configuration from standard input. */
 export interface RedisProgram {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Address and port for the configuration: inside a container they are not those that we connect to. */
+  /** Address and port for the configuration. In a container they differ from those outside. */
   readonly bind: string
   readonly port: number
 }
 
 const execute = promisify(execFile)
 
-/** In the order in which they are preferred. */
+/** In order of preference. */
 export const serverNames = ['valkey-server', 'redis-server'] as const
 export type ServerName = (typeof serverNames)[number]
 
@@ -34,8 +34,8 @@ const containerImage = 'valkey/valkey:8.1.11-trixie'
 const containerPort = 6379
 
 /**
- * The Valkey or Redis of this machine: one on the PATH; else the distribution's package (Debian and Ubuntu), unpacked into
- * `installFolder` without root; else a container. Fails with one line that says what to install.
+ * Finds Valkey or Redis on the PATH, else unpacks the distribution's package (Debian, Ubuntu) into `installFolder`, else uses
+ * a container. Throws an error that names what to install.
  */
 export async function findRedisProgram(
   installFolder: string,
@@ -54,7 +54,7 @@ export async function findRedisProgram(
     try {
       return directly(await unpackPackage(installFolder), port, libraryPath(installFolder))
     } catch (error) {
-      reasons.push(`the distribution's package could not be unpacked: ${firstLine(error)}`)
+      reasons.push(`Could not unpack the distribution's package: ${firstLine(error)}`)
     }
   }
   const docker = await findDocker()
@@ -82,7 +82,7 @@ function inContainer(docker: string, port: number): RedisProgram {
       'valkey-server',
       '-',
     ],
-    // The client finds its daemon and settings through these.
+    // Docker's client needs these.
     env: Object.fromEntries(
       ['PATH', 'HOME', 'DOCKER_HOST', 'DOCKER_CONTEXT', 'DOCKER_CONFIG'].flatMap((name) => {
         const value = process.env[name]
@@ -94,7 +94,7 @@ function inContainer(docker: string, port: number): RedisProgram {
   }
 }
 
-/** The server of this name on the PATH or in `installFolder`, to be given arguments. Undefined if this machine has none. */
+/** Finds a server of this name on the PATH or in `installFolder`. */
 export async function findServer(
   name: ServerName,
   installFolder: string,
@@ -124,7 +124,7 @@ async function findUnpacked(installFolder: string): Promise<string | undefined> 
   return undefined
 }
 
-/** Unpacks the server and the libraries it needs. */
+/** Unpacks the server and its libraries. */
 async function unpackPackage(installFolder: string): Promise<string> {
   await unpackPackages(installFolder, listNeededPackages)
   const command = await findUnpacked(installFolder)
@@ -133,13 +133,13 @@ async function unpackPackage(installFolder: string): Promise<string> {
   throw new Error('no server was in it')
 }
 
-/** The server's package, its tools (Debian keeps the program itself there) and the libraries below them. */
+/** The packages of the server, its tools and libraries. Debian's tools package contains the program. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   for (const name of serverNames) {
     const dependencies = await readDependencies(apt, name)
     const needed = new Set<string>([name])
     const [product = ''] = name.split('-')
-    // A set may grow while it is walked: this visits what is added on the way.
+    // The loop also visits members that it adds.
     for (const item of needed) {
       for (const dependency of dependencies.get(item) ?? []) {
         const isLibrary = dependency.startsWith('lib') && !alwaysThere.has(dependency)
@@ -148,5 +148,5 @@ async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
     }
     if (needed.size > 1) return [...needed]
   }
-  throw new Error('the package lists know neither redis-server nor valkey-server')
+  throw new Error('The package lists contain neither redis-server nor valkey-server.')
 }

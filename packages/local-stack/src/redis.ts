@@ -13,12 +13,12 @@ import type { ManagedProcess } from './processes.ts'
 import { launch, waitUntilReady } from './processes.ts'
 import { findRedisProgram } from './redis-program.ts'
 
-/** A running Redis (or Valkey) that answers. */
+/** A running Redis or Valkey. */
 export interface Redis extends ManagedProcess {
   readonly port: number
-  /** Connection string of the operator, who may do everything. A secret: it holds the password. */
+  /** Connection string of the login with all rights. A secret. */
   readonly url: string
-  /** Connection strings of the components, each with the least rights. Secrets as well. */
+  /** Connection strings of the components, with minimal rights. Secrets. */
   readonly urls: Readonly<Record<RedisClientName, string>>
 }
 
@@ -26,18 +26,15 @@ export interface RedisOptions {
   readonly home: string
   readonly port: number
   readonly passwords: RedisPasswords
-  /** Where the distribution's package is unpacked when no server is installed. */
+  /** Where the distribution's package is unpacked if no server is installed. */
   readonly installFolder: string
-  /** Told what takes time, a line each. */
+  /** Receives a line before each slow step. */
   readonly log?: (line: string) => void
 }
 
 const startTimeoutMs = 60_000
 
-/**
- * Starts Redis on the loopback address with the users of an installation. It keeps nothing on disk: all that Postern holds there is a
- * cache or a counter, and everything has a time to live.
- */
+/** Starts Redis on the loopback address with the users of an installation. It persists nothing. */
 export async function startRedis(options: RedisOptions): Promise<Redis> {
   const { home, port, passwords, installFolder, log = () => undefined } = options
   const passwordOf = (login: RedisLogin): string => parseLoginPasswords(passwords[login])[0].password
@@ -51,7 +48,7 @@ export async function startRedis(options: RedisOptions): Promise<Redis> {
     env: program.env,
     cwd: '/',
     logFile: join(home, 'logs', 'redis.log'),
-    // Standard input, so that no password is in the process list or in a file.
+    // Passwords must not be in the process list or in a file.
     input: configuration(program.bind, program.port, passwords),
   })
   try {
@@ -75,7 +72,7 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
     'save ""',
     'appendonly no',
     'maxmemory 256mb',
-    // When it is full, records of keys that nobody uses go first. By time to live it would be the rate limits' counters.
+    // A full Redis evicts records of unused keys. By time to live it would evict rate limit counters.
     'maxmemory-policy volatile-lru',
     'daemonize no',
     'logfile ""',
@@ -83,7 +80,7 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
   ].join('\n')
 }
 
-/** True once the server accepts the password of `postern-admin`, or without one refuses to answer; undefined before. */
+/** True if the server accepts the password of `postern-admin` or requires one, undefined while it starts. */
 export async function answersPing(port: number, password?: string): Promise<true | undefined> {
   const { promise, resolve } = Promise.withResolvers<true | undefined>()
   const socket = connect({ host: loopback, port })

@@ -1,7 +1,7 @@
 import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 
-/** The unprivileged account that a server runs as when we are root: PostgreSQL refuses to run as root. */
+/** An unprivileged account, because PostgreSQL does not run as root. */
 export interface ServerAccount {
   readonly uid: number
   readonly gid: number
@@ -9,20 +9,18 @@ export interface ServerAccount {
 
 const nobody: ServerAccount = { uid: 65534, gid: 65534 }
 
-/** `nobody` when we are root, otherwise undefined: servers then run as ourselves. */
+/** Returns `nobody` if this process is root, otherwise undefined. */
 export function serverAccount(): ServerAccount | undefined {
   return process.getuid?.() === 0 ? nobody : undefined
 }
 
-/**
- * Where programs and data go when we are root and the account that a server runs as cannot enter our own folders.
- */
+/** Folder for programs and data that the account cannot read elsewhere. */
 export const machineFolder = '/var/lib/postern'
 
 const mayRead = 0o4
 const mayPass = 0o1
 
-/** Whether the account can pass through every folder on the way to `folder`, and through `folder` itself. */
+/** Whether the account can enter `folder` and all its parents. */
 export async function canPass(account: ServerAccount, folder: string): Promise<boolean> {
   for (let path = resolve(folder); ; path = dirname(path)) {
     if (!(await isAllowed(account, path, mayPass))) return false
@@ -30,7 +28,7 @@ export async function canPass(account: ServerAccount, folder: string): Promise<b
   }
 }
 
-/** Whether the account can reach a program, or a folder, and read it. */
+/** Whether the account can read a file or folder. */
 export async function canRead(account: ServerAccount, path: string): Promise<boolean> {
   return (await isAllowed(account, path, mayRead | mayPass)) && (await canPass(account, dirname(path)))
 }
@@ -41,19 +39,19 @@ async function isAllowed(account: ServerAccount, path: string, wanted: number): 
   return ((entry.mode >> shift) & wanted) === wanted
 }
 
-/** Creates a folder that belongs to the account (or to us) and is closed to everyone else. */
+/** Creates a private folder of the account or of this process. */
 export async function makePrivateFolder(path: string, account: ServerAccount | undefined): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   if (account !== undefined) await chown(path, account.uid, account.gid)
 }
 
-/** Creates a folder of ours that everyone may enter and read, whatever the umask. */
+/** Creates a folder that everyone can read, whatever the umask. */
 export async function makeOpenFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   await chmod(path, 0o755)
 }
 
-/** Copies a folder so that everyone may read it. Complete or not there at all: it appears by a rename. */
+/** Copies a folder so that everyone can read it. The copy appears by a rename, so it is always complete. */
 export async function copyReadable(from: string, to: string): Promise<void> {
   const unfinished = `${to}.new-${process.pid}`
   await rm(unfinished, { recursive: true, force: true })
@@ -62,7 +60,7 @@ export async function copyReadable(from: string, to: string): Promise<void> {
   try {
     await rename(unfinished, to)
   } catch (error) {
-    // Another start has put the same copy there in the meantime.
+    // Another start has made the same copy.
     await rm(unfinished, { recursive: true, force: true })
     if (!(await exists(to))) throw error
   }
@@ -79,7 +77,7 @@ async function openToAll(path: string): Promise<void> {
   for (const name of await readdir(path)) await openToAll(join(path, name))
 }
 
-/** Whether there is anything at `path`. */
+/** Whether `path` exists. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await lstat(path)

@@ -9,16 +9,13 @@ import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
 import type { RingName, Secrets } from './secrets.ts'
 
-/** The name of one process of a service: the service, `-2` for its second process, and for gateways a number from 1. */
+/** The name of a process: the service, with `-2` for its second process, or `gateway-` and a number from 1. */
 export type ServiceProcessName = Upstream | `${Upstream}-2` | `gateway-${number}`
 
 /** What a process of the stack connects to. */
 export type Destination = Upstream | 'database' | 'redis'
 
-/**
- * Gives the URL under which a process, or the operator's command, finds a destination whose own URL is `url`: that one, or
- * a detour to it, which may lead to its second process too.
- */
+/** Returns the URL with which a process reaches a destination: `url`, or a detour that may lead to the second process. */
 export type Route = (
   from: ServiceProcessName | 'operator',
   to: Destination,
@@ -26,7 +23,7 @@ export type Route = (
   second?: string,
 ) => Promise<string>
 
-/** A service as it runs now. A restart keeps its port and changes its process. */
+/** A running service. A restart keeps the port. */
 interface ServiceProcess {
   readonly name: ServiceProcessName
   readonly url: string
@@ -40,17 +37,17 @@ export interface ServicesOptions {
   databaseUrl(service: Upstream): string
   readonly redisUrls: Readonly<Record<RedisClientName, string>>
   readonly ports: Readonly<Record<Upstream, number>>
-  /** Those of the second processes, of services that have one. */
+  /** Ports of second processes. */
   readonly secondPorts?: Readonly<Partial<Record<Upstream, number>>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
-  /** Variables for every process, over those that the stack sets. */
+  /** Variables for every process. They override those of the stack. */
   readonly env?: Readonly<Record<string, string>>
   readonly route?: Route | undefined
-  /** Another working copy of the repository, whose programs are to run. */
+  /** Another working copy of the repository, whose programs run. */
   readonly sources?: string | undefined
-  /** Which of them run from there. All, if it is not set. */
+  /** The services that run from `sources`. Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
-  /** Ends the start between two processes. */
+  /** Aborts the start. */
   readonly signal?: AbortSignal
 }
 
@@ -58,21 +55,21 @@ export interface Services {
   readonly gateways: readonly string[]
   readonly url: (service: Upstream) => string
   readonly process: (name: ServiceProcessName) => ManagedProcess
-  /** Stops a process if it still runs, and starts it again on the same port. */
+  /** Restarts a process on the same port. */
   readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
-  /** Gateways first, so that none is left without the services behind it. */
+  /** Stops gateways first, then services. */
   stop(): Promise<void>
-  /** Resolves when a process ends that nobody has stopped. */
+  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
 }
 
 const startTimeoutMs = 60_000
 
-/** What a service is given beside its address: rings by the name of the variable, and where it finds the others. */
+/** The settings of a service: key rings, connections and upstream services. */
 interface Needs {
   readonly rings: readonly RingName[]
   readonly database: boolean
-  /** Its login at Redis. */
+  /** The Redis login. */
   readonly redis?: RedisClientName
   readonly upstreams: readonly Upstream[]
 }
@@ -139,7 +136,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
 
 const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** Starts every service as a process of its own, then the gateways, and resolves when all answer requests. */
+/** Starts all services and gateways, and resolves when they answer requests. */
 export async function startServices(options: ServicesOptions): Promise<Services> {
   const running = new Map<ServiceProcessName, ServiceProcess>()
   const starts = new Map<ServiceProcessName, number>()
@@ -158,7 +155,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
       args: argumentsOf(kind, sources),
       env: { ...(await environment(name, port, options)), ...extra },
       cwd: sources ?? repositoryRoot,
-      // A log a start: what an earlier process has said stays until the whole stack starts anew.
+      // One log per start.
       logFile: join(options.home, 'logs', count === 1 ? `${name}.log` : `${name}.${count}.log`),
     })
     const service = { name, url: `http://${loopback}:${port}`, process }
@@ -199,7 +196,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     })
     const all = [...services.map((name) => [name, options.ports[name]] as const), ...seconds]
     const gateways = options.gateways.map(({ port }, index) => [`gateway-${index + 1}`, port] as const)
-    // All at once: a gateway asks for its lease again until the keys service is there to grant it.
+    // Concurrently: a gateway asks for its lease until the keys service grants it.
     await settle([...all, ...gateways].map(async ([name, port]) => await startOne(name, port, {})))
     await settle(gateways.map(async ([name]) => await waitForLease(find(name).process)))
   } catch (error) {
@@ -221,7 +218,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
   }
 }
 
-/** Until then a gateway refuses every request. */
+/** Without a lease, a gateway rejects every request. */
 async function waitForLease(gateway: ManagedProcess): Promise<void> {
   const url = `http://${loopback}:${findListeningPort(gateway.logFile, 'admin_port') ?? 0}/internal/health/ready`
   const isReady = async (): Promise<true | undefined> => {
@@ -232,7 +229,7 @@ async function waitForLease(gateway: ManagedProcess): Promise<void> {
   await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
 }
 
-/** Waits for all, also when one fails: a start that is still under way must not escape the stop that follows. */
+/** Waits for all promises, even if one rejects, so that every started process is stopped. */
 async function settle(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work)
   for (const result of results) if (result.status === 'rejected') throw result.reason
@@ -242,18 +239,18 @@ function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
   return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
-/** The file that Node runs as a service. */
+/** The program of a service. */
 export function programOf(kind: Upstream | 'gateway'): string {
   return ensurePrograms().pathOf(kind)
 }
 
-/** What Node runs: our program, or the sources of the other copy, of which there is none. */
+/** Arguments for Node: our program, or the sources of another working copy. */
 function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
   if (sources === undefined) return [programOf(kind)]
   return ['--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
 }
 
-/** Where a service answers: its own URL, and that of its second process. */
+/** URLs of a service and its second process. */
 export function urlsOf(
   service: Upstream,
   { ports, secondPorts }: Pick<ServicesOptions, 'ports' | 'secondPorts'>,
@@ -263,10 +260,7 @@ export function urlsOf(
   return second === undefined ? [first] : [first, `http://${loopback}:${second}`]
 }
 
-/**
- * The whole environment of one process: nothing of ours leaks into it. A secret is a path to a file that only we can
- * read, never a value that `ps` or a crash report could show.
- */
+/** The complete environment of a process. Secrets are paths of files, so that `ps` and crash reports do not show them. */
 async function environment(
   name: ServiceProcessName,
   port: number,
@@ -308,9 +302,9 @@ async function environment(
     env['POSTERN_GATEWAY_NAME'] = name
   }
   for (const [variable, value] of Object.entries(options.env ?? {})) {
-    // Who signs people in is read by the gateway alone; a service would tell of a setting that it does not know.
+    // Services would warn of an unknown setting.
     if (kind !== 'gateway' && variable.startsWith('POSTERN_OIDC_')) continue
-    // A service refuses a setting that is given both as a value and as a file.
+    // Services reject a setting with both a value and a file.
     delete env[`${variable}_FILE`]
     env[variable] = value
   }

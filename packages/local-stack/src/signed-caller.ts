@@ -14,34 +14,34 @@ import type { Dispatcher } from 'undici'
 export interface SignedCallerOptions {
   /** Origin of the service, without a path. */
   readonly baseUrl: string
-  /** What the service calls the ring: `findings`, `operator`, `internal` … */
+  /** The service's name of the ring, such as `findings` or `operator`. */
   readonly keyName: string
-  /** The ring itself, as configuration text. */
+  /** The key ring, as configuration text. */
   readonly ring: string
-  /** The ring that PostgreSQL's assertions are minted with, as configuration text. */
+  /** The key ring for tenant assertions, as configuration text. */
   readonly assertionKeys: string
 }
 
-/** On whose behalf a call is made. Default: an API key without scopes. */
+/** The principal of a call. Default: an API key without scopes. */
 export type Principal = Pick<Caller, 'tenantId'> & Partial<Caller>
 
 export interface CallOptions {
   /** Sent as JSON, unless it is a buffer, a string or a stream. */
   readonly body?: unknown
-  /** Names in lower case. */
+  /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type CallAnswer = ServiceAnswer
 
-/** Speaks to a service directly, signed as the gateway (or the operator's command) signs. */
+/** Calls a service directly, signed like the gateway or the operator's command. */
 export interface SignedCaller {
   call(principal: Principal, method: Dispatcher.HttpMethod, target: string, options?: CallOptions): Promise<CallAnswer>
 }
 
-/** Signs what somebody else sends. */
+/** Signs a request that another client sends. */
 export interface RequestSigner {
-  /** The headers of a request without a body. They are believed once, and for half a minute; the assertion is from `assertedAt`, milliseconds since the epoch. */
+  /** Headers for one request without a body within 30 s. `assertedAt`: milliseconds since the epoch. */
   sign(
     principal: Principal,
     method: Dispatcher.HttpMethod,
@@ -50,8 +50,8 @@ export interface RequestSigner {
   ): Readonly<Record<string, string>>
 }
 
-/** The operator of the platform: no tenant, all scopes come with the kind. */
-// Without a credential of their own, operators are named `operator`.
+/** The operator, who has all scopes and no tenant. */
+// Operators without a named credential are called `operator`.
 export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'operator', label: 'operator' }
 
 const answerTimeoutMs = 60_000

@@ -15,39 +15,39 @@ import { openSecrets } from './secrets.ts'
 import type { Services } from './services.ts'
 import { startServices } from './services.ts'
 
-/** Where each part listens on the loopback address. */
+/** Ports of all parts. */
 export interface StackPorts {
   readonly postgres: number
   readonly redis: number
   readonly services: Readonly<Record<Upstream, number>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
-  /** Without it there is no console, and nobody signs in. */
+  /** Undefined: no console and no sign-in. */
   readonly console?: ConsolePorts
 }
 
 export interface StackOptions {
-  /** Holds data, secrets and logs. */
+  /** Folder for data, secrets and logs. */
   readonly home: string
   readonly ports: StackPorts
-  /** False gives up the data's safety in a crash for speed. */
+  /** False is faster and can lose data in a crash. */
   readonly durable: boolean
-  /** Variables for every service, over those that the stack sets. */
+  /** Variables for every service. They override those of the stack. */
   readonly env?: Readonly<Record<string, string>>
-  /** Ends the start; what runs by then is stopped. */
+  /** Aborts the start and stops what runs. */
   readonly signal?: AbortSignal
   readonly log: (line: string) => void
 }
 
-/** All parts of Postern, running. */
+/** A running Postern. */
 export interface Stack {
   readonly secrets: Secrets
   readonly services: Services
-  /** Connection string of a service's own role. A secret: it holds the password. */
+  /** Connection string of a service's own role. A secret. */
   readonly databaseUrl: (service: Upstream) => string
   readonly console: ConsoleProcesses | undefined
-  /** Resolves when a process ends that nobody has stopped. */
+  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
-  /** Stops everything, in the reverse order of the start. */
+  /** Stops everything in reverse order. */
   stop(): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     for (const part of started.splice(0).toReversed()) await part.stop()
   }
   try {
-    // Beside the servers: it takes a second or two where there is something to build.
+    // Concurrently, because a build takes seconds.
     const pages = ports.console === undefined ? undefined : buildConsolePages(options.log)
     pages?.catch(() => undefined)
     const [postgres, redis] = await startServers(options, secrets, started)
@@ -99,7 +99,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
             env: options.env ?? {},
           }),
     ] as const
-    // In the order of their stop: the console first, it is in front.
+    // In the order of the stop.
     for (const result of await Promise.allSettled(starting)) {
       if (result.status === 'fulfilled' && result.value !== undefined) started.push(result.value)
     }
@@ -124,7 +124,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** PostgreSQL and Redis side by side, both to their end: what has started must be stopped, also when the other fails. */
+/** Starts PostgreSQL and Redis concurrently. If one fails, the other is stopped. */
 async function startServers(
   { home, ports, durable, log }: StackOptions,
   secrets: Secrets,

@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
 import { repositoryRoot } from './paths.ts'
 
-/** What `npm start` can be told by its environment. */
+/** Options of `npm start`, from the environment. */
 export interface StartOptions {
   /** POSTERN_HOME, default `.postern` in the clone: data, secrets, logs and demo.json. */
   readonly home: string
@@ -9,11 +9,11 @@ export interface StartOptions {
   readonly port: number
   /** POSTERN_GATEWAYS, default 1. */
   readonly gateways: number
-  /** POSTERN_CONSOLE_PORT; undefined: 8090, or another where that is taken. */
+  /** POSTERN_CONSOLE_PORT. Undefined: 8090, or a free port if that is taken. */
   readonly consolePort: number | undefined
-  /** POSTERN_DEMO_SCALE, default 1: so many times as much in the first demo tenant. */
+  /** POSTERN_DEMO_SCALE, default 1: multiplies the data of the first demo tenant. */
   readonly demoScale: number
-  /** All other POSTERN_ variables: every service gets them. */
+  /** All other POSTERN_ variables, for every service. */
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -27,7 +27,7 @@ const own = new Set([
   'POSTERN_PARENT_FD',
 ])
 
-/** Reads the options; throws an error that names the variable and what it may be. */
+/** Reads the options. Throws an error that names the variable and its valid values. */
 export function readStartOptions(env: Readonly<Record<string, string | undefined>>): StartOptions {
   const home = env['POSTERN_HOME']
   const gateways = readNumber(env, 'POSTERN_GATEWAYS', 1, 1, 64)

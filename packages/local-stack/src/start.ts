@@ -11,7 +11,7 @@ import { startStack } from './stack.ts'
 import type { StartOptions } from './start-options.ts'
 import { readStartOptions } from './start-options.ts'
 
-/** Internal ports that are easy to remember; where one is taken, any other serves. */
+/** Preferred internal ports. If one is taken, a free port is used. */
 const usualPorts = {
   postgres: 15_432,
   redis: 16_379,
@@ -22,7 +22,7 @@ const usualPorts = {
   signIn: 8190,
 } as const
 
-/** How long processes of a start that was killed may take to go. */
+/** How long to wait for the processes of a killed start to end. */
 const abandonedTimeoutMs = 15_000
 
 async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promise<StackPorts> {
@@ -56,7 +56,7 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
     console: {
       port: consolePort ?? (await prefer(usualPorts.console)),
       adminPort: await prefer(usualPorts.consoleAdmin),
-      // Who names a provider has one.
+      // The environment names a provider.
       signInPort: options.env['POSTERN_OIDC_ISSUER'] === undefined ? await prefer(usualPorts.signIn) : undefined,
     },
   }
@@ -67,10 +67,10 @@ async function waitUntilFree(port: number): Promise<void> {
   while (!(await isPortFree(port)) && performance.now() < deadline) await delay(100)
 }
 
-/** Ends when somebody asks us to: Ctrl-C, a signal, or the end of the script that started us. */
+/** Resolves on Ctrl-C, a signal, or the end of the parent process. */
 function listenForEnd(): AbortSignal {
   const controller = new AbortController()
-  // Ctrl-C may arrive several times, from the terminal and from npm; once is enough.
+  // Ctrl-C can arrive from the terminal and from npm.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => controller.abort())
   const fd = Number(process.env['POSTERN_PARENT_FD'])
   if (Number.isSafeInteger(fd) && fd > 2) {
@@ -83,7 +83,7 @@ function listenForEnd(): AbortSignal {
   return controller.signal
 }
 
-/** Where the parts are, for the command line and for scripts. Nothing in it is secret. */
+/** Writes addresses of the stack for the command line and scripts. It contains no secrets. */
 async function writeStackFile(path: string, ports: StackPorts): Promise<void> {
   const content = {
     pid: process.pid,
@@ -102,7 +102,7 @@ async function runUntilEnd(stack: Stack, signal: AbortSignal): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<'asked'>()
   if (signal.aborted) resolve('asked')
   else signal.addEventListener('abort', () => resolve('asked'), { once: true })
-  // A handle that keeps the process alive: sockets to children and the parent do not.
+  // Sockets to children and the parent do not keep the process alive.
   const alive = setInterval(() => undefined, 60_000)
   try {
     const end = await Promise.race([promise, stack.failed])
@@ -145,7 +145,7 @@ async function main(): Promise<number> {
       await rm(stackFile, { force: true })
     }
   } catch (error) {
-    // Whoever pressed Ctrl-C during the start knows why it did not come up.
+    // Ctrl-C during the start needs no explanation.
     if (signal.aborted) return 0
     throw error
   } finally {
@@ -153,7 +153,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** The key is shown on purpose: it belongs to an invented tenant of this machine, and the line must work as printed. */
+/** Prints a working curl. Its key belongs to a demo tenant of this machine. */
 function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string): void {
   const key = tenants['harbourline']?.keys['read:findings'] ?? ''
   console.log(`postern ready ${gateway}`)

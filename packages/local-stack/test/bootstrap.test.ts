@@ -42,7 +42,7 @@ describe('one process at a time prepares a clone', () => {
 
   test('and waits for one that is alive', async () => {
     const waiting = `writeFileSync(lock, '${process.pid}'); Atomics.wait = () => process.exit(0)`
-    expect(await takeLock(waiting)).toBe(`waiting for the installation that process ${process.pid} does\n`)
+    expect(await takeLock(waiting)).toBe(`waiting for the installation by process ${process.pid}\n`)
   })
 })
 
@@ -52,7 +52,7 @@ describe('the bootstrap', { timeout: 120_000 }, () => {
       code: 1,
       stdout: '',
       stderr:
-        'postern: no such command; there are start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, test:recovery, test:containers, postern\n',
+        'postern: Unknown command. Use one of start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, test:recovery, test:containers, postern.\n',
     })
   })
 

@@ -86,7 +86,7 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     const home = await makeClosedHome()
     const postgres = await start(home)
     await postgres.stop()
-    await expect(start(home, 'another-password')).rejects.toThrow('another password than the secrets')
+    await expect(start(home, 'another-password')).rejects.toThrow('differs from the one in the secrets file')
   })
 
   test('keeps its data over a restart', async () => {

@@ -28,7 +28,7 @@ describe('the development provider', () => {
     ['POSTERN_OIDC_ISSUER', 'http://127.0.0.1.example:8190'],
     ['POSTERN_CONSOLE_URL', 'https://console.example'],
   ])('does not start with %s=%s', (name, value) => {
-    expect(() => readSignInSettings({ ...env, [name]: value })).toThrow('this sign-in is for development')
+    expect(() => readSignInSettings({ ...env, [name]: value })).toThrow('This sign-in is for development')
   })
 
   test('starts on the loopback address', () => {

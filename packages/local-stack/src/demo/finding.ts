@@ -1,6 +1,6 @@
 import type { ActionPlan, Finding, LogEntry, PersonRef, Recommendation } from '@postern/contracts'
 
-/** A finding of the demo with all that has happened to it. Ids are the tenant's own, external ids are not. */
+/** A finding with its history. Its external id exists in other tenants too, its id does not. */
 export interface DemoFinding {
   readonly id: string
   readonly external_id: string
@@ -27,7 +27,7 @@ export interface DemoFinding {
   readonly moves: readonly FindingMove[]
   readonly recommendations: readonly DemoRecommendation[]
   readonly plans: readonly DemoPlan[]
-  /** In the order in which it happened. */
+  /** In order of time. */
   readonly log: readonly DemoEntry[]
 }
 
@@ -35,7 +35,7 @@ export interface FindingMove {
   readonly at: Date
   readonly to: Finding['status']
   readonly note: string | null
-  /** Who has validated the remedy, or accepted the risk. */
+  /** The person who validated the remedy or accepted the risk. */
   readonly by: PersonRef | null
   readonly acceptedUntil: string | null
 }
@@ -82,7 +82,7 @@ export interface PlanMove {
   readonly verifiedBy: PersonRef | null
 }
 
-/** An entry of the tracker log before it has its place in the chain. */
+/** An entry of the tracker log without its place in the chain. */
 export interface DemoEntry {
   readonly at: Date
   readonly kind: LogEntry['kind']
@@ -90,12 +90,12 @@ export interface DemoEntry {
   readonly recommendationId: string | null
   readonly body: string | null
   readonly changes: LogEntry['changes']
-  /** Which evidence file is named: its number, counted round and round. */
+  /** Number of the evidence file, modulo the number of files. */
   readonly evidence: number | null
   readonly onBehalfOf: string | null
 }
 
-/** Serious enough that its remedy is proved. */
+/** Whether the remedy needs evidence. */
 export function needsEvidence({ severity }: Pick<DemoFinding, 'severity'>): boolean {
   return severity === 'critical' || severity === 'high'
 }

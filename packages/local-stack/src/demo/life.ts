@@ -4,22 +4,22 @@ import type { DemoFinding, DemoPlan, DemoRecommendation, FindingMove, PlanMove }
 import type { DemoPeople } from './people.ts'
 import { type Random, memberOf, uuidOf } from './random.ts'
 
-/** What is to become of an action plan. */
+/** The future of an action plan. */
 export interface PlanOutline {
   readonly status: ActionPlan['status']
   readonly extensions: number
-  /** Default: who answers for the finding. */
+  /** Default: the owner of the finding. */
   readonly owner?: PersonRef
 }
 
-/** What is to become of a finding. */
+/** The future of a finding. */
 export interface FindingPlan extends Omit<
   DemoFinding,
   'identifiedOn' | 'createdAt' | 'moves' | 'recommendations' | 'plans' | 'log'
 > {
-  /** Identified so many days ago. */
+  /** Days since it was identified. */
   readonly age: number
-  /** Something happened last so many days ago. */
+  /** Days since the last event. */
   readonly end: number
   readonly acceptedForDays: number
   readonly validator: PersonRef
@@ -33,12 +33,12 @@ interface World {
   readonly random: Random
 }
 
-/** The time at which a share of a finding's life is over, from 0 to 1. Later shares are later times. */
+/** Maps a share of a finding's life, from 0 to 1, to a time. */
 type Clock = (share: number) => Date
 
 const dayMs = 86_400_000
 
-/** Tells what happened to a finding, its recommendations and its plans, without its log. */
+/** Generates the events of a finding, its recommendations and its plans, without the log. */
 export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 'log'> {
   const { age, end, acceptedForDays, validator, recommendations, plans, ...same } = plan
   const { calendar } = world
@@ -58,7 +58,7 @@ export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 
   }
 }
 
-/** Spreads a life over its days, and each day's share over office hours (UTC). */
+/** Spreads a life over office hours (UTC) of its days. */
 function clockOf(calendar: Calendar, age: number, end: number): Clock {
   const [first, last] = [Date.parse(calendar.date(age)), Date.parse(calendar.date(end - 1)) - 1]
   return (share) => {
@@ -124,7 +124,7 @@ const recommendationShares: Readonly<Record<string, number>> = {
 
 const advice = ['', 'Report progress to the committee every month. ', 'Show by a sample of 25 that it works. '] as const
 
-/** What becomes of a recommendation: once accepted it is as far as the live plans that carry it out. */
+/** The statuses of a recommendation. An accepted one has the status of its live plans. */
 function recommendationPath(
   status: DemoFinding['status'],
   plans: readonly ActionPlan['status'][],
@@ -208,7 +208,7 @@ function carryOut(
 ): DemoPlan {
   const { random, people } = world
   const owner = outline.owner ?? finding.owner
-  // First agreed at about a third of the life of the finding, so that some plans are late and some are not.
+  // About a third of the finding's life, so that only some plans are late.
   const createdAt = clock(planShares.proposed + 0.01 * index)
   let due = dateOf(new Date(createdAt.getTime() + random.int(20, 90) * dayMs))
   const dueOn = due
@@ -247,7 +247,7 @@ function carryOut(
 }
 
 const steps = [
-  'Mend the cause',
+  'Fix the cause',
   'Correct what has happened',
   'Show that it works',
   'Train those concerned',

@@ -4,10 +4,7 @@ import { type Random, memberOf } from './random.ts'
 
 type Unlogged = Omit<DemoFinding, 'log'>
 
-/**
- * Gives each finding its tracker log: an entry for each thing that happened, and notes between them, so that there are
- * `entries` of them in all (or more, where more has happened).
- */
+/** Adds the tracker logs: an entry for each event, and notes until there are at least `entries` entries. */
 export function fillLog(findings: readonly Unlogged[], entries: number, random: Random): DemoFinding[] {
   const logs = findings.map(entriesOf)
   const talked = findings.flatMap(({ status }, index) => (status === 'draft' ? [] : [index]))
@@ -36,7 +33,7 @@ const notes = [
   'Spoke with the owner: on track.',
   'Sample drawn; the first results are expected next week.',
   'Asked for the missing documents.',
-  'The committee was told about the state of things.',
+  'The committee received a status report.',
   'Test environment is ready.',
   'Resources confirmed for the coming month.',
   'Reminder sent; answer promised by Friday.',
@@ -149,7 +146,7 @@ function change(field: string, from: unknown, to: unknown): DemoEntry['changes']
   return { field, from, to }
 }
 
-/** Which evidence file speaks for a finding: by the number in its external id. */
+/** The number of a finding's evidence file, from its external id. */
 function placeOf({ external_id }: Pick<DemoFinding, 'external_id'>): number {
   return Number(external_id.slice(external_id.lastIndexOf('-') + 1)) * 2
 }

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto'
 
-/** Numbers that look random and are the same in every run with the same seed. */
+/** Pseudo-random numbers, the same for the same seed. */
 export interface Random {
-  /** A whole number from `min` to `max`, both counted. */
+  /** An integer from `min` to `max`, inclusive. */
   int(min: number, max: number): number
   pick<T>(list: readonly T[]): T
-  /** The same members in another order. */
+  /** A shuffled copy. */
   shuffled<T>(list: readonly T[]): T[]
 }
 
-/** Begins a sequence of its own: what is drawn from another one does not change it. */
+/** Starts an independent sequence. */
 export function createRandom(seed: string): Random {
-  // sfc32: small, fast, and good enough for what nobody has to guess.
+  // The sfc32 generator. Not for secrets.
   const state = createHash('sha256').update(seed).digest()
   let [a, b, c, d] = [state.readInt32LE(0), state.readInt32LE(4), state.readInt32LE(8), state.readInt32LE(12)]
   const next = (): number => {
@@ -42,14 +42,14 @@ export function createRandom(seed: string): Random {
   }
 }
 
-/** The member at an index, counted round and round. */
+/** The member at an index, modulo the length. */
 export function memberOf<T>(list: readonly T[], index: number): T {
   const found = list[index % list.length]
   if (found === undefined) throw new RangeError('an empty list has no member')
   return found
 }
 
-/** Splits a whole into as many parts as there are shares, each the nearest whole number to its share. */
+/** Splits a whole in proportion to the shares. The parts are integers and add up. */
 export function apportion(whole: number, shares: readonly number[]): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0)
   const exact = shares.map((share) => (whole * share) / total)
@@ -62,10 +62,10 @@ export function apportion(whole: number, shares: readonly number[]): number[] {
   return parts
 }
 
-/** A UUID that follows from a text: the same in every run. */
+/** Derives a UUID from a text. */
 export function uuidOf(text: string): string {
   const bytes = createHash('sha256').update(text).digest().subarray(0, 16)
-  // Version 8 (RFC 9562 §5.8): what is in it is up to us.
+  // Version 8 (RFC 9562, section 5.8).
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x80
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
   const hex = bytes.toString('hex')

@@ -3,17 +3,17 @@ import { NoAnswerError } from '@postern/service-client'
 import type { SignedCaller } from '../signed-caller.ts'
 
 export interface RetryLimits {
-  /** No try begins later than this after the first one. */
+  /** No attempt starts later than this after the first one. */
   readonly forMs?: number
-  /** The wait before the second try; it doubles up to 2 s. */
+  /** The wait before the second attempt. It doubles up to 2 s. */
   readonly firstDelayMs?: number
 }
 
-/** Refused for now, with nothing done, or done again without harm. */
+/** Statuses after which a repetition is safe. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const maxDelayMs = 2_000
 
-/** Asks until the answer is none of a busy service, or a busy answer after the time is over. A service that does not listen yet is busy too. */
+/** Repeats a request while the service is busy or does not listen yet. Returns the last answer when the time is over. */
 export async function retryWhileBusy<Answer>(
   ask: () => Promise<Answer>,
   statusOf: (answer: Answer) => number,
@@ -32,7 +32,7 @@ export async function retryWhileBusy<Answer>(
   }
 }
 
-/** The same caller, which repeats what a busy service refuses. Bodies must not be streams. */
+/** Wraps a caller with `retryWhileBusy`. Bodies must not be streams. */
 export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
   return {
     call: async (...request) =>

@@ -7,21 +7,17 @@ import { type DemoFile, bytesOf } from './evidence.ts'
 export interface EvidenceWriter {
   /** The evidence service, as the gateway calls it. */
   readonly service: SignedCaller
-  /** The key in whose name files are brought: it can revise and attach them later. */
+  /** The key that uploads the files. It can revise and attach them later. */
   readonly principal: Principal
-  /** Of the role of the evidence service. */
+  /** Connected with the evidence service's role. */
   readonly db: TenantDb
   readonly assertion: () => string
 }
 
-/** Uploads at a time: enough to keep disk and processor busy side by side. */
+/** Concurrent uploads. */
 const lanes = 4
 
-/**
- * Uploads the files that are not there yet, collection by collection as a sender would, and gives what can be named of
- * all, in their order. Bytes are hashed, synced and signed for by the service, so what an interrupted run has left is
- * whole.
- */
+/** Uploads the missing files, collection by collection, and returns references to all files in their order. */
 export async function writeEvidence(files: readonly DemoFile[], writer: EvidenceWriter): Promise<EvidenceRef[]> {
   const before = await listFiles(writer)
   const missing = files.filter(({ fileName }) => !before.has(fileName))
@@ -29,7 +25,7 @@ export async function writeEvidence(files: readonly DemoFile[], writer: Evidence
   await inLanes([...Map.groupBy(originals, ({ collection }) => collection).values()], async (together) => {
     await sendTogether(together, writer)
   })
-  // What replaces another file comes after it.
+  // Revisions need their original.
   const present = originals.length === 0 ? before : await listFiles(writer)
   await inLanes(
     missing.filter(({ revises }) => revises !== null),
@@ -48,7 +44,7 @@ async function inLanes<T>(work: readonly T[], carryOut: (item: T) => Promise<voi
   )
 }
 
-/** One form (RFC 7578): what is said of all files, then each of them. */
+/** Uploads one form (RFC 7578): metadata, then files. */
 async function sendTogether(files: readonly DemoFile[], { service, principal }: EvidenceWriter): Promise<void> {
   const [first] = files
   if (first === undefined) return

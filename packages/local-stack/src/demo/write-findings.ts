@@ -4,22 +4,20 @@ import type { DemoFinding } from './finding.ts'
 import { type LogWriter, writeLog } from './write-log.ts'
 import { memberOf } from './random.ts'
 
-/** What the findings of a demo refer to. */
 export interface WriteContext {
   readonly actor: CreatedBy
   /** Ids of entities by their external ids. */
   readonly entityIds: ReadonlyMap<string, string>
-  /** Evidence that entries of the log may name. None: they name none. */
+  /** Evidence for entries of the log. */
   readonly evidence: LogWriter['evidence']
 }
 
 /**
- * Writes the findings of a demo for the tenant of the transaction, a statement for each step of their lives. Every
- * trigger and constraint sees every row, as it does when the findings service writes: what the demo holds is what the
- * service could have made of it. Only the times of creation are told, not taken from the clock.
+ * Writes findings for the tenant of the transaction, with one statement for each step of their history. Triggers and
+ * constraints check every row, as they do for the findings service. Only the creation times are given.
  */
 export async function writeFindings(tx: Tx, findings: readonly DemoFinding[], context: WriteContext): Promise<void> {
-  // What is repeated has to be there, and closed, before what repeats it.
+  // A repeated finding must exist and be closed before its repeat.
   for (const isRepeat of [false, true]) {
     const wave = findings.filter(({ repeatOf }) => (repeatOf !== null) === isRepeat)
     if (wave.length === 0) continue
@@ -33,7 +31,7 @@ export async function writeFindings(tx: Tx, findings: readonly DemoFinding[], co
   await writeLog(tx, findings, context)
 }
 
-/** How many findings of the demo are there already. */
+/** Counts the findings of the demo. */
 export async function countFindings(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ total: number }>({
     text: "select count(*)::integer as total from findings.finding f where f.created_by_type = 'connector' and f.created_by_id = 'demo'",
@@ -42,7 +40,7 @@ export async function countFindings(tx: Tx): Promise<number> {
   return row?.total ?? 0
 }
 
-/** Whether a finding is there. */
+/** Whether the finding exists. */
 export async function hasFinding(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query({ text: 'select 1 from findings.finding f where f.id = $1::uuid', values: [id] })
   return rows.length > 0
@@ -52,7 +50,7 @@ async function run(tx: Tx, text: string, rows: readonly unknown[], ...values: re
   if (rows.length > 0) await tx.execute({ text, values: [JSON.stringify(rows), ...values] })
 }
 
-/** Numbers of a year, behind those that were given out before, in the order of time. */
+/** Assigns the next numbers of each year, in order of time. */
 async function numbered<Row extends { readonly at: Date }>(
   tx: Tx,
   counter: 'reference_counter' | 'action_plan_counter',
@@ -285,7 +283,7 @@ async function moveRecommendations(tx: Tx, wave: readonly DemoFinding[]): Promis
   }
 }
 
-// One acceptance ends today. Where midnight has passed since the demo was made, it ends on the new day: none is taken that has ended.
+// The database rejects an acceptance that has ended, which one has if midnight passed since the demo was generated.
 async function moveFindings(tx: Tx, wave: readonly DemoFinding[]): Promise<void> {
   for (const rows of stepsOf(wave, ({ moves }) => moves)) {
     await run(
@@ -318,7 +316,7 @@ interface Step<Item, Value> {
   readonly number: number
 }
 
-/** The first steps of all items, then the second ones, and so on: each group is one statement. */
+/** Groups the first steps of all items, then the second steps, and so on. */
 function* stepsOf<Item, Value>(
   items: readonly Item[],
   of: (item: Item) => readonly Value[],

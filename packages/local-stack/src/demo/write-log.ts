@@ -11,11 +11,7 @@ export interface LogWriter {
 
 const perInsert = 500
 
-/**
- * Appends what has happened to the findings, in the order of time, to the tenant's log. Each entry is sealed as the
- * findings service seals it, and PostgreSQL gives it its place in both chains or refuses it. When it happened is told;
- * when it was recorded is now.
- */
+/** Appends the entries of all findings to the tenant's log in order of time, sealed as the findings service does. */
 export async function writeLog(
   tx: Tx,
   findings: readonly DemoFinding[],

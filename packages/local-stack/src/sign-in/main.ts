@@ -1,4 +1,4 @@
-// The development provider of `npm start`, as a process of its own. Not for production, where it refuses to start.
+// The development provider of `npm start`. It does not start in production.
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { loopback } from '../ports.ts'
@@ -17,7 +17,7 @@ try {
   const server = createDevelopmentProvider({
     ...settings,
     people: demoPeople,
-    // Read when somebody signs in: at the start the tenants may not have been made yet.
+    // Read at each sign-in, because tenants may be created later.
     tenantId: async (slug) => {
       const { tenants } = tenantsSchema.parse(JSON.parse(await readFile(settings.demoFile, 'utf8')))
       return tenants[slug]?.id

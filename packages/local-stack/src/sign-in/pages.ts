@@ -15,7 +15,7 @@ const style = `
 
 const warning = 'Development sign-in, not for production: anybody may choose anybody here.'
 
-/** What the headers of these pages allow: the style above, and forms that lead to the console in the end. */
+/** Content policy: the style above, and forms that lead to the console. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
@@ -24,7 +24,7 @@ export const pageHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 }
 
-/** A page of the provider; `body` is HTML. */
+/** A page of the provider. `body` is HTML. */
 export function page(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -38,7 +38,7 @@ export function page(title: string, body: string): string {
 `
 }
 
-/** One button for each person, by tenant. */
+/** A button for each person, grouped by tenant. */
 export function peoplePage(people: readonly DemoPerson[], action: string): string {
   const tenants = [...new Set(people.map(({ tenant }) => tenant))]
   const group = (tenant: string): string => {
@@ -53,7 +53,7 @@ export function peoplePage(people: readonly DemoPerson[], action: string): strin
   return page('Who are you?', `<form method="post" action="${escape(action)}">${tenants.map(group).join('')}</form>`)
 }
 
-/** Text that stands for itself in HTML. */
+/** Escapes text for HTML. */
 export function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`)
 }

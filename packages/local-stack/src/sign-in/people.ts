@@ -1,4 +1,4 @@
-/** Somebody who can be chosen at the development provider. All of them are invented. */
+/** A fictitious person of the development provider. */
 export interface DemoPerson {
   readonly id: string
   readonly name: string

@@ -11,23 +11,20 @@ export interface DevelopmentProviderOptions {
   /** Origin of the console. */
   readonly consoleUrl: string
   readonly people: readonly DemoPerson[]
-  /** The id of a tenant by its slug. */
+  /** Returns the id of a tenant. */
   tenantId(slug: string): Promise<string | undefined>
-  /** Signs the tokens: P-256, and the id that it is published with. Default: one of its own, which ends with the process. */
+  /** The P-256 signing key with its id. Default: a new key for this process. */
   readonly key?: { readonly id: string; readonly privateKey: KeyObject }
 }
 
-/** What the gateway asks of a token. */
+/** The claims that the gateway requires. */
 export const audience = 'postern'
 const resource = 'urn:postern:api'
 const halfDaySeconds = 43_200
 const accessTokenSeconds = 300
 const maxFormBytes = 4096
 
-/**
- * An OpenID provider at which one picks a person by a button. Keys, sign-ins and tokens live in this process alone and
- * end with it.
- */
+/** An OpenID provider with a button for each person. Keys, sign-ins and tokens end with the process. */
 export function createDevelopmentProvider(options: DevelopmentProviderOptions): Server {
   const { people } = options
   const provider = new Provider(options.issuer, configuration(options))
@@ -95,7 +92,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
     },
     cookies: { keys: [randomBytes(32).toString('hex')] },
     claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
-    // Name and address go into the ID token: the console asks nowhere else.
+    // The console reads name and address only from the ID token.
     conformIdTokenClaims: false,
     findAccount: (_ctx, id) => {
       const person = find(id)
@@ -107,12 +104,12 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       if (person === undefined) return undefined
       return { name: person.name, postern_tenant: await tenantId(person.tenant), postern_roles: [...person.roles] }
     },
-    // The console is ours: nobody is asked whether it may know who has signed in.
+    // The console needs no consent.
     loadExistingGrant: async (ctx) => {
       const { client, session } = ctx.oidc
       if (client === undefined || session?.accountId === undefined) return undefined
       const before = session.grantIdFor(client.clientId)
-      // A second sign-in in the same browser must not end what the first has been given.
+      // A second sign-in in the same browser must not end the first session.
       const known = before === undefined ? undefined : await ctx.oidc.provider.Grant.find(before)
       if (known !== undefined) return known
       const grant = new ctx.oidc.provider.Grant({ clientId: client.clientId, accountId: session.accountId })
@@ -120,7 +117,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       await grant.save()
       return grant
     },
-    // Its own refuses the loopback address, where everything is here.
+    // The default rejects the loopback address.
     fetch: async (url, given) => {
       const { method = 'GET', headers = {}, body = null, redirect = 'manual', signal = null } = given ?? {}
       return await fetch(url, { method, headers, body, redirect, signal })

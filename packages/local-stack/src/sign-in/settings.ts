@@ -1,27 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { loopback } from '../ports.ts'
 
-/** How the development provider is set up. */
+/** Settings of the development provider. */
 export interface SignInSettings {
   readonly port: number
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: string
-  /** URL of the console, without a slash at its end. */
+  /** URL of the console, without a final slash. */
   readonly consoleUrl: string
-  /** demo.json, which says the ids of the tenants. */
+  /** Path of demo.json with the ids of the tenants. */
   readonly demoFile: string
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/**
- * Reads the settings, and refuses every one that does not belong on a developer's machine: this provider asks nobody for a
- * password, so whoever reaches it is whoever he likes.
- */
+/** Reads the settings. Rejects all except loopback addresses, because this provider requires no password. */
 export function readSignInSettings(env: Environment): SignInSettings {
   if (env['NODE_ENV'] === 'production') {
-    throw new Error('this sign-in is for development: it does not start with NODE_ENV=production')
+    throw new Error('This sign-in is for development. It does not start with NODE_ENV=production.')
   }
   const port = Number(required(env, 'POSTERN_PORT'))
   const host = env['POSTERN_HOST'] ?? loopback
@@ -29,7 +26,7 @@ export function readSignInSettings(env: Environment): SignInSettings {
   const consoleUrl = required(env, 'POSTERN_CONSOLE_URL')
   const addresses = { POSTERN_HOST: `http://${host}`, POSTERN_OIDC_ISSUER: issuer, POSTERN_CONSOLE_URL: consoleUrl }
   for (const [name, url] of Object.entries(addresses)) {
-    if (!isLoopback(url)) throw new Error(`this sign-in is for development: ${name} must be the loopback address`)
+    if (!isLoopback(url)) throw new Error(`This sign-in is for development. ${name} must be a loopback address.`)
   }
   return {
     port,
@@ -43,7 +40,7 @@ export function readSignInSettings(env: Environment): SignInSettings {
 
 function required(env: Environment, name: string): string {
   const value = env[name]
-  if (value === undefined || value === '') throw new Error(`${name} must be set`)
+  if (value === undefined || value === '') throw new Error(`Set ${name}.`)
   return value
 }
 

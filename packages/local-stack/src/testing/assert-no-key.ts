@@ -1,20 +1,17 @@
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Every key that was ever made looks like this (packages/api-key): one pattern finds them all. */
+/** The pattern of every key (packages/api-key). */
 const keyPattern = /postern_[0-9A-Za-z]{49}/
 
-/**
- * Throws when a line of a log holds an API key. Given to services that a test runs in its own process: what they log then
- * ends the request or the run that logged it.
- */
+/** Throws if a log line contains an API key. Services in a test's process use it, so that the request that logged a key fails. */
 export function assertNoKeyInLine(line: string): void {
   if (keyPattern.test(line)) throw new Error('a line of the log holds an API key')
 }
 
 /**
- * Reads every log file in a folder and its subfolders and fails when one holds an API key. It runs when a stack or the
- * cluster of a run ends, so the whole suite is a test of what gets into logs. The message names file and line, never the key.
+ * Throws if a log file below the folder contains an API key. Runs at the end of every stack and cluster, so the whole suite
+ * checks its logs. The message names file and line, not the key.
  */
 export async function assertNoKeyIn(folder: string): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])

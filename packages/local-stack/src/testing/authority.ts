@@ -5,11 +5,11 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** An authority for certificates in a folder. */
+/** A certificate authority in a folder. */
 export interface TestAuthority {
-  /** The file of what is trusted, `ca.crt`. */
+  /** Path of the authority's certificate, `ca.crt`. */
   readonly certificate: string
-  /** Makes NAME.crt and NAME.key in the folder, for a server that is called so. Gives both files. */
+  /** Creates NAME.crt and NAME.key for a host name and returns both paths. */
   issue(name: string): Promise<{ readonly certificate: string; readonly key: string }>
 }
 
@@ -17,7 +17,7 @@ const algorithm = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nod
 
 const openssl = async (...args: readonly string[]): Promise<void> => void (await execute('openssl', args))
 
-/** An authority that `makeTestAuthority` has made in this folder. */
+/** Opens an authority that `makeTestAuthority` has created. */
 export function openTestAuthority(folder: string): TestAuthority {
   const path = (name: string): string => join(folder, name)
   return {
@@ -34,7 +34,7 @@ export function openTestAuthority(folder: string): TestAuthority {
   }
 }
 
-/** Makes an authority that lives for two days, with OpenSSL's own program. The folder must be there. */
+/** Creates an authority that is valid for two days, with OpenSSL's program. The folder must exist. */
 export async function makeTestAuthority(folder: string): Promise<TestAuthority> {
   const constraints = ['-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=critical,keyCertSign']
   const subject = ['-subj', '/CN=Authority of a test']

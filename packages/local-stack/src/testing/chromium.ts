@@ -14,10 +14,10 @@ import {
 } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** How to start a Chromium. */
+/** A Chromium program. */
 export interface Chromium {
   readonly path: string
-  /** What has to be added to its environment. */
+  /** Additional environment variables. */
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -30,8 +30,8 @@ const unpackedFolder = join(repositoryRoot, '.tools', 'chromium')
 const installTimeoutMs = 300_000
 
 /**
- * The Chromium of this machine: one that is installed; else Debian's package, installed by root, unpacked into the clone by
- * everybody else. Fails with one line that says what to install: what a browser has to show is never passed over.
+ * Finds an installed Chromium, else installs Debian's package as root or unpacks it into the clone. Throws an error that names
+ * what to install, because browser tests must not be skipped.
  */
 export async function findChromium(): Promise<Chromium> {
   const installed = await findInstalled()
@@ -74,7 +74,7 @@ async function run(...args: readonly string[]): Promise<void> {
 
 async function install(): Promise<Chromium> {
   const chromium = ['install', '--yes', '--no-install-recommends', 'chromium', 'fonts-liberation']
-  // The machine's package lists may be empty, as in a container, or older than the archive.
+  // The machine's package lists may be empty or outdated.
   await run(...chromium).catch(async () => {
     await run('update')
     await run(...chromium)
@@ -88,7 +88,7 @@ async function unpack(): Promise<Chromium> {
   await unpackPackages(unpackedFolder, async (apt) => {
     const dependencies = await readDependencies(apt, 'chromium')
     const needed = new Set(['chromium'])
-    // A set may grow while it is walked: this visits what is added on the way.
+    // The loop also visits members that it adds.
     for (const item of needed) {
       for (const dependency of dependencies.get(item) ?? []) {
         if (/^(?:lib|chromium|fontconfig|fonts-)/.test(dependency) && !alwaysThere.has(dependency))

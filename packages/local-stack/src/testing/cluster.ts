@@ -12,55 +12,51 @@ import { assertNoKeyIn } from './assert-no-key.ts'
 import { openSecrets } from '../secrets.ts'
 import { primarySettings, startStandby } from './standby.ts'
 
-/** Names the file that tells test workers where the cluster of this run is. */
+/** The variable with the path of the file that describes the cluster. */
 export const clusterVariable = 'POSTERN_TEST_CLUSTER'
 
-/** Where Redis is unpacked for tests when the machine has none: it outlives the run. */
+/** Where Redis is unpacked if the machine has none. Kept between runs. */
 export const testInstallFolder: string = join(repositoryRoot, '.tools', 'redis-package')
 
-/** The PostgreSQL that all tests of one run share; each takes a database of its own from it. */
+/** The PostgreSQL that all tests of a run share. Each test creates its own database. */
 export interface Cluster {
-  /** Holds secrets, logs and whatever tests put there; removed at the end. */
+  /** Folder for secrets, logs and files of tests. Removed at the end. */
   readonly home: string
   readonly port: number
-  /** Of the synchronous standby, where there is one. */
+  /** Port of the synchronous standby, if there is one. */
   readonly standbyPort?: number
   readonly superuserPassword: string
   readonly template: string
   readonly passwords: ReturnType<typeof rolePasswords>
   readonly assertionKeys: string
-  /**
-   * What the template lacks, and why. The run goes on: a test that needs it fails, the others say what they have to say.
-   */
+  /** Schemas that could not be created, with the reasons. Only tests that need them fail. */
   readonly failures: readonly string[]
 }
 
-/** Begins the name of every cluster's home. */
 const homePrefix = 'postern-test-'
 
-/** The server itself, for who breaks it. */
+/** The server process, for fault tests. */
 export interface TestPostgres {
   /** Sends a signal to the server and all of its sessions. */
   kill(signal: NodeJS.Signals): Promise<void>
-  /** Stops it in order, or waits for the end of what was killed. */
+  /** Stops the server, or waits for the end of a killed one. */
   stop(): Promise<void>
-  /** Stops it in order if it runs, and starts it again on its port, with its data, and with more variables if given. */
+  /** Stops the server if it runs, and starts it with the same port and data and additional variables. */
   restart(env?: Readonly<Record<string, string>>): Promise<void>
 }
 
 export interface RunningCluster {
   readonly cluster: Cluster
   readonly postgres: TestPostgres
-  /** Makes the standby the primary. */
+  /** Promotes the standby. */
   readonly promote: () => Promise<void>
   /** Stops PostgreSQL and removes everything. */
   readonly stop: () => Promise<void>
 }
 
 /**
- * Starts PostgreSQL on a free port, without regard for the data's safety unless `durable`, makes a template database with
- * all migrations, and sets the variable that `createTestDatabase` finds it by. `standby`: with a synchronous standby on another port,
- * which the connection strings of test databases name, too.
+ * Starts PostgreSQL on a free port, creates a template database with all migrations and sets `clusterVariable`. Data
+ * survives a crash only if `durable`. With `standby` there is a synchronous standby, which connection strings name too.
  */
 export async function startTestCluster({ durable = false, standby = false } = {}): Promise<RunningCluster> {
   await removeAbandoned()
@@ -78,7 +74,7 @@ export async function startTestCluster({ durable = false, standby = false } = {}
   let postgres = await launch()
   let follower: Postgres | undefined
   const stop = async (): Promise<void> => {
-    // One that was started inside a test leaves the others to theirs.
+    // A cluster inside a test restores the variable of the run.
     if (before === undefined) delete process.env[clusterVariable]
     else process.env[clusterVariable] = before
     await postgres.stop()
@@ -133,7 +129,7 @@ export async function startTestCluster({ durable = false, standby = false } = {}
         },
       },
       promote: async () => {
-        if (follower === undefined) throw new Error('this cluster has no standby')
+        if (follower === undefined) throw new Error('This cluster has no standby.')
         const client = new Client({ connectionString: follower.superuserUrl('postgres') })
         await client.connect()
         try {
@@ -150,19 +146,19 @@ export async function startTestCluster({ durable = false, standby = false } = {}
   }
 }
 
-/** PostgreSQL's sessions are in process groups of their own: each has to be signalled by itself. Linux only. */
+/** Signals the server and each session, because sessions have their own process groups. Linux only. */
 async function signalAll(server: number, signal: NodeJS.Signals): Promise<void> {
   const sessions = await readFile(`/proc/${server}/task/${server}/children`, 'utf8')
   for (const pid of [server, ...sessions.trim().split(' ').map(Number)]) {
     try {
       if (pid > 0) process.kill(pid, signal)
     } catch {
-      // It has ended by itself.
+      // The process has ended.
     }
   }
 }
 
-/** Removes what a run that was killed could not remove itself. */
+/** Removes the folders of runs that were killed. */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(homePrefix)) continue
@@ -185,7 +181,8 @@ function explain(error: unknown): string {
 /** The cluster of this run. Fails outside a run. */
 export async function findCluster(): Promise<Cluster> {
   const file = process.env[clusterVariable]
-  if (file === undefined) throw new Error('no test PostgreSQL: run this under vitest, or call startTestCluster first')
+  if (file === undefined)
+    throw new Error('There is no test PostgreSQL. Run this under vitest, or call startTestCluster first.')
   const cluster: Cluster = JSON.parse(await readFile(file, 'utf8'))
   return cluster
 }

@@ -10,16 +10,16 @@ import {
 } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** A server of the distribution, unpacked for the tests. */
+/** An unpacked program of the distribution. */
 export interface DebianProgram {
-  /** What the packages hold lies below this. */
+  /** The root folder of the unpacked packages. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
 }
 
 /**
- * Unpacks a package of the distribution (Debian and Ubuntu) and the libraries below it, without root, once for all test
- * files. `program` is the path that must be in it. Gives the reason, in one line, when it cannot be had here.
+ * Unpacks a package of the distribution (Debian, Ubuntu) and its libraries, without root, once for all test files. `program` is
+ * a path in it. Returns the reason if that is impossible.
  */
 export async function findDebianProgram(packageName: string, program: string): Promise<DebianProgram | string> {
   const folder = join(repositoryRoot, '.tools', `${packageName}-package`)
@@ -29,14 +29,14 @@ export async function findDebianProgram(packageName: string, program: string): P
   try {
     await unpackPackages(folder, async (apt) => await listWithLibraries(apt, packageName))
   } catch (error) {
-    // Another test file may have been quicker.
+    // Another test file may have unpacked it.
     if (await isProgram(join(folder, program))) return found
     return `the package ${packageName} could not be unpacked: ${firstLine(error)}`
   }
   return (await isProgram(join(folder, program))) ? found : `the package ${packageName} holds no ${program}`
 }
 
-/** The package and the libraries below it; those of C only where they are not the machine's own. */
+/** The package and its libraries. Those of the C library only if the machine's differ. */
 export async function listWithLibraries(
   apt: readonly string[],
   packageName: string,
@@ -45,7 +45,7 @@ export async function listWithLibraries(
   const dependencies = await readDependencies(apt, packageName)
   if (dependencies.size === 0) throw new Error(`the package lists do not know ${packageName}`)
   const needed = new Set([packageName])
-  // A set may grow while it is walked: this visits what is added on the way.
+  // The loop also visits members that it adds.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
       if (/^(?:lib|mariadb-common|mysql-common)/.test(dependency) && !left.has(dependency)) needed.add(dependency)

@@ -10,29 +10,26 @@ import { type DebianProgram, findDebianProgram } from './debian-program.ts'
 
 const execute = promisify(execFile)
 
-/** An OpenLDAP server of its own for a test file. */
+/** An OpenLDAP server for one test file. */
 export interface TestDirectory {
-  /** Plain, and StartTLS. */
+  /** Plain or StartTLS. */
   readonly port: number
   readonly tlsPort: number
   stop(): Promise<void>
 }
 
-/** OpenLDAP's server, unpacked; or why there is none here, in one line. */
+/** Unpacks OpenLDAP's server. Returns the reason if that is impossible. */
 export async function findDirectoryServer(): Promise<DebianProgram | string> {
   return await findDebianProgram('slapd', 'usr/sbin/slapd')
 }
 
-/**
- * Starts slapd with the entries of an LDIF below `suffix`. Who has bound may read, at most 50 entries at a time and all of
- * them in pages, and the writer write; nobody else reads anything.
- */
+/** Starts slapd with the entries of an LDIF. Bound users read at most 50 entries, or all in pages. Only the writer writes. */
 export async function startTestDirectory(
   { folder, env }: DebianProgram,
   content: {
     readonly suffix: string
     readonly ldif: string
-    /** Who may read at most 50 entries, also in pages. */
+    /** A user who reads at most 50 entries, also in pages. */
     readonly limited: string
     /** Default: nobody. */
     readonly writer?: string
@@ -62,7 +59,7 @@ export async function startTestDirectory(
       'dbnosync',
       `suffix "${content.suffix}"`,
       `directory ${data}`,
-      // The first that fits counts.
+      // The first match counts.
       `limits dn.exact="${content.limited}" size=50 size.prtotal=50`,
       'limits users size=50 size.pr=unlimited size.prtotal=unlimited',
       'access to attrs=userPassword by anonymous auth by * none',
@@ -72,7 +69,7 @@ export async function startTestDirectory(
   )
   const command = join(folder, 'usr', 'sbin', 'slapd')
   const ldif = await file('entries.ldif', content.ldif)
-  // The one program does all, by the name that it is told: loading is quicker than adding.
+  // Loading offline is faster than adding entries.
   await execute(command, ['-T', 'add', '-q', '-f', configuration, '-l', ldif], { env, timeout: 60_000 })
   const port = await findFreePort()
   const tlsPort = await findFreePort()

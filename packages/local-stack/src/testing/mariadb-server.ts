@@ -8,18 +8,18 @@ import { serverAccount } from '../server-account.ts'
 import { makeTestFolder } from './cluster.ts'
 import { type DebianProgram, findDebianProgram } from './debian-program.ts'
 
-/** A MariaDB of its own for a test file. */
+/** A MariaDB server for one test file. */
 export interface TestMariadb {
   readonly port: number
   stop(): Promise<void>
 }
 
-/** MariaDB's server, unpacked; or why there is none here, in one line. */
+/** Unpacks MariaDB's server. Returns the reason if that is impossible. */
 export async function findMariadbServer(): Promise<DebianProgram | string> {
   return await findDebianProgram('mariadb-server-core', 'usr/sbin/mariadbd')
 }
 
-/** Starts MariaDB with what the statements make, a line each. With a certificate it speaks TLS to who asks for it. */
+/** Starts MariaDB and runs the statements, one a line. With a certificate it offers TLS. */
 export async function startTestMariadb(
   { folder, env }: DebianProgram,
   content: { readonly statements: readonly string[]; readonly tls?: { readonly key: string; readonly cert: string } },

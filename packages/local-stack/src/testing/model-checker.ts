@@ -2,16 +2,13 @@ import { join } from 'node:path'
 import { findOnPath, firstLine, hasPackages, isProgram, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** Paths of what checks a Promela model. */
+/** Paths of Spin and a C compiler. */
 export interface ModelChecker {
   readonly spin: string
   readonly compiler: string
 }
 
-/**
- * Spin and a C compiler from the PATH; Spin else from the distribution's package (Debian and Ubuntu), unpacked without root.
- * Gives the reason, in one line, when there is no such thing here.
- */
+/** Finds Spin and a C compiler on the PATH, else unpacks Spin (Debian, Ubuntu). Returns the reason if one is missing. */
 export async function findModelChecker(
   path: string | undefined = process.env['PATH'],
   installFolder: string = join(repositoryRoot, '.tools', 'spin-package'),

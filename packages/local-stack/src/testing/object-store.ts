@@ -7,39 +7,36 @@ import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { randomPassword } from '../secrets.ts'
 import { makeTestFolder } from './cluster.ts'
 
-/** An S3-compatible object store of its own for a test file: that of the compose file, OpenStack Swift with its S3 API. */
+/** OpenStack Swift with its S3 API, the store of the compose file, for one test file. */
 export interface TestObjectStore {
   readonly endpoint: string
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Puts others in the place of those who may use it: access keys and their secrets. It goes by them within some seconds. */
+  /** Replaces the access keys and secrets. Swift reads them within seconds. */
   replaceUsers(users: Readonly<Record<string, string>>): Promise<void>
-  /** What it complains of. */
+  /** Path of the error log. */
   readonly logFile: string
-  /** Where it keeps what it is given. */
+  /** Folder of the stored objects. */
   readonly data: string
-  /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
+  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Ends it in order. Does nothing when it has ended. */
+  /** Stops the server, unless it has ended. */
   stop(): Promise<void>
-  /** Starts it again on the same port, with what it held. */
+  /** Restarts it with the same port and objects. */
   start(): Promise<void>
 }
 
 const installFolder = join(repositoryRoot, '.tools', 'swift-package')
 
-/**
- * Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu), unpacked without root. Its data are in
- * the folder of the run and go with it. It ends with the process that started it, at the latest.
- */
+/** Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu). It ends with this process at the latest. */
 export async function startTestObjectStore({
   bucket,
   forgetAfterS,
 }: {
-  /** A bucket that it makes itself when it starts. Default: none. */
+  /** A bucket to create at the start. Default: none. */
   readonly bucket?: string
-  /** Seconds after which what was deleted leaves no trace. Default: a day. */
+  /** Seconds after which deleted objects leave no trace. Default: a day. */
   readonly forgetAfterS?: number
 } = {}): Promise<TestObjectStore> {
   const python = await findPython()
@@ -109,7 +106,7 @@ export async function startTestObjectStore({
 
 async function answers(port: number): Promise<true | undefined> {
   try {
-    // Refused for want of a signature: it is the S3 API that says so.
+    // The S3 API rejects unsigned requests.
     const answer = await fetch(`http://${loopback}:${port}/`, { signal: AbortSignal.timeout(2_000) })
     await answer.body?.cancel()
     return answer.status < 500 ? true : undefined
@@ -118,7 +115,7 @@ async function answers(port: number): Promise<true | undefined> {
   }
 }
 
-/** The Python that comes with Swift: the machine's own may be another, or lack a library. */
+/** The Python of Swift's packages. The machine's may have another version or lack a library. */
 async function findPython(): Promise<string> {
   const found = await pythonIn(installFolder)
   if (found !== undefined) return found
@@ -126,7 +123,7 @@ async function findPython(): Promise<string> {
   try {
     await unpackPackages(installFolder, listPackages)
   } catch (error) {
-    // Another run may have unpacked them at the same time.
+    // Another run may have unpacked them.
     if ((await pythonIn(installFolder)) === undefined) throw error
   }
   const unpacked = await pythonIn(installFolder)
@@ -144,11 +141,11 @@ async function pythonIn(folder: string): Promise<string | undefined> {
   return undefined
 }
 
-/** Swift's modules, what they import, the Python that runs them, and the libraries below. */
+/** The packages of Swift, its modules, Python and libraries. */
 async function listPackages(apt: readonly string[]): Promise<string[]> {
   const dependencies = await readDependencies(apt, 'python3-swift')
   const needed = new Set<string>(['python3-swift'])
-  // A set may grow while it is walked: this visits what is added on the way.
+  // The loop also visits members that it adds.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
       if (/^(?:python3|lib)/.test(dependency) && !alwaysThere.has(dependency)) needed.add(dependency)

@@ -12,13 +12,13 @@ export interface CreateKeyInput {
   readonly allowedAddresses?: readonly string[]
 }
 
-/** What the operator makes for a test, by calls to the keys service. */
+/** Actions of the operator, by calls to the keys service. */
 export interface OperatorActions {
   createTenant(slug?: string): Promise<Tenant>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
 }
 
-/** Repeats a call that is answered 503: on a busy machine a service may not get to its database in time. */
+/** Repeats a call after a 503, which a busy machine can cause. */
 async function whenServed(call: () => Promise<CallAnswer>): Promise<CallAnswer> {
   for (let triesLeft = 20; ; triesLeft -= 1) {
     const answer = await call()
@@ -27,7 +27,7 @@ async function whenServed(call: () => Promise<CallAnswer>): Promise<CallAnswer> 
   }
 }
 
-/** The actions of who signs as the operator. */
+/** Creates the actions for an operator's caller. */
 export function operatorActions(caller: SignedCaller): OperatorActions {
   return {
     createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {

@@ -1,5 +1,2 @@
-/**
- * `POSTERN_MAX_EVENT_LOOP_DELAY_MS` of what tests start: a second unless said otherwise. All tests at once take a small machine up, and
- * many services share one event loop with their test: that a process waits a second for its turn is no fault of what is tested.
- */
+/** `POSTERN_MAX_EVENT_LOOP_DELAY_MS` of processes in tests. On a busy machine a process may wait long for a processor. */
 export const patienceMs = '10000'

@@ -8,10 +8,10 @@ import { listWithLibraries } from './debian-program.ts'
 
 const execute = promisify(execFile)
 
-/** The version of the PostgreSQL that the stack runs: an older pg_dump refuses it. */
+/** The version of the stack's PostgreSQL. An older pg_dump rejects it. */
 const version = 18
 
-/** The first suite of Debian that has that version. Newer than the machine's, hence run with its own C library. */
+/** The first Debian suite with that version. Its programs run with their own C library. */
 const suite = 'forky'
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg'
 

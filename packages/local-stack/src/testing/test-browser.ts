@@ -13,15 +13,15 @@ export interface VisitOptions {
   readonly body?: string
 }
 
-/** As much of a browser as a sign-in needs: cookies by host, and redirects. It runs nothing. */
+/** A browser for sign-ins: cookies by host, and redirects. It runs no scripts. */
 export interface TestBrowser {
-  /** By host and name: read them, plant them, steal them. */
+  /** Cookies by host and name. */
   readonly cookies: Map<string, string>
-  /** One request, as it is. */
+  /** Sends one request. */
   send(url: string, options?: VisitOptions): Promise<PageAnswer>
-  /** A navigation: follows redirects to the end, or to the first address for which `until` holds. */
+  /** Navigates and follows redirects, until `until` returns true for an address. */
   visit(url: string, options?: VisitOptions & { readonly until?: (url: string) => boolean }): Promise<PageAnswer>
-  /** Opens `/auth/login` of a console and picks a person of the development provider. */
+  /** Signs a person of the development provider in at a console. */
   signIn(
     consoleUrl: string,
     personId: string,
@@ -75,7 +75,7 @@ export function createTestBrowser(): TestBrowser {
       const ending = until === undefined ? {} : { until }
       const chooser = await visit(`${consoleUrl}/auth/login?return_to=${encodeURIComponent(returnTo)}`, ending)
       const [, action] = /<form method="post" action="(\/sign-in\/[^"]+)"/.exec(chooser.text) ?? []
-      // Whoever is signed in at the provider is not asked again.
+      // The provider does not ask a signed-in person again.
       if (action === undefined) return chooser
       return await visit(new URL(action, chooser.url).href, {
         method: 'POST',

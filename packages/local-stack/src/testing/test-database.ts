@@ -12,24 +12,23 @@ export interface TestDatabase {
   readonly name: string
   /** Connection string of a role. */
   readonly url: (role: LoginRole | 'superuser') => string
-  /** The ring whose assertions the database believes, as configuration text. */
+  /** The key ring of the assertions that the database accepts, as configuration text. */
   readonly assertionKeys: string
   /** Ends all sessions and removes the database. The end of the run removes it too. */
   drop(): Promise<void>
 }
 
 /**
- * Makes a database of its own for a test file, from the template of this run. PostgreSQL gives up a lock or a statement after a
- * minute there, and not after seconds as in production: how long something takes says nothing of whether it is right.
- * `hasShippedLimits`: for tests of these limits.
+ * Creates a database for a test file from the template of this run. Locks and statements time out after a minute, so that no
+ * test depends on the machine's speed. With `hasShippedLimits` they time out as in production.
  */
 export async function createTestDatabase({ hasShippedLimits = false } = {}): Promise<TestDatabase> {
   const cluster = await findCluster()
   const name = `test_${randomBytes(8).toString('hex')}`
-  // Its files as they are: through the log of changes, which is the default, it takes several times the processor.
+  // Copying files needs less processor time than the default, the write-ahead log.
   const copied = `template ${escapeIdentifier(cluster.template)} strategy file_copy`
   await administer(cluster, `create database ${escapeIdentifier(name)} ${copied}`)
-  // Owner and grants belong to the database itself, so that a copy of the template does not have them.
+  // A copy of the template has neither its owner nor its grants.
   await ensureDatabase(superuserUrl(cluster, 'postgres'), name)
   if (!hasShippedLimits) {
     const settings = Object.values(loginRoles).flatMap((role) =>
@@ -56,7 +55,7 @@ function superuserUrl(cluster: Cluster, database: string): string {
 }
 
 function hostsOf({ port, standbyPort }: Cluster): string {
-  // The standby first: it has to be passed over from the start.
+  // The standby first, so that clients must skip it.
   const ports = standbyPort === undefined ? [port] : [standbyPort, port]
   return ports.map((each) => `${loopback}:${each}`).join(',')
 }

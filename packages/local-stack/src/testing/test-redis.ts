@@ -4,22 +4,22 @@ import { startRedis } from '../redis.ts'
 import { randomPassword } from '../secrets.ts'
 import { makeTestFolder, testInstallFolder } from './cluster.ts'
 
-/** A Redis of its own for a test file. */
+/** A Redis for one test file. */
 export interface TestRedis {
-  /** Of the operator, who may do everything. */
+  /** URL of the login with all rights. */
   readonly url: string
-  /** Of the components, each with the rights that it has in an installation. */
+  /** URLs of the components, with the rights of an installation. */
   readonly urls: Readonly<Record<RedisClientName, string>>
   readonly port: number
-  /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
+  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Ends it in order. Does nothing when it has ended. */
+  /** Stops the server, unless it has ended. */
   stop(): Promise<void>
   /** Starts it again on the same port, empty. */
   start(): Promise<void>
 }
 
-/** Starts a Redis on a free port. It ends with the process that started it, at the latest. */
+/** Starts a Redis on a free port. It ends with this process at the latest. */
 export async function startTestRedis(): Promise<TestRedis> {
   const home = await makeTestFolder('redis')
   const passwords = randomRedisPasswords()

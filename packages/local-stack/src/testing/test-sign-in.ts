@@ -13,9 +13,9 @@ export interface TestSignIn {
 }
 
 export interface TestSignInOptions {
-  /** URL of the console, without a slash at its end. */
+  /** URL of the console, without a final slash. */
   readonly consoleUrl: string
-  /** Ids of the tenants by their slugs. */
+  /** Tenant ids by slug. */
   readonly tenants: Readonly<Record<string, string>>
   /** Default: the people of the demo. */
   readonly people?: readonly DemoPerson[]

@@ -22,7 +22,7 @@ import { startTestRedis, type TestRedis } from './test-redis.ts'
 export interface TestStackOptions {
   /** Gateway processes, default 1. */
   readonly gateways?: number
-  /** Services of which a second process runs, `findings-2` for one. `route` is to lead to both. Default none. */
+  /** Services with a second process, such as `findings-2`. `route` must lead to both. Default: none. */
   readonly twice?: readonly Upstream[]
   /** False leaves Redis stopped; `redis.start()` starts it. Default true. */
   readonly redis?: boolean
@@ -30,11 +30,11 @@ export interface TestStackOptions {
   readonly console?: boolean
   /** Variables for every process. */
   readonly env?: Readonly<Record<string, string>>
-  /** Leads connections between processes over a detour, such as a proxy that can fail. */
+  /** Routes connections between processes over a detour, such as a proxy that can fail. */
   readonly route?: Route
-  /** Another working copy of the repository, whose services are to run on this one's schema. */
+  /** Another working copy of the repository, whose services run on this one's schema. */
   readonly sources?: string
-  /** Which of them run from there. Default all. */
+  /** The services that run from `sources`. Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[]
 }
 
@@ -44,40 +44,40 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Every service as a process of its own, with a database and a Redis of its own. */
+/** All services as processes, with their own database and Redis. */
 export interface TestStack {
-  /** Holds the stack's secrets, blobs and logs. */
+  /** Folder for secrets, blobs and logs. */
   readonly home: string
   /** Origins of the gateways. */
   readonly gateways: readonly string[]
-  /** Origin of the console; empty without one. */
+  /** Origin of the console. Empty without a console. */
   readonly consoleUrl: string
-  /** The console and the development provider; none without a console. */
+  /** The console and the development provider. Empty without a console. */
   readonly consoleProcesses: readonly ManagedProcess[]
   readonly database: TestDatabase
   readonly redis: TestRedis
   readonly serviceUrl: (name: Upstream) => string
-  /** The process as it runs now: kill it, freeze it, read its log. */
+  /** The current process of a service. */
   readonly process: (name: ServiceProcessName) => ManagedProcess
-  /** Stops a process if it runs and starts it again on its port, with more variables if given. */
+  /** Restarts a process on its port, with additional variables. */
   readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
   ring(name: RingName): string
-  /** Speaks to a service as the gateway does. */
+  /** Calls a service like the gateway. */
   caller(name: Upstream): SignedCaller & RequestSigner
-  /** Speaks to the keys service as the operator's command does. */
+  /** Calls the keys service like the operator's command. */
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
-  /** Tells the development provider which tenants its people belong to: by slug, those of the demo. */
+  /** Sets the tenants of the development provider's people, by slug. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
   /** Runs the operator's command. */
   cli(...args: readonly string[]): Promise<CommandResult>
-  /** All that all processes have printed. */
+  /** The output of all processes. */
   logs(): Promise<string>
   stop(): Promise<void>
 }
 
-/** Starts a stack on free ports. It ends with the process that started it, at the latest. */
+/** Starts a stack on free ports. It ends with this process at the latest. */
 export async function startTestStack(options: TestStackOptions = {}): Promise<TestStack> {
   const { assertionKeys } = await findCluster()
   const home = await makeTestFolder('stack')
@@ -109,7 +109,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     gateways: await Promise.all(
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
-    // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
+    // Services fail a request whose response violates its contract.
     env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...env },
     route: options.route,
     sources: options.sources,

@@ -16,29 +16,26 @@ import { findFreePort, loopback } from '../ports.ts'
 import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { makeTestFolder } from './cluster.ts'
 
-/** How to run ClamAV's daemon. */
+/** A ClamAV daemon program. */
 export interface VirusScannerProgram {
   readonly command: string
   readonly env: Readonly<Record<string, string>>
 }
 
-/** A clamd of its own for a test file, which knows the given signatures and no others. */
+/** A clamd for one test file with only the given signatures. */
 export interface TestVirusScanner {
   readonly port: number
-  /** Its socket in the file system. */
+  /** Path of its socket. */
   readonly path: string
-  /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
+  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Ends it in order. Does nothing when it has ended. */
+  /** Stops the daemon, unless it has ended. */
   stop(): Promise<void>
   /** Starts it again on the same port. */
   start(): Promise<void>
 }
 
-/**
- * ClamAV's daemon from the PATH; else from the distribution's package (Debian and Ubuntu), unpacked without root. Gives
- * the reason, in one line, when there is no such thing here.
- */
+/** Finds ClamAV's daemon on the PATH, else unpacks it (Debian, Ubuntu). Returns the reason if that is impossible. */
 export async function findVirusScanner(
   path: string | undefined = process.env['PATH'],
   installFolder: string = join(repositoryRoot, '.tools', 'clamav-package'),
@@ -57,12 +54,12 @@ export async function findVirusScanner(
   return (await isProgram(command)) ? program : 'ClamAV is not on the PATH, and its package holds no clamd'
 }
 
-/** The daemon and the libraries below it; not what would fetch signatures. */
+/** The packages of the daemon and its libraries, without the signature updater. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   const dependencies = await readDependencies(apt, 'clamav-daemon')
   if (dependencies.size === 0) throw new Error('the package lists do not know clamav-daemon')
   const needed = new Set(['clamav-daemon'])
-  // A set may grow while it is walked: this visits what is added on the way.
+  // The loop also visits members that it adds.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
       if (dependency.startsWith('lib') && !alwaysThere.has(dependency)) needed.add(dependency)
@@ -71,10 +68,7 @@ async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   return [...needed]
 }
 
-/**
- * Starts clamd with signatures of ours: names, each with the bytes that it stands for. It fetches nothing. `settings` are
- * lines for its configuration. It ends with the process that started it, at the latest.
- */
+/** Starts clamd with the given signatures (name → bytes) and configuration lines. It ends with this process at the latest. */
 export async function startTestVirusScanner(
   program: VirusScannerProgram,
   signatures: Readonly<Record<string, string>>,
@@ -84,7 +78,7 @@ export async function startTestVirusScanner(
   const port = await findFreePort()
   const socket = join(home, 'clamd.sock')
   await mkdir(join(home, 'signatures'))
-  // Name, any kind of file, anywhere in it, the bytes in hex.
+  // Name, any file type, any offset, bytes in hex.
   const lines = Object.entries(signatures).map(([name, bytes]) => `${name}:0:*:${Buffer.from(bytes).toString('hex')}`)
   await writeFile(join(home, 'signatures', 'tests.ndb'), `${lines.join('\n')}\n`)
   await writeFile(
