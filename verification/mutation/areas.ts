@@ -1,19 +1,19 @@
-/** Code whose tests are judged by what they notice when it is altered. */
+/** Code whose tests must detect mutations. */
 export interface Area {
   readonly name: string
-  /** Globs of what is altered, from the root of the repository. */
+  /** Globs of the mutated files, from the root of the repository. */
   readonly mutate: readonly string[]
-  /** Globs of the tests that are to notice; with `!` before it, of those that are not asked. */
+  /** Globs of the tests; those with `!` are excluded. */
   readonly tests: readonly string[]
   /** Whether the tests need PostgreSQL or Redis. */
   readonly needsServers: boolean
-  /** Files that a few of these tests are to notice alterations of by themselves: to ask all of them would take seconds for each. */
+  /** Files with their own few tests, because running all of them takes seconds per mutant. */
   readonly testsOf?: Readonly<Record<string, readonly string[]>>
 }
 
 const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
-/** Files of authenticate that decide by themselves, without the exchange and without Redis. */
+/** Files of authenticate that decide without network and Redis. */
 const rules = [
   'addresses',
   'bearer',
@@ -30,7 +30,7 @@ const rules = [
   'together',
 ] as const
 
-/** What decides who is let in, and whose rows they see. */
+/** The code that decides who gets access to which rows. */
 export const areas: readonly Area[] = [
   {
     name: 'api-key',
@@ -99,10 +99,10 @@ export const areas: readonly Area[] = [
         idempotency: ['idempotency'],
         'login-passwords': ['login-passwords'],
         migrate: ['migrate'],
-        pool: ['pool', 'what-a-session-keeps', 'tenant-transaction'],
+        pool: ['pool', 'pooled-session-state', 'tenant-transaction'],
         retries: ['retries'],
         roles: ['roles', 'assertion'],
-        session: ['session', 'what-a-session-keeps', 'tenant-transaction'],
+        session: ['session', 'pooled-session-state', 'tenant-transaction'],
         'sql-error': ['sql-error'],
         'tenant-transaction': ['away', 'pool', 'assertion', 'tenant-transaction', 'follow'],
       }).map(([file, tests]) => [`packages/tenant-db/src/${file}.ts`, tests.map(tenantDb)]),

@@ -2,17 +2,18 @@ const special = /["\\]/
 const specials = /["\\]/g
 
 /**
- * An array as PostgreSQL reads it, to be given as the value of a parameter that is cast to an array: texts, numbers, bytes, objects
- * as their JSON, undefined as null. `pg` makes the same of an array in several times as long.
+ * Returns a PostgreSQL array literal for a parameter that is cast to an array: texts, numbers, bytes, objects as JSON,
+ * undefined as null. Faster than the arrays of `pg`.
  */
 export function arrayLiteral(values: readonly unknown[]): string {
   if (values.every(isPlain)) {
-    // As PostgreSQL reads them, where none of them is escaped: JSON is written many times as fast.
+    // Without characters to escape, JSON is already the literal and is much faster.
     const json = JSON.stringify(values)
     if (!json.includes('\\')) return `{${json.slice(1, -1)}}`
   }
   if (values.every(isJson)) {
-    // JSON holds neither control characters nor half pairs: to write it as a text of JSON escapes quotes and backslashes alone.
+    // JSON contains no control characters or lone surrogates, so a second JSON.stringify escapes only
+    // quotes and backslashes.
     const texts = values.map((value) => (value === undefined || value === null ? null : JSON.stringify(value)))
     return `{${JSON.stringify(texts).slice(1, -1)}}`
   }

@@ -1,12 +1,12 @@
 import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
-/** Runs a statement, or several without values, and gives what pg gives. */
+/** Runs a statement, or several without values, and returns pg's result. */
 export type RunAsOwner = (text: string, values?: readonly unknown[]) => Promise<{ rows: unknown[] }>
 
 /**
- * Runs what sets up a schema that is not made by migrations of ours, as the owner of all schemas. `name` keeps it from running
- * in two processes at once. `connectionString` is the migrator's.
+ * Runs a set-up of a foreign schema as the owner of all schemas. A lock on `name` prevents concurrent runs.
+ * `connectionString` is the migrator's.
  */
 export async function asOwner(
   connectionString: string,

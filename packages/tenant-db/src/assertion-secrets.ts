@@ -1,20 +1,19 @@
 import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
-/** A secret that tenant assertions are made with. */
+/** A secret that signs tenant assertions. */
 export interface AssertionSecret {
   /** 1 to 32 of A-Z a-z 0-9 _ - */
   readonly keyId: string
   /** 32 to 64 bytes. */
   readonly secret: Buffer
-  /** When PostgreSQL stops to accept it; absent: never. */
+  /** When PostgreSQL stops accepting it; absent: never. */
   readonly notAfter?: Date
 }
 
 /**
- * Stores a secret, or replaces the one with the same key id. One that was ended stays ended where no end is given: an operator has
- * put it out, and a migration must not bring it back. `migratorConnectionString` is of the migrator, after the
- * tenancy schema was migrated.
+ * Stores or replaces a secret. A retired secret stays retired unless `notAfter` is given: a migration must not
+ * reactivate it. Connects as the migrator after the tenancy migrations.
  */
 export async function setAssertionSecret(
   migratorConnectionString: string,
@@ -35,8 +34,7 @@ export async function setAssertionSecret(
 }
 
 /**
- * Ends the acceptance of every secret that is not named, ten minutes from now: longer than any assertion lives. Gives the
- * key ids that it has ended.
+ * Retires every secret that is not named, in ten minutes: longer than any assertion lives. Returns the retired key ids.
  */
 export async function retireAssertionSecrets(
   migratorConnectionString: string,

@@ -5,7 +5,7 @@ import { definerRoles, loginRoles, ownerRole, runtimeRoles, secondLogins } from 
 
 export type { CatalogRule } from './catalog-rules.ts'
 
-/** One thing in the database that could let a tenant see or touch another's rows. */
+/** A flaw in the database through which a tenant could reach another's rows. */
 export interface Violation {
   readonly rule: CatalogRule
   /** Name of the table, function, role, … */
@@ -13,13 +13,13 @@ export interface Violation {
   readonly problem: string
 }
 
-/** What is meant to be so, by its full name. Whoever adds a line here says why beside it. */
+/** Intended exceptions by their full name. Explain each one beside it. */
 export interface CatalogAllowances {
-  /** Tables that hold no tenant's rows: `schema.table`. */
+  /** Tables without tenant rows: `schema.table`. */
   readonly tablesWithoutTenant?: readonly string[]
-  /** SECURITY DEFINER functions that runtime roles may call or triggers run: `schema.name(argument types)`. */
+  /** SECURITY DEFINER functions for runtime roles or triggers: `schema.name(argument types)`. */
   readonly definerFunctions?: readonly string[]
-  /** Unique indexes on tenant tables that hold over all tenants: `schema.index`. */
+  /** Unique indexes across tenants: `schema.index`. */
   readonly globalIndexes?: readonly string[]
 }
 
@@ -28,13 +28,13 @@ const ownAllowances = {
   definerFunctions: [
     'tenancy.tenant_id()',
     'tenancy.assert_operator()',
-    // The change feed: triggers that note for a row's own tenant; nobody calls them.
+    // The change feed: triggers that record the row's own tenant. They are never called directly.
     'tenancy.note_changes()',
     'tenancy.end_changes()',
     'tenancy.sequence_changes()',
-    // As these: it counts for a row's own tenant.
+    // Counts for the row's own tenant, in the same way.
     'tenancy.count_new_links()',
-    // For work that the tenant has asked for, in a transaction of its own.
+    // For work that the tenant requested, in its own transaction.
     'tenancy.hold_work(uuid,uuid)',
     'tenancy.issue_for_run(uuid,uuid)',
     'tenancy.is_work_suspended(uuid,uuid)',
@@ -43,8 +43,8 @@ const ownAllowances = {
 }
 
 /**
- * Reads the catalogs of a migrated database and reports everything that breaks the rules of tenant isolation. It knows
- * nothing of our tables: a new one that forgets its protection is reported because it is there. Any role may run it.
+ * Reads the catalogs of a migrated database and reports every violation of tenant isolation. It finds unprotected new
+ * tables without knowing their names. Any role can run it.
  */
 export async function checkCatalog(
   connectionString: string,
@@ -55,16 +55,13 @@ export async function checkCatalog(
   return await findViolations(connection.client, allow)
 }
 
-/**
- * The same within the transaction that is open on `client`, which also sees what the transaction itself has changed; by
- * all rules, or by one.
- */
+/** The same check in the open transaction of `client`, including its own changes, by all rules or one. */
 export async function findViolations(
   client: Client,
   allow: CatalogAllowances,
   only?: CatalogRule,
 ): Promise<Violation[]> {
-  // Names come out with their schema only when no schema is searched.
+  // PostgreSQL qualifies names only with an empty search path.
   await client.query("set local search_path = ''")
   const values = [
     [...ownAllowances.tablesWithoutTenant, ...(allow.tablesWithoutTenant ?? [])],
@@ -89,10 +86,10 @@ export async function findViolations(
   return violations
 }
 
-/** The second logins, each with the role that it stands for. */
+/** The second logins with the roles that they become. */
 const seconds = Object.fromEntries(
   (['keys', 'findings', 'universe', 'evidence', 'sync'] as const).map((name) => [secondLogins[name], loginRoles[name]]),
 )
 
-/** What pg_get_expr makes of the one condition that a policy may have. */
+/** The form in which pg_get_expr returns the only allowed condition. */
 const canonicalCondition = '(tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))'

@@ -1,10 +1,7 @@
-/** The rules by number: what each one forbids stands beside its query below. */
+/** The rules by number. A comment at each query says what it forbids. */
 export type CatalogRule = 'C1' | 'C2' | 'C3' | 'C4' | 'C5' | 'C6' | 'C7' | 'C8' | 'C9' | 'C10' | 'C11' | 'C12' | 'C13'
 
-/**
- * The words that the rules are written in, over the parameters that the check gives. What belongs to an extension is not ours
- * to judge.
- */
+/** Common table expressions of the rules, over the parameters of the check. Objects of extensions are excluded. */
 export const vocabulary = `
 with argument as (
   select $1::text[] as tables, $2::text[] as functions, $3::text[] as indexes, $4::name[] as runtime,
@@ -50,7 +47,7 @@ with argument as (
     join our_class as c on c.oid = p.polrelid
 )`
 
-// C1: a table is under its tenant unless it is on the list of those that have none.
+// C1: every table belongs to a tenant unless it is on the list of exceptions.
 const c1 = `
   select t.name, 'has no column tenant_id uuid not null'
     from tenant_table as t
@@ -62,7 +59,7 @@ const c1 = `
   union all
   select t.name, 'row level security is not forced on its owner' from tenant_table as t where not t.relforcerowsecurity`
 
-// C2: what a role was granted, a policy of its own covers, with both halves where the command has two.
+// C2: every granted command has its own policy, with both conditions if the command has two.
 const c2 = `
   select t.name, format('%s is granted to %s without a policy for it', lower(g.privilege_type), r.rolname)
     from tenant_table as t
@@ -77,8 +74,8 @@ const c2 = `
                         and (p.using_text is not null or not c.needs_using)
                         and (p.check_text is not null or not c.needs_check))`
 
-// C3: every policy has the one condition; only definers see all tenants, in their schemas; and on every table a
-// restrictive policy holds for all others, which no later permissive policy can widen.
+// C3: every policy has the one condition; only definers see all tenants, only in their schemas; and a restrictive
+// policy on every table applies to everyone else, so that no later permissive policy can widen it.
 const c3 = `
   select p.table_name, format('policy %s does not have the one condition', p.polname)
     from policy as p
@@ -119,7 +116,7 @@ const c3 = `
                         and (0 = any (p.polroles) or s.subject = any (p.polroles)))
      and not exists (select from definer_role as d where d.oid = s.subject)`
 
-// C4: the roles are what they were made as: no rights over the cluster, no property, no membership that lends rights.
+// C4: roles have no cluster rights, no objects and no inherited memberships.
 const c4 = `
   select wanted, 'the role does not exist'
     from argument as a
@@ -167,7 +164,7 @@ const c4 = `
           union all select d.datdba, 'database ' || d.datname, false from pg_database as d) as o on o.owner = r.oid
    where not (r.may_own_functions and o.is_function)`
 
-// C5: nobody has a right that goes around policies, or may give rights away, or make objects where others look for them.
+// C5: no role can bypass policies, grant rights, or create objects on a search path.
 const c5 = `
   select c.name, format('%s is granted to %s', lower(g.privilege_type), pg_get_userbyid(g.grantee))
     from table_grant as g
@@ -214,7 +211,7 @@ const c5 = `
    cross join aclexplode(d.defaclacl) as x
    where x.grantee <> d.defaclrole`
 
-// C6: a foreign key between tenant tables carries the tenant along, so that a row never points into another's.
+// C6: foreign keys between tenant tables include the tenant.
 const c6 = `
   select t.name, format('foreign key %s to %s does not begin with tenant_id on both sides', f.conname, u.name)
     from pg_constraint as f
@@ -225,8 +222,8 @@ const c6 = `
                       where a.attrelid = t.oid and a.attnum = f.conkey[1] and a.attname = 'tenant_id'
                         and b.attrelid = u.oid and b.attnum = f.confkey[1] and b.attname = 'tenant_id')`
 
-// C7: uniqueness is within the tenant; otherwise a refused insert tells that another tenant has the value. A single uuid
-// is excepted: it is random, so nobody can ask about one he does not know.
+// C7: unique indexes include the tenant, because a rejected insert would reveal another tenant's value. A single uuid
+// is allowed: it is random and cannot be guessed.
 const c7 = `
   select t.name, format('index %s is unique over all tenants', i.name)
     from pg_index as x
@@ -239,7 +236,7 @@ const c7 = `
      and not (x.indnkeyatts = 1 and a.atttypid is not distinct from 'uuid'::regtype)
      and i.name <> all (g.indexes)`
 
-// C8: a view reads with the rights of who asks; what is stored beside the tables (or elsewhere) has no row security.
+// C8: views use the rights of the caller; materialized views and foreign tables have no row security.
 const c8 = `
   select c.name, format('view without security_invoker is granted to %s', pg_get_userbyid(g.grantee))
     from our_class as c
@@ -254,7 +251,7 @@ const c8 = `
     join table_grant as g on g.class = c.oid and g.grantee <> c.relowner
    where c.relkind in ('m', 'f')`
 
-// C9: a function with other rights than its caller's runs as a definer, searches no schema, and is on the list.
+// C9: SECURITY DEFINER functions run as a definer role, with an empty search path, and are on the list of exceptions.
 const c9 = `
   select p.name, format('security definer, and runtime role %s may call it', r.rolname)
     from our_function as p
@@ -270,11 +267,11 @@ const c9 = `
     from our_function as p
    where p.prosecdef and not exists (select from definer_role as d where d.oid = p.proowner)`
 
-// C10: a leakproof function is run on rows before the policy has decided about them.
+// C10: leakproof functions could see rows before the policy is applied.
 const c10 = `
   select p.name, 'is leakproof' from our_function as p where p.proleakproof`
 
-// C11: nothing reads other rows behind a statement on a tenant table.
+// C11: no trigger or rule reads other rows during a statement on a tenant table.
 const c11 = `
   select t.name, format('trigger %s runs %s, which is security definer', g.tgname, p.name)
     from pg_trigger as g
@@ -288,7 +285,7 @@ const c11 = `
     join our_class as c on c.oid = w.ev_class
    where not (w.rulename = '_RETURN' and c.relkind in ('v', 'm'))`
 
-// C12: numbers that are counted over all tenants tell each how busy the others are.
+// C12: sequences across tenants reveal how active other tenants are.
 const c12 = `
   select c.name, format('sequence is granted to %s', pg_get_userbyid(g.grantee))
     from our_class as c
@@ -301,7 +298,7 @@ const c12 = `
     left join pg_attrdef as d on d.adrelid = t.oid and d.adnum = a.attnum
    where a.attidentity <> '' or pg_get_expr(d.adbin, d.adrelid) ~ 'nextval\\('`
 
-// C13: the policy's condition is a search in an index, so that a tenant's cost does not grow with the others' rows.
+// C13: an index serves the policy's condition, so that a tenant's cost does not grow with other tenants' rows.
 const c13 = `
   select t.name, 'no complete index begins with tenant_id'
     from tenant_table as t
@@ -312,7 +309,7 @@ const c13 = `
                       where x.indrelid = t.oid and a.attname = 'tenant_id' and m.amname = 'btree'
                         and x.indpred is null and x.indisvalid and x.indisready)`
 
-/** Each rule as a query for what breaks it: the object, and the problem. */
+/** Each rule as a query for its violations: object and problem. */
 export const rules: readonly (readonly [CatalogRule, string])[] = [
   ['C1', c1],
   ['C2', c2],

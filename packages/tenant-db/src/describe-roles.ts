@@ -23,8 +23,8 @@ import {
 } from './roles.ts'
 
 /**
- * SQL that makes roles and database as `ensureRoles` and `ensureDatabase` do, for somebody else to run: statement by statement, in
- * one session, with CREATEROLE and CREATEDB. Passwords are in it as verifiers; a login without one is a comment to complete.
+ * Returns SQL that creates roles and database like `ensureRoles` and `ensureDatabase`, for one session with CREATEROLE
+ * and CREATEDB. Passwords are verifiers; a login without one is a comment to complete.
  */
 export function describeRoles(database: string, passwords: GivenPasswords): string {
   assertPasswords(passwords)
@@ -44,7 +44,7 @@ export function describeRoles(database: string, passwords: GivenPasswords): stri
     ...roleSettings.flatMap(([role, settings]) => settingsSql(role, settings).map((statement) => `${statement};`)),
     ...logins.map(passwordLine),
     '',
-    '-- Leave this statement out if the database is there.',
+    '-- Omit this statement if the database exists.',
     unlessSql(mayBecomeOwnerSql(ownerRole), becomeOwnerSql(ownerRole)),
     `${createDatabaseSql(database, ownerRole)};`,
     `set role ${ownerRole};`,

@@ -1,13 +1,13 @@
 import { connect } from './connect.ts'
 
 /**
- * The schema as text: what a reader wants to know of it and every grant and policy, always in the same order, so that
- * the file in the repository can be compared with the database. It reads like SQL, but is not a dump to be run.
+ * Returns the schema as text in a stable order, with every grant and policy, for comparison with the file in the
+ * repository. It is not a runnable dump.
  */
 export async function describeSchema(connectionString: string, schema: string): Promise<string> {
   await using connection = await connect(connectionString)
   const { client } = connection
-  // Names come out with their schema only when no schema is searched.
+  // PostgreSQL qualifies names only with an empty search path.
   await client.query("begin read only; set local search_path = ''")
   const parts: string[] = []
   for (const query of [schemaItself, types, sequences, tables, views, functions]) {
@@ -20,7 +20,7 @@ export async function describeSchema(connectionString: string, schema: string): 
 const notOfAnExtension = (catalog: string, oid: string): string =>
   `not exists (select from pg_depend as e where e.classid = '${catalog}'::regclass and e.objid = ${oid} and e.deptype = 'e')`
 
-/** Lines of grants to others than the owner; `object` is an expression for what stands after "on". */
+/** Returns lines for grants to roles other than the owner; `object` is the SQL expression after "on". */
 const grants = (acl: string, owner: string, object: string): string => `
   (select string_agg(format(E'\\ngrant %s on %s to %s;', g.privileges, ${object}, g.grantee), '' order by g.grantee)
      from (select case x.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(x.grantee)) end collate "C" as grantee,

@@ -13,8 +13,8 @@ import {
 import { logins, ownerRole } from './roles.ts'
 
 /**
- * Creates the database if it is not there and closes it to everyone but our roles, which must be there. Large objects
- * are closed only by a superuser.
+ * Creates the database if it does not exist, and revokes access for all roles except ours, which must exist. Only a
+ * superuser can close large objects.
  */
 export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
   let isNew = false
@@ -26,7 +26,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
       await connection.client.query(createDatabaseSql(database, ownerRole))
       isNew = true
     } catch (error) {
-      // Another starter was first: duplicate_database, or the unique index behind it.
+      // Another process created it first: duplicate_database, or the unique index behind it.
       if (!isState(error, '42P04', '23505')) throw error
     }
   })
@@ -66,7 +66,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
 
 interface FoundDatabase {
   readonly owner: string
-  /** Only our roles can connect, and all of them. */
+  /** Only our roles can connect, and all of them can. */
   readonly closed: boolean
   readonly is_superuser: boolean
 }
@@ -84,16 +84,16 @@ async function findDatabase(client: Client, database: string): Promise<FoundData
   return rows[0]
 }
 
-/** Whoever made the owner may administer it, but must be told to take it on (PostgreSQL 16 and later). */
+/** PostgreSQL 16 and later: the creator of the owner can administer it, but needs a grant to become it. */
 async function ensureMayBecomeOwner(client: Client): Promise<void> {
   const { rows } = await client.query<{ may: boolean }>(`select ${mayBecomeOwnerSql(ownerRole)} as may`)
   if (rows[0]?.may !== true) await client.query(becomeOwnerSql(ownerRole))
 }
 
 /**
- * Takes from everyone what PostgreSQL gives everyone in the databases that each cluster has: a service's role would connect there, past
- * its pooler, and make temporary tables and large objects that no request of its tenant ends. Who watches the cluster keeps the way in. Once, with
- * the installation: later somebody may have opened them again, for a backup say, and no upgrade is to end that.
+ * Revokes the public rights on other databases of the cluster once, at installation. Otherwise a service's role could
+ * connect there and leave temporary tables or large objects. Monitoring roles keep their access, and later grants are
+ * not touched.
  */
 async function closeOthers(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
@@ -110,7 +110,7 @@ async function closeOthers(client: Client): Promise<void> {
         `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
       )
     } catch (error) {
-      // Of a cluster that somebody else manages it may not be ours to say.
+      // In a managed cluster, this may not be allowed.
       if (!isState(error, '42501')) throw error
     }
   }

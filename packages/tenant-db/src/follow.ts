@@ -4,24 +4,21 @@ import type { Tx } from './session.ts'
 import { Session } from './session.ts'
 import { DatabaseUnavailable } from './sql-error.ts'
 
-/** A snapshot that is held longer keeps PostgreSQL from clearing away what has been changed since. */
+/** A longer snapshot would keep PostgreSQL from vacuuming. */
 const longestMs = 3_600_000
-/** Far less than idle_in_transaction_session_timeout: whoever reads slowly must not lose the transaction. */
+/** Much shorter than idle_in_transaction_session_timeout, so that slow readers keep their transaction. */
 const stayAwakeMs = 3_000
-/** Rows that are asked for at first, when nobody knows how long they are. */
+/** The size of the first batch, before row sizes are known. */
 const firstRows = 8
-/** About so much is held in memory at a time. */
+/** The approximate size of a batch in memory. */
 const partBytes = 4 * 1024 * 1024
-/** How long one waits for another to end. */
+/** How long a reader waits for a free place. */
 const placeWithinMs = 15_000
 
 /**
- * Runs the one statement that `list` issues with a cursor, and gives what `list` makes of its rows, `size` of them at a
- * time: `list` is called for each batch, and the statement that it then issues brings the next rows. PostgreSQL has
- * believed the assertion when the cursor was opened, hence it need not live as long as the reading does.
- *
- * It holds a connection all the while, so at most a quarter of them, and two at the least, are used for it at once, and no more
- * than half of these by one tenant: readers may take their time, and others have their nights too.
+ * Reads the rows of one statement through a cursor, in batches. `list` is called for each batch. PostgreSQL verified
+ * the assertion when the cursor was opened, so it may expire during the reading. At most a quarter of the connections
+ * (two at least) are used at once.
  */
 export async function* follow<Item>(
   pool: Pool,
@@ -41,7 +38,7 @@ export async function* follow<Item>(
       yield* batches(session, list, size)
     } finally {
       clearInterval(awake)
-      // A connection that has had a cursor is not used again.
+      // A connection that had a cursor is not reused.
       session.giveBack()
     }
   } finally {
@@ -54,7 +51,7 @@ async function* batches<Item>(
   list: (tx: Tx) => Promise<readonly Item[]>,
   size: number,
 ): AsyncGenerator<readonly Item[]> {
-  // A plan that gives the first rows at once, not all of them soonest: by the index of the order.
+  // Prefers a plan with a fast first row, in the order of the index.
   await session.execute({ text: 'set local cursor_tuple_fraction = 0.00001', values: [] })
   let isOpen = false
   let isOver = false
@@ -66,7 +63,7 @@ async function* batches<Item>(
       const wanted = Math.min(size, count)
       const rows = await session.query<Row>({ text: `fetch forward ${wanted} from following`, values: [] })
       isOver = rows.length < wanted
-      // By what these were: rows are as long as tenants write them, and a part of them is held in memory.
+      // Based on the previous batch, because tenants decide how long rows are.
       count = Math.max(1, Math.min(2 * wanted, Math.floor((partBytes * rows.length) / (1 + lengthOf(rows)))))
       return rows
     },
@@ -79,7 +76,7 @@ async function* batches<Item>(
   }
 }
 
-/** About how long rows are: their texts. */
+/** Returns the approximate size of rows, from their texts. */
 function lengthOf(rows: readonly QueryResultRow[]): number {
   let length = 0
   for (const row of rows) {
@@ -99,7 +96,7 @@ interface Waiting {
 interface Places {
   free: number
   readonly mostOfOne: number
-  /** Places that are held, by tenant. */
+  /** Occupied places by tenant. */
   readonly held: Map<string, number>
   readonly waiting: Waiting[]
 }
@@ -111,7 +108,7 @@ function newPlaces(pool: Pool): Places {
   return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
 }
 
-/** Waits for a place among those that hold a connection for long; gives what frees it again. */
+/** Waits for a place among the long readers. Returns a function that frees it. */
 async function enter(pool: Pool, tenant: string): Promise<() => void> {
   const places = placesOf.get(pool) ?? newPlaces(pool)
   placesOf.set(pool, places)

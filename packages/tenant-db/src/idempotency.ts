@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { type Tx, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
-/** One request with an Idempotency-Key, by hashes of 32 bytes. */
+/** A request with an Idempotency-Key, identified by hashes of 32 bytes. */
 export interface RepeatableRequest {
-  /** Of principal, route and key: what makes it the same request. */
+  /** Hash of principal, route and key. Identifies the request. */
   readonly slot: Buffer
-  /** Of what it says: what tells a repetition from another request under the same key. */
+  /** Hash of the content. Distinguishes a repetition from another request with the same key. */
   readonly fingerprint: Buffer
 }
 
-/** The right to carry a request out and to say what its answer was. */
+/** The right to execute a request and store its response. */
 export interface HeldClaim {
   readonly slot: Buffer
   readonly id: string
@@ -18,45 +18,47 @@ export interface HeldClaim {
 
 export type ClaimOutcome =
   | { readonly kind: 'claimed'; readonly claim: HeldClaim }
-  /** Another attempt is at work. */
+  /** Another attempt is running. */
   | { readonly kind: 'in-flight' }
-  /** It was carried out before; `answer` is what was kept then. */
+  /** It was executed before; `answer` is its stored response. */
   | { readonly kind: 'answered'; readonly answer: string }
-  /** The key was used for a request that says something else. */
+  /** The key was used for a different request. */
   | { readonly kind: 'other' }
 
-/** Remembers the answers of a service, one table of the tenant's rows. */
+/** Stores the responses of a service in a table of the tenant. */
 export interface AnswerMemory {
-  /** Claims a request, in a transaction of its own that waits for no disk and no standby: a lost claim had no answer. */
+  /**
+   * Claims a request in its own asynchronous transaction. A claim may be lost in a crash, because it has no response
+   * yet.
+   */
   claim(tenant: TenantAssertion, request: RepeatableRequest): Promise<ClaimOutcome>
   /**
-   * Keeps the answer, in the transaction of the change itself: both are committed or neither. False when the claim was
-   * taken over: what the transaction has changed must then not be committed.
+   * Stores the response in the transaction of the change. Returns false if another attempt took the claim: then the
+   * transaction must be rolled back.
    */
   keep(tx: Pick<Tx, 'execute'>, claim: HeldClaim, answer: string): Promise<boolean>
-  /** The same in a transaction of its own, where the change has none that could hold it. */
+  /** Stores the response in its own transaction, if the change has none. */
   keepAlone(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
-  /** Gives back a claim whose request has changed nothing, so that it can be repeated. An answer that was kept stays. */
+  /** Releases a claim whose request changed nothing, so that it can be repeated. A stored response stays. */
   release(tenant: TenantAssertion, claim: HeldClaim): Promise<void>
 }
 
-/** How long an answer is kept, in seconds: 24 hours. */
+/** How long a response is stored, in seconds: 24 hours. */
 const keptSeconds = 24 * 60 * 60
 
 /**
- * After this many seconds without an answer a claim passes to the next attempt: the process that held it is taken for
- * dead. It is safe when it is not: the answer is written under the claim's id in the transaction of the change, so the
- * first attempt finds its claim gone and rolls back what it has done. At most one of them commits.
+ * After this many seconds without a response, the next attempt takes the claim. This is safe even if the first attempt
+ * still runs: it stores its response under its claim's id, finds the claim gone, and rolls back.
  */
 const abandonedSeconds = 60
 
-/** Opens the memory in the table that `tenancy.create_idempotency_table` has made in `schema`. */
+/** Opens the memory in the table that `tenancy.create_idempotency_table` created in `schema`. */
 export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): AnswerMemory {
   if (!/^[a-z_]{1,40}$/.test(schema)) throw new Error('not the name of a schema')
   const table = `${schema}.idempotency_record`
 
-  // Served by the primary key; the forgetting, a few at a time, by idempotency_record_by_claimed_at. Nothing here waits
-  // for the transaction in which another attempt is at work.
+  // Served by the primary key; deletions by idempotency_record_by_claimed_at. Never waits for the transaction of
+  // another attempt.
   const claimText = `
     with forgotten as (
       delete from ${table} as r
@@ -83,7 +85,7 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
      where r.tenant_id = (select tenancy.tenant_id())
        and r.slot = $1`
 
-  // Of several that find the same claim abandoned one gets it: the others no longer find the id that they saw.
+  // Only one of several attempts takes an abandoned claim, because the others no longer find its id.
   const takeOverText = `
     update ${table} as r
        set claim_id = $3,
@@ -129,7 +131,7 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
           tx.query<Found>(named('read', readText, [slot, keptSeconds, abandonedSeconds])),
         ])
         if (claimed === 1) return { kind: 'claimed', claim: { slot, id } }
-        // Released between the two statements: the next attempt will find it free.
+        // It was released between the two statements. The next attempt finds it free.
         if (found === undefined) return { kind: 'in-flight' }
         const isSame = found.fingerprint.equals(fingerprint)
         if (!found.is_forgotten) {

@@ -2,19 +2,19 @@ import { tenantOf } from './follow.ts'
 import { type Statement, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
-/** References of a tenant with a number of the year, such as F-2026-0042. */
+/** References of a tenant with a number per year, such as F-2026-0042. */
 export interface NumberSeries {
   readonly name: string
   /**
-   * The lowest free numbers of the year (UTC) as a part of a statement, `next (tenant_id, year, number)`: `count` of them, or fewer
-   * if fewer are free. Creations pass over numbers that others hold. One that fails gives its number back.
+   * Returns a table expression `next (tenant_id, year, number)` with the lowest free numbers of the year (UTC): `count`
+   * of them or fewer. Skips numbers locked by concurrent transactions. A rolled-back transaction frees its number.
    */
   next(count?: string): string
-  /** Adds free numbers, `wanted` at the least. */
+  /** Adds at least `wanted` free numbers. */
   add(wanted: number): Statement
 }
 
-/** Other creations hold every free number, or there is none. The creation is tried again after more were added. */
+/** There is no free number, or concurrent transactions have locked all. Add numbers and retry. */
 export class NoFreeNumberError extends Error {
   readonly series: NumberSeries
   /** How many numbers the transaction may need. */
@@ -28,7 +28,7 @@ export class NoFreeNumberError extends Error {
   }
 }
 
-/** A series whose numbers are in `<schema>.free_number`, and its last one of each year in `<schema>.<counter>`. */
+/** Creates a series with numbers in `<schema>.free_number` and the last number of each year in `<schema>.<counter>`. */
 export function createNumberSeries({
   schema,
   name,
@@ -40,7 +40,7 @@ export function createNumberSeries({
 }): NumberSeries {
   if (![schema, name, counter].every((part) => /^[a-z_]{1,40}$/.test(part))) throw new Error('not the name of a series')
   const thisYear = `extract(year from now() at time zone 'UTC')::integer`
-  // The more a tenant has, the more are added: 16 at least, so that a small one keeps few.
+  // Tenants with more numbers get larger batches, 16 at least.
   const text = `
     with counted as (
       insert into ${schema}.${counter} as counter (tenant_id, year, last_number)
@@ -75,12 +75,12 @@ export function createNumberSeries({
   }
 }
 
-/** Times that a creation is tried before it fails: others may be quicker each time. */
+/** The maximum number of attempts, because concurrent transactions may take the new numbers. */
 const mostTries = 50
 
 /**
- * The same database, where a write that finds no free number runs again after numbers were added. They are added in a
- * transaction of their own, so that no creation holds the tenant's counter while it commits.
+ * Returns a database that adds numbers and retries a write without a free number. The numbers are added in their own
+ * transaction, so that no write locks the tenant's counter until its commit.
  */
 export function lendingNumbers(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()

@@ -1,6 +1,6 @@
 /**
- * Which of the two logins of a role: `a` is named as the role, `b` is its second one. PostgreSQL keeps one password for a login, so
- * that one is replaced while services run by going from one login to the other and back.
+ * The two logins of a role: `a` has the role's name, `b` is the second one. PostgreSQL stores one password per login,
+ * so a rotation alternates between two logins.
  */
 export type Login = 'a' | 'b'
 
@@ -12,8 +12,8 @@ export interface LoginPassword {
 const form = /^([ab]):([A-Za-z0-9_-]{16,})(?:,([ab]):([A-Za-z0-9_-]{16,}))?$/
 
 /**
- * Reads the passwords of a role: one, which is that of login `a`, or what a rotation makes of it, `a:PASSWORD,b:PASSWORD`.
- * The first is what services log in with, the other one is accepted too. Any other text is one password.
+ * Parses the passwords of a role: one password for login `a`, or `a:PASSWORD,b:PASSWORD` during a rotation. Services
+ * use the first; the other is accepted too.
  */
 export function parseLoginPasswords(text: string): readonly [LoginPassword, ...LoginPassword[]] {
   const [, login, password, otherLogin, otherPassword] = form.exec(text) ?? []
@@ -23,14 +23,14 @@ export function parseLoginPasswords(text: string): readonly [LoginPassword, ...L
   return [first, { login: otherLogin === 'a' ? 'a' : 'b', password: otherPassword }]
 }
 
-/** The password of each login; undefined for one that nobody may log in by. */
+/** Returns the password of each login; undefined for a closed login. */
 export function loginsOf(text: string): Readonly<Record<Login, string | undefined>> {
   const passwords = parseLoginPasswords(text)
   const of = (login: Login): string | undefined => passwords.find((each) => each.login === login)?.password
   return { a: of('a'), b: of('b') }
 }
 
-/** The text of passwords, which `parseLoginPasswords` reads: the first is what services log in with. */
+/** Formats passwords for `parseLoginPasswords`, the one in use first. */
 export function formatLoginPasswords(passwords: readonly LoginPassword[]): string {
   return passwords.map(({ login, password }) => `${login}:${password}`).join(',')
 }

@@ -7,31 +7,30 @@ import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
 export interface MigrateOptions {
-  /** Of the migrator, who becomes the owner for it. */
+  /** Of the migrator, who becomes the owner. */
   readonly connectionString: string
-  /** The schema that the files make and change; a name for the bookkeeping, nothing is created here. */
+  /** The schema of the migrations, used for bookkeeping. It is not created here. */
   readonly schema: string
-  /** Holds files named 000001_verb_noun.sql; other kinds of files are left alone. */
+  /** Contains files named 000001_verb_noun.sql. Other files are ignored. */
   readonly directory: string | URL
 }
 
-/** What the directory holds and what the database has do not fit together. Nothing was changed. */
+/** The directory and the database do not match. Nothing was changed. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused'
 }
 
-/** The migrations of the tenancy schema, which every other schema needs to be there first. */
+/** The migrations of the tenancy schema, which all other schemas need. */
 export const tenancyMigrations: MigrateOptions['directory'] = new URL('../migrations/', import.meta.url)
 
-// Long enough for another starter to finish; short enough that statements of a running release, which queue behind a
-// migration that waits for a table, do not notice much.
+// Long enough for a concurrent start. Short enough for statements of a running release, which queue behind a migration
+// that waits for a table.
 const otherMigratorTimeout = '120s'
 const lockTimeout = '3s'
 
 /**
- * Applies the files that the database does not have yet, in the order of their numbers, each in a transaction of its
- * own. Several processes may start it at once. It refuses a released file that was edited, a file with a number below
- * the last one applied, and a database of a newer release or of one before 1.0.0-beta.2.
+ * Applies missing migrations in order, each in its own transaction. Safe to run concurrently. Rejects edited files,
+ * numbers below the last applied one, and databases of a newer release or from before 1.0.0-beta.2.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const files = await readMigrations(options.directory)
@@ -39,7 +38,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   const { client } = connection
   await client.query(`set role ${ownerRole}`)
   await client.query("set search_path = ''")
-  // Held until the connection ends, so that a second starter waits here and then finds everything done.
+  // Locked until the connection ends. A concurrent start waits here and then finds nothing to do.
   await client.query(`set lock_timeout = '${otherMigratorTimeout}'`)
   await client.query("select pg_advisory_lock(hashtextextended('postern.migrate', 0))")
   await client.query(`set lock_timeout = '${lockTimeout}'`)
@@ -62,12 +61,12 @@ const bookkeeping = `
 interface MigrationFile {
   readonly name: string
   readonly sql: string
-  /** Of the text with Unix line ends, so that a checkout on another system is the same file. */
+  /** Of the text with Unix line ends, so that checkouts on other systems are equal. */
   readonly sha256: string
 }
 
 const fileName = /^\d{6}_[a-z0-9]+(_[a-z0-9]+)*\.sql$/
-// Not the begin and end of a function's body, which have no semicolon after begin.
+// In a function body, begin and end have no semicolon directly after begin.
 const transactionControl = /^\s*(begin|commit|rollback|start\s+transaction)\s*;/im
 
 async function readMigrations(directory: string | URL): Promise<MigrationFile[]> {
@@ -81,7 +80,9 @@ async function readMigrations(directory: string | URL): Promise<MigrationFile[]>
     }
     const sql = (await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
     if (transactionControl.test(sql)) {
-      throw new MigrationRefused(`${name} begins or ends a transaction: each file is one transaction already`)
+      throw new MigrationRefused(
+        `${name} contains begin or commit, but each file already runs in its own transaction. Remove the statement`,
+      )
     }
     files.push({ name, sql, sha256: createHash('sha256').update(sql).digest('hex') })
   }
@@ -96,7 +97,7 @@ async function readApplied(client: Client, schema: string): Promise<ReadonlyMap<
   return new Map(rows.map((row) => [row.name, row.sha256]))
 }
 
-// The first file of every schema is new in 1.0.0-beta.2 and replaces those of the releases before.
+// The first file of every schema was replaced in 1.0.0-beta.2.
 const isTooOld =
   'the database comes from a release before 1.0.0-beta.2, which cannot be upgraded. Nothing was changed. ' +
   'Use a new database, as UPGRADING.md describes'
@@ -122,13 +123,13 @@ function findPending(
     if (sha256 === undefined) {
       if (file.name < last) {
         throw new MigrationRefused(
-          `${schema}: ${file.name} comes before ${last}, which is applied: give it a higher number`,
+          `${schema}: ${file.name} has a lower number than ${last}, which is already applied. Give it a higher number`,
         )
       }
       pending.push(file)
     } else if (sha256 !== file.sha256) {
       throw new MigrationRefused(
-        `${schema}: ${file.name} was changed after it was applied: restore it, and make the change in a new file`,
+        `${schema}: ${file.name} was changed after it was applied. Restore it and make the change in a new file`,
       )
     }
   }
@@ -138,7 +139,7 @@ function findPending(
 async function apply(client: Client, schema: string, file: MigrationFile): Promise<void> {
   await client.query('begin')
   try {
-    // First, so that two that passed the lock after all cannot both run the file: the primary key lets one wait and fail.
+    // First, so that a second process waits for the primary key and fails.
     await client.query('insert into postern_meta.migration (schema_name, name, sha256) values ($1, $2, $3)', [
       schema,
       file.name,

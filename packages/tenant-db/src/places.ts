@@ -2,28 +2,31 @@ import { DatabaseUnavailable } from './sql-error.ts'
 
 export type Access = 'read' | 'write'
 
-/** Shares the connections of a pool out among tenants. */
+/** Shares the connections of a pool between tenants. */
 export interface Places {
-  /** Takes a place. Undefined: there was one. Else resolves with it, or rejects with DatabaseUnavailable after a while. */
+  /**
+   * Takes a place. Returns undefined if one was free; otherwise resolves when one becomes free, or rejects with
+   * DatabaseUnavailable.
+   */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
   readonly waiting: number
 }
 
-/** In smaller pools a part for newcomers would be most of it. */
+/** In smaller pools, the reserve would be most of the pool. */
 const leastShared = 8
 
 /**
- * A quarter of `max` places is kept for tenants that have none, so that one tenant's slow statements hold up no other. Reads of one
- * tenant take a third at most: they use the processor for as long as they take, while a write may wait for its commit. Tenants that
- * wait are served in turn. A pool of fewer than eight places is not divided.
+ * Reserves a quarter of `max` places for tenants without one, so that a tenant's slow statements do not block others.
+ * Reads of one tenant take at most a third. Waiting tenants are served in turn. Pools of fewer than eight places are
+ * not divided.
  */
 export function createPlaces(max: number, withinMs: number): Places {
   const kept = max < leastShared ? 0 : Math.floor(max / 4)
   const maxReads = max < leastShared ? max : Math.floor(max / 3)
   const held = new Map<string, number>()
   const reading = new Map<string, number>()
-  /** One for each tenant and access, so that writes do not wait behind reads. */
+  /** One per tenant and access, so that writes do not wait behind reads. */
   const queues = new Map<string, Queue>()
   let free = max
   let waiting = 0
@@ -43,7 +46,7 @@ export function createPlaces(max: number, withinMs: number): Places {
     if (entries.length === 0) queues.delete(key)
   }
 
-  /** Serves the first tenant that may enter, which goes to the end of the line. */
+  /** Serves the first tenant with a free share, which moves to the end of the queue. */
   function serveOne(): boolean {
     for (const [key, queue] of queues) {
       const [enter] = queue.entries

@@ -4,16 +4,16 @@ import { type Servers, openServers, trySeveral } from './servers.ts'
 import { DatabaseUnavailable } from './sql-error.ts'
 
 export interface PoolOptions {
-  /** Of a runtime role, with one host or several. A secret: it holds the password. */
+  /** Of a runtime role, with one host or several. Contains the password. A secret. */
   readonly connectionString: string
   readonly maxConnections: number
-  /** How long a caller waits for a connection, new or used, before it is told that there is none. */
+  /** How long a caller waits for a new or used connection. */
   readonly connectTimeoutMs: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
 }
 
-// Connections are replaced now and then, so that a changed address or a session's memory does not stay for ever.
+// Connections are replaced regularly, to notice a changed address and to free session memory.
 const maxLifetimeSeconds = 1800
 const idleTimeoutMs = 30_000
 
@@ -21,10 +21,10 @@ const dateOid = 1082
 
 const lost = new WeakMap<object, Error>()
 const altered = new WeakSet<object>()
-/** Of pools whose connections may go to one of several servers. */
+/** Servers of pools with several hosts. */
 const severalOf = new WeakMap<Pool, Servers>()
 
-/** A bounded pool of pipelined connections. One that fails while idle is dropped in silence: its failure is nobody's. */
+/** Opens a bounded pool of pipelined connections. Connections that fail while idle are dropped silently. */
 export function openPool(options: PoolOptions): Pool {
   const servers = openServers(options.connectionString)
   const pool = new Pool({
@@ -39,10 +39,10 @@ export function openPool(options: PoolOptions): Pool {
     types: { getTypeParser: typeParser },
   })
   pool.on('error', () => undefined)
-  // While a connection is lent out the pool does not listen to it, and an error event without a listener ends the process.
+  // The pool does not listen to borrowed connections, and an unhandled error event would end the process.
   pool.on('connect', (client) => {
     client.on('error', (error) => lost.set(client, error))
-    // PostgreSQL says when one of the settings changes that decide how values and names are read.
+    // PostgreSQL reports changes of settings that affect how values and names are read.
     client.connection.on('parameterStatus', () => altered.add(client))
   })
   if (servers.count > 1) {
@@ -53,8 +53,8 @@ export function openPool(options: PoolOptions): Pool {
 }
 
 /**
- * When a connection has been opened to another server, ends those to the one before: nobody knows whether that server is still there.
- * One that is lent out ends when it is given back.
+ * After a switch to another server, closes connections to the previous one. Borrowed connections close when they are
+ * returned.
  */
 function leaveFormerServer(pool: Pool, servers: Servers): void {
   const opened = new Set<PoolClient>()
@@ -72,12 +72,12 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
   })
 }
 
-// A date has no time zone, and pg makes of it a Date that depends on the zone of this machine. It stays text:
-// '2026-03-31'. bigint and numeric are text already.
+// pg would parse a date into a Date that depends on the local time zone. It stays text: '2026-03-31'. bigint and
+// numeric are text by default.
 const typeParser: typeof types.getTypeParser = (oid, format) =>
   oid === dateOid ? String : types.getTypeParser(oid, format)
 
-/** A connection from the pool. Rejects with DatabaseUnavailable whatever the reason is. */
+/** Returns a connection from the pool. Every failure rejects with DatabaseUnavailable. */
 export async function acquire(pool: Pool): Promise<PoolClient> {
   const servers = severalOf.get(pool)
   try {
@@ -87,13 +87,13 @@ export async function acquire(pool: Pool): Promise<PoolClient> {
   }
 }
 
-/** Tries the servers, in the time that a caller waits for a connection. */
+/** Tries the servers within the time that a caller waits for a connection. */
 async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClient> {
   const late = Promise.withResolvers<never>()
   let isLate = false
   const timer = setTimeout(() => {
     isLate = true
-    late.reject(new Error(`none of ${count} servers took the connection in time`))
+    late.reject(new Error(`none of ${count} servers accepted a connection in time`))
   }, pool.options.connectionTimeoutMillis)
   const acquired = trySeveral(
     count,
@@ -103,7 +103,7 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
   try {
     return await Promise.race([acquired, late.promise])
   } catch (error) {
-    // What comes too late is for the next caller.
+    // A late connection is for the next caller.
     acquired.then(
       (client) => client.release(),
       () => undefined,
@@ -114,19 +114,19 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
   }
 }
 
-/** Why the connection is gone; undefined while it can be used. Known before the statements under way are rejected. */
+/** Returns why the connection is lost, or undefined. Known before its statements are rejected. */
 export function whyLost(client: PoolClient): Error | undefined {
   return lost.get(client)
 }
 
-/** Whether the session reads times, texts or names differently than it did when it began, or is one to a server that is no longer used. */
+/** Returns whether the session's settings differ from those at its start, or its server is no longer used. */
 export function isAltered(client: PoolClient): boolean {
   return altered.has(client)
 }
 
-/** Ends a connection at once, also when the server no longer answers, and gives its place in the pool to another. */
+/** Closes a connection at once, even if the server does not respond, and frees its place in the pool. */
 export function destroy(client: PoolClient): void {
-  // First the socket: pg would wait for the answers that are still due before it says goodbye.
+  // Close the socket first: pg would wait for outstanding responses.
   client.connection.stream.destroy()
   client.release(true)
 }

@@ -1,14 +1,14 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { escapeIdentifier, escapeLiteral } from 'pg'
 
-/** Whether somebody logs in as the role. */
+/** Whether the role can log in. */
 export type RoleKind = 'login' | 'nologin'
 
 export function createRoleSql(role: string, login: RoleKind): string {
   return `create role ${escapeIdentifier(role)} ${login} nosuperuser nobypassrls nocreatedb nocreaterole noreplication noinherit`
 }
 
-/** The member can take on the role, but has none of its rights before it does. */
+/** The member can become the role but does not inherit its rights. */
 export function memberSql(member: string, role: string): string {
   return `grant ${escapeIdentifier(role)} to ${escapeIdentifier(member)} with set true, inherit false, admin false`
 }
@@ -22,14 +22,14 @@ export function settingsSql(role: string, settings: Readonly<Record<string, stri
   ]
 }
 
-/** Gives the role a password, as its verifier. Without one nobody can log in, which `pg_roles` shows by the date. */
+/** Sets the password as a verifier. Without one, the login is closed, which `pg_roles` shows by the date. */
 export function passwordSql(role: string, password: string | undefined): string {
   if (password === undefined) return `alter role ${escapeIdentifier(role)} password null valid until '-infinity'`
   const verifier = makeVerifier(password, randomBytes(16), scramIterations)
   return `alter role ${escapeIdentifier(role)} password ${escapeLiteral(verifier)} valid until 'infinity'`
 }
 
-/** The locale is the same on every machine and never changes under an index. */
+/** The locale is equal on all machines and never changes under an index. */
 export function createDatabaseSql(database: string, owner: string): string {
   return `create database ${escapeIdentifier(database)} owner ${escapeIdentifier(owner)} template template0 encoding 'UTF8'
     locale_provider builtin builtin_locale 'C.UTF-8' lc_collate 'C' lc_ctype 'C'`
@@ -43,7 +43,7 @@ export function becomeOwnerSql(owner: string): string {
   return `grant ${escapeIdentifier(owner)} to current_user with set true, inherit false, admin false`
 }
 
-/** For the owner: no CONNECT for strangers, and no temporary tables for anyone, which would come first on every search_path. */
+/** Run as the owner: no CONNECT for other roles, and no temporary tables, which come first on every search_path. */
 export function databaseGrantsSql(database: string, logins: readonly string[]): readonly string[] {
   const name = escapeIdentifier(database)
   return [
@@ -53,8 +53,8 @@ export function databaseGrantsSql(database: string, logins: readonly string[]): 
 }
 
 /**
- * For a superuser, in the database: a large object belongs to a role and not to a tenant, so what a request of one tenant
- * leaves in one, a request of another finds.
+ * Run as a superuser in the database: large objects belong to roles, not tenants, so they would leak data between
+ * tenants.
  */
 export const closeLargeObjectsSql: readonly string[] = [
   'lo_creat(integer)',
@@ -66,10 +66,10 @@ export const closeLargeObjectsSql: readonly string[] = [
   'lo_get(oid, bigint, integer)',
 ].map((name) => `revoke execute on function pg_catalog.${name} from public`)
 
-// PostgreSQL's own default. Our passwords are random, so more rounds would only make each new connection slower.
+// PostgreSQL's default. The passwords are random, so more rounds would only slow down new connections.
 const scramIterations = 4096
 
-/** The form in which PostgreSQL stores a password, RFC 5802 section 3: it proves a password without holding it. */
+/** Returns a SCRAM verifier (RFC 5802 §3), which proves a password without containing it. */
 function makeVerifier(password: string, salt: Buffer, iterations: number): string {
   const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256')
   const clientKey = createHmac('sha256', salted).update('Client Key').digest()

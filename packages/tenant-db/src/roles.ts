@@ -6,7 +6,7 @@ import { loginsOf, parseLoginPasswords } from './login-passwords.ts'
 import { isState, withRetries } from './retries.ts'
 import { type RoleKind, createRoleSql, isVerifierOf, memberSql, passwordSql, settingsSql } from './role-statements.ts'
 
-/** Roles that log in: one for each service that has tables, and one for migrations. */
+/** Roles that log in: one per service with tables, and one for migrations. */
 export const loginRoles = {
   migrator: 'postern_migrator',
   keys: 'postern_keys',
@@ -16,7 +16,7 @@ export const loginRoles = {
   sync: 'postern_sync',
 } as const
 
-/** The roles that services run as. They own nothing and see one tenant at a time. */
+/** The roles of services. They own nothing and see one tenant at a time. */
 export const runtimeRoles = [
   loginRoles.keys,
   loginRoles.findings,
@@ -25,13 +25,10 @@ export const runtimeRoles = [
   loginRoles.sync,
 ] as const
 
-/** Owns every schema and table. Nobody logs in as it; the migrator takes it on. */
+/** Owns every schema and table. It cannot log in; the migrator becomes it. */
 export const ownerRole = 'postern_owner'
 
-/**
- * Roles that SECURITY DEFINER functions run as, each with the schemas where it may see the rows of all tenants. Nobody
- * logs in as them.
- */
+/** Roles of SECURITY DEFINER functions, with the schemas in which they can see all tenants. They cannot log in. */
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
   postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],
@@ -41,8 +38,8 @@ export const definerRoles: Readonly<Record<string, readonly string[]>> = {
 export type LoginRole = keyof typeof loginRoles
 
 /**
- * The second login of each role that services run as, for the time in which a password is replaced: whoever comes in by it is
- * the role from the first statement on, and has no rights but those of the role.
+ * The second login of each service role, for password rotations. It becomes the role when it logs in and has only that
+ * role's rights.
  */
 export const secondLogins = {
   keys: `${loginRoles.keys}_b`,
@@ -53,12 +50,12 @@ export const secondLogins = {
 } as const
 
 /**
- * The passwords of each role that logs in, as `parseLoginPasswords` reads them: printable ASCII, at least 16 characters each.
- * Who has a login that is not named has no password for it any more.
+ * The passwords of each role in the form of `parseLoginPasswords`: printable ASCII, at least 16 characters. A login
+ * without one is closed.
  */
 export type RolePasswords = Readonly<Record<LoginRole, string>>
 
-// What a forgotten limit must never be: endless. Services set nothing of this themselves.
+// Default limits, so that no statement runs forever. Services do not set them.
 const runtimeSettings: Readonly<Record<string, string>> = {
   statement_timeout: '5s',
   lock_timeout: '2s',
@@ -80,7 +77,7 @@ export const allRoles: ReadonlyArray<readonly [role: string, kind: RoleKind]> = 
 
 export const memberships: ReadonlyArray<readonly [member: string, role: string]> = [
   [loginRoles.migrator, ownerRole],
-  // So that a migration can give a function to its definer (alter function … owner to …).
+  // Migrations assign functions to their definer (alter function … owner to …).
   ...Object.keys(definerRoles).map((role) => [ownerRole, role] as const),
   ...services.map((name) => [secondLogins[name], loginRoles[name]] as const),
 ]
@@ -93,7 +90,7 @@ export const roleSettings: ReadonlyArray<readonly [role: string, settings: Reado
 
 export type GivenPasswords = { readonly [Role in LoginRole]?: string | undefined }
 
-/** Each login of the roles named, with its password; undefined if nobody may log in by it. */
+/** Returns each login of the named roles with its password; undefined closes the login. */
 export function loginPasswords({
   migrator,
   ...passwords
@@ -111,23 +108,22 @@ export function loginPasswords({
 export function assertPasswords(passwords: GivenPasswords): void {
   for (const [role, text] of Object.entries(passwords)) {
     if (text === undefined) continue
-    // SASLprep (RFC 4013) leaves these characters alone, so the verifier needs no normalization.
+    // SASLprep (RFC 4013) does not change these characters, so the verifier needs no normalization.
     if (!parseLoginPasswords(text).every(({ password }) => /^[\x20-\x7e]{16,}$/.test(password)))
-      throw new Error(`password of ${role}: 16 or more printable ASCII characters`)
+      throw new Error(`the password of ${role} must be 16 or more printable ASCII characters`)
   }
 }
 
 /**
- * Creates the cluster's roles and repairs those that differ. Needs a role with CREATEROLE that has ADMIN on the roles that are
- * there already, or a superuser. It may run in several processes at once, and writes nothing where nothing differs. Passwords
- * are never part of a statement: PostgreSQL is sent the SCRAM-SHA-256 verifier (RFC 5803), from which nobody can log in.
+ * Creates the roles and corrects differences. Needs a superuser, or CREATEROLE with ADMIN on existing roles. Safe to
+ * run concurrently. Statements contain only SCRAM-SHA-256 verifiers (RFC 5803), never passwords.
  */
 export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
   assertPasswords(passwords)
   await withRetries(async () => {
     await using connection = await connect(superuserConnectionString)
     const { client } = connection
-    // Advisory locks hold within one database: starters that came through another one are caught by the retries.
+    // Advisory locks are per database. The retries handle concurrent runs in another database.
     await client.query("begin; select pg_advisory_xact_lock(hashtextextended('postern.roles', 0))")
     const created = new Set<string>()
     for (const [role, login] of allRoles) if (await ensureRole(client, role, login)) created.add(role)
@@ -141,7 +137,9 @@ export async function ensureRoles(superuserConnectionString: string, passwords: 
   })
 }
 
-/** Whether the role was created just now. Only attributes that differ are changed: a role without SUPERUSER may not name it. */
+/**
+ * Returns whether the role was created. Sets only differing attributes, because only a superuser may mention SUPERUSER.
+ */
 async function ensureRole(client: Client, role: string, login: RoleKind): Promise<boolean> {
   const { rows } = await client.query<{ changes: string[] }>(
     `select array_remove(array[
@@ -165,7 +163,7 @@ async function ensureRole(client: Client, role: string, login: RoleKind): Promis
   return false
 }
 
-/** The member can take on the role, but has none of its rights before it does. */
+/** The member can become the role but does not inherit its rights. */
 async function ensureMember(client: Client, member: string, role: string): Promise<void> {
   const { rowCount } = await client.query(
     `select from pg_auth_members
@@ -176,7 +174,7 @@ async function ensureMember(client: Client, member: string, role: string): Promi
   await client.query(memberSql(member, role))
 }
 
-/** The role's settings and no others: a role may change its own, so one that was taken over may have. */
+/** Replaces all settings of the role, because roles can change their own. */
 async function ensureSettings(client: Client, role: string, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<{ settings: string[] }>(
     "select coalesce(rolconfig, '{}') as settings from pg_roles where rolname = $1",
@@ -187,10 +185,10 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   for (const statement of settingsSql(role, settings)) await client.query(statement)
 }
 
-/** Whether a role accepts a password and no other; without one: whether it accepts none. */
+/** Returns whether a role accepts only this password, or none if undefined. */
 type PasswordCheck = (role: string, password: string | undefined) => Promise<boolean>
 
-/** Compares stored verifiers for those who may read them, as superusers may. For others it tries to log in. */
+/** Superusers compare stored verifiers. Others try to log in. */
 async function passwordCheck(client: Client, connectionString: string): Promise<PasswordCheck> {
   const { rows } = await client.query<{ readable: boolean }>(
     "select has_table_privilege('pg_catalog.pg_authid', 'select') as readable",
@@ -227,7 +225,7 @@ async function canLogIn(connectionString: string, role: string, password: string
     await connection[Symbol.asyncDispose]()
     return true
   } catch (error) {
-    // PostgreSQL checks the password first: without CONNECT on this database it was the right one.
+    // PostgreSQL checks the password before CONNECT, so this error means that the password was correct.
     if (isState(error, '42501')) return true
     if (isState(error, '28P01', '28000')) return false
     throw error

@@ -1,21 +1,21 @@
 import { type DatabaseUrl, parseDatabaseUrl } from '@postern/contracts/internal'
 import { Client, type ClientConfig, DatabaseError } from 'pg'
 
-/** The server answered, and is not what the connection string asks for. */
+/** The server responded but does not match the connection string's requirements. */
 export class UnsuitableServerError extends Error {
   override readonly name = 'UnsuitableServerError'
 }
 
-/** The servers that a connection string names. */
+/** The servers of a connection string. */
 export interface Servers {
   readonly count: number
-  /** Connects to the server in use. If that fails, or the server cannot be written to, the next client tries the next server. */
+  /** Connects to the server in use. If that fails or it is read-only, the next client tries the next server. */
   readonly Client: new (config?: ClientConfig) => Client
-  /** Whether both clients go to the same server. */
+  /** Returns whether both clients use the same server. */
   areTogether(one: Client, other: Client): boolean
 }
 
-/** Reads a connection string with one host or several. Throws a DatabaseUrlError. */
+/** Parses a connection string with one or several hosts. Throws a DatabaseUrlError. */
 export function openServers(connectionString: string): Servers {
   const { servers, requires } = parseDatabaseUrl(connectionString)
   const indexes = new WeakMap<Client, number>()
@@ -27,7 +27,7 @@ export function openServers(connectionString: string): Servers {
 
     constructor({ connectionTimeoutMillis = 0, ...config }: ClientConfig = {}) {
       const index = inUse
-      // A share of the time for each, so that a server that does not answer leaves time for the others.
+      // Each server gets a share of the time, so that an unresponsive one does not use it up.
       const timeoutMs = Math.ceil(connectionTimeoutMillis / servers.length)
       super({ ...config, connectionString: servers[index] ?? '', connectionTimeoutMillis: timeoutMs })
       this.#index = index
@@ -52,7 +52,7 @@ export function openServers(connectionString: string): Servers {
         await this.#assertSuitable()
         return this
       } catch (error) {
-        // Of several clients that fail at one server, the first moves on.
+        // If several clients fail at one server, only the first switches.
         if (inUse === this.#index) inUse = (inUse + 1) % servers.length
         void this.end().catch(() => undefined)
         throw error
@@ -78,8 +78,8 @@ export function openServers(connectionString: string): Servers {
 }
 
 /**
- * Tries each server once. A standby may lack a database or a password that the primary has already, so a refused login ends nothing.
- * Rejects with what was wrong, a refused login first. `isOver`: whether nobody waits any more.
+ * Tries each server once. A standby may lack a new database or password, so a failed login does not stop the search.
+ * Rejects with the first login failure, or another error. `isOver`: whether the caller has given up.
  */
 export async function trySeveral<T>(
   count: number,
@@ -102,12 +102,12 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'unknown'
 }
 
-/** The server refused the login, or has no such database. */
+/** The server rejected the login or lacks the database. */
 function isRefusedLogin(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:28|3D)/.test(error.code ?? '')
 }
 
-/** Asks the server itself: a pooler may remember what it was when the pooler connected. */
+/** Asks the server directly, because a pooler may cache an old answer. */
 async function assertSuitable(client: Client, requires: DatabaseUrl['requires']): Promise<void> {
   const { rows } = await client.query<{ standby: boolean; read_only: boolean }>(
     `select pg_catalog.pg_is_in_recovery() as standby,

@@ -5,44 +5,42 @@ import { type Excess, type SentQuery, bounded, queryOf, send, sendTogether } fro
 import { destroy, isAltered, whyLost } from './pool.ts'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
-/** A statement and its parameters. With a name it is prepared once a connection; a name always has the same text. */
+/**
+ * A statement with its parameters. A named statement is prepared once per connection; a name always has the same text.
+ */
 export interface Statement {
   readonly text: string
   readonly values: readonly unknown[]
   readonly name?: string
   /**
-   * Whether a plan that fits all values is as good as one for each. Left to itself PostgreSQL plans a list behind a cursor
-   * anew for each request, since it takes a cursor that it does not know for far away: for a short page that is most of the
-   * work. Not for conditions that leave themselves out, as in `$1 is null or …`.
+   * Whether one generic plan fits all values. For cursors, PostgreSQL would otherwise plan each request again, which
+   * dominates short pages. Not for conditional filters such as `$1 is null or …`.
    */
   readonly plannedOnce?: boolean
   /**
-   * How many bytes its rows may have together; of more it is told with ResultTooLarge, and what is behind is let go as it comes. For
-   * lists whose rows are as long as tenants write them: a page of a thousand may be larger than the memory.
+   * The maximum size of all rows in bytes. Larger results reject with ResultTooLarge, and the rest is discarded. For
+   * lists with rows of any length.
    */
   readonly maxBytes?: number
 }
 
-/** Counts the bytes of rows that a request holds until its answer has been read. */
+/** Counts the bytes of rows that a request holds until its response is sent. */
 export interface RowBudget {
-  /** Whether so many more bytes may be held. */
+  /** Returns whether this many more bytes may be held. */
   readonly reserve: (bytes: number) => boolean
-  /** The error of a statement whose rows may not be held. */
+  /** The error of a statement beyond the budget. */
   refusal(): Error
 }
 
-/** The open transaction. It ends with the function that it was given to; a statement issued later rejects. */
+/** The open transaction. It ends with its function; later statements reject. */
 export interface Tx {
-  /** The rows. bigint, numeric and date are text, timestamptz is a Date. */
+  /** Returns the rows. bigint, numeric and date are text, timestamptz is a Date. */
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]>
-  /** The number of rows that were inserted, changed or deleted. */
+  /** Returns the number of inserted, changed or deleted rows. */
   execute(statement: Statement): Promise<number>
 }
 
-/**
- * Where each statement is announced to whoever traces: its text and name, never its parameters. A listener may set `ended`.
- * While nobody listens it costs one look at a field.
- */
+/** Publishes each statement's text and name for tracing, never its parameters. A listener may set `ended`. */
 const statements = channel('postern:statement')
 
 interface StatementMessage {
@@ -57,9 +55,9 @@ function announce({ text, name }: SentStatement): StatementMessage {
   return message
 }
 
-// Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
+// Transaction-local, so that it also works behind a pooler in transaction mode.
 const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
-// As `planOnce`, in the same statement: each one more is answered by itself.
+// The same setting in one statement, because each extra statement costs a response.
 const setAssertionAndPlanOnce = {
   name: 'postern_set_assertion_plan_once',
   text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
@@ -68,8 +66,8 @@ const planOnce = prepared('postern_plan_once', 'set local plan_cache_mode = forc
 const planAsUsual = prepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
 
 /**
- * The commit of its transaction waits for no disk and no standby. For what may be lost in a crash together with all that was
- * committed later: a later commit that waits also waits for this one.
+ * The commit waits for neither disk nor standby. For data that may be lost in a crash. A later synchronous commit also
+ * makes this one durable.
  */
 export const commitAsynchronously: Statement = {
   name: 'postern_set_asynchronous_commit',
@@ -78,12 +76,12 @@ export const commitAsynchronously: Statement = {
 }
 
 const commit = prepared('postern_commit', 'commit')
-// Not prepared: whatever else is wrong, this ends it.
+// Not prepared, so that it works in any state.
 const rollback = { text: 'rollback' }
 
-/** How a transaction begins. */
+/** The statements that begin a transaction. */
 export const begins = {
-  // One snapshot for every statement. A read-only transaction never fails for being repeatable.
+  // All statements share one snapshot. Read-only transactions never fail because of repeatable read.
   read: prepared('postern_begin_read', 'begin isolation level repeatable read read only'),
   write: prepared('postern_begin_write', 'begin isolation level read committed read write'),
 } as const
@@ -92,16 +90,15 @@ function prepared(name: string, text: string): SentStatement {
   return { name, text, values: [] }
 }
 
-// in_failed_sql_transaction: the statement failed only because one before it had.
+// in_failed_sql_transaction: caused by an earlier statement.
 const consequence = '25P02'
 
-// After these a connection is as good as before, once the transaction is rolled back: the data or the tenant was at
-// fault. After any other (a plan that no longer fits, a lost prepared statement, a sick server) it is not used again.
+// After these errors, the connection is usable once the transaction is rolled back. After any other error it is closed.
 const ordinaryStates = new Set([consequence, '28000', '42501', '55000', '55P03', '57014', 'P0001'])
 const ordinaryClasses = new Set(['22', '23', '40'])
 
-// What statements of ours are answered with. Whoever gets another one carried out (PREPARE, DO, DECLARE, LISTEN …) may have
-// left something in the session that would act in the next tenant's request.
+// The command tags of allowed statements. Others (PREPARE, DO, DECLARE, LISTEN …) could leave state in the session for
+// the next tenant.
 const ordinaryCommands = new Set([
   'BEGIN',
   'COMMIT',
@@ -115,14 +112,14 @@ const ordinaryCommands = new Set([
   'MERGE',
 ])
 
-/** One transaction on a borrowed connection, and what became of it. */
+/** One transaction on a borrowed connection, and its outcome. */
 export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
   readonly #budget: RowBudget | undefined
   readonly #onReturn: (() => void) | undefined
   #ended = false
-  /** To be sent before the first statement. */
+  /** Sent before the first statement. */
   #assertion: string | undefined
   #plansOnce = false
   #odd = false
@@ -146,7 +143,7 @@ export class Session implements Tx {
     this.#onReturn = onReturn
   }
 
-  /** Runs what issues statements; they leave together when it returns. */
+  /** Runs `issue` and sends its statements in one write. */
   together<T>(issue: () => T): T {
     const { stream } = this.#client.connection
     const gathered: SentQuery[] = []
@@ -164,7 +161,7 @@ export class Session implements Tx {
   }
 
   begin(how: keyof typeof begins, assertion: string): void {
-    // Its failure shows in every statement that follows, and in the answer to COMMIT; so does that of the assertion.
+    // A failure appears in every later statement and in the response to COMMIT, as does a failed assertion.
     this.#send(begins[how], (error) => (this.#notBegun = error))
     this.#assertion = assertion
   }
@@ -177,18 +174,18 @@ export class Session implements Tx {
     return this.#issue(statement, (result) => result.rowCount ?? 0)
   }
 
-  /** Ends the transaction and gives PostgreSQL's word for how: COMMIT, or ROLLBACK also for the commit of a failed one. */
+  /** Ends the transaction. Returns PostgreSQL's command tag: COMMIT, or ROLLBACK if the transaction had failed. */
   end(command: 'commit' | 'rollback'): Promise<string> {
     this.#ended = true
     return this.#promise(command === 'commit' ? commit : rollback, (result) => result.command)
   }
 
-  /** Whether a statement failed in a way that PostgreSQL may not know of, so that its COMMIT means nothing. */
+  /** Whether a statement failed without PostgreSQL's knowledge, so that a COMMIT would be wrong. */
   get isOdd(): boolean {
     return this.#odd
   }
 
-  /** As `answer`, but rejects when the connection is lost while `answer` waits for something else. */
+  /** Like `answer`, but rejects if the connection is lost while `answer` waits for something else. */
   async orLost<T>(answer: Promise<T>): Promise<T> {
     const connectionLost = Promise.withResolvers<never>()
     const reject = (error: Error): void => connectionLost.reject(this.#translate(error))
@@ -200,16 +197,16 @@ export class Session implements Tx {
     }
   }
 
-  /** The failure to report: what came first, where `error` is only its consequence or is not there. */
+  /** Returns the original failure, if `error` is only its consequence or undefined. */
   reason(error: unknown): unknown {
-    // What was sent behind a BEGIN that failed was not in this transaction, so that its own failure says nothing.
+    // After a failed BEGIN, failures of later statements are meaningless.
     if (this.#notBegun !== undefined && this.#notBegun !== null) return cannotBegin(this.#notBegun)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
     return this.#firstFailure ?? error ?? new DatabaseUnavailable('the transaction was rolled back')
   }
 
-  /** Returns the connection to the pool, or destroys it unless all is known to be well. */
+  /** Returns the connection to the pool, or closes it unless its state is known to be good. */
   giveBack(): void {
     this.#ended = true
     const isWell =
@@ -233,7 +230,7 @@ export class Session implements Tx {
     this.#issued += 1
     const { text, values, name, plannedOnce = false, maxBytes } = statement
     this.#prepare(plannedOnce)
-    // A copy: pg reads them later where it waits for its turn.
+    // A copy, because pg reads the values later if it has to wait.
     return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take, maxBytes)
   }
 
@@ -258,12 +255,12 @@ export class Session implements Tx {
       else resolve(take(result))
     }
     this.#send<Row>(statement, settle, maxBytes)
-    // Whoever has it may be waiting for another one, and its failure must not end the process then.
+    // The caller may be waiting for another statement. The failure must not end the process.
     promise.catch(ignore)
     return promise
   }
 
-  // HOT PATH: callbacks, because each promise of pg's own costs three more.
+  // HOT PATH: callbacks are cheaper than pg's promises.
   #send<Row extends QueryResultRow>(
     statement: SentStatement,
     settle: (error: unknown, result?: QueryResult<Row>) => void,
@@ -273,7 +270,7 @@ export class Session implements Tx {
     const announced = statements.hasSubscribers ? announce(statement) : undefined
     let settled = false
     const query = queryOf(statement, (error, answer) => {
-      // pg may call twice: for a value that it could not send, and for the answer to what it sent instead.
+      // pg may call twice: for a value that it could not send, and for the response to what it sent instead.
       if (settled) return
       settled = true
       this.#stopWaiting()
@@ -307,7 +304,7 @@ export class Session implements Tx {
   }
 
   #failed(error: unknown): unknown {
-    // What a DO block has prepared is not undone when it fails.
+    // Statements prepared by a DO block survive its failure.
     if (error instanceof DatabaseError && error.where?.includes('inline_code_block')) this.#mayHaveLeftSomething = true
     const translated = this.#translate(error)
     this.#firstFailure ??= translated
@@ -333,7 +330,7 @@ export class Session implements Tx {
     this.#client.connection.stream.destroy()
   }
 
-  /** PostgreSQL may send the first of several answers with the last: each statement has its time, and they have it in all. */
+  /** PostgreSQL may send all responses at the end, so the time limits add up. */
   #waitForAll(count: number): void {
     if (this.#timer === undefined || count < 2) return
     clearTimeout(this.#timer)
@@ -353,7 +350,7 @@ export class Session implements Tx {
 
 function ignore(): void {}
 
-/** A server that begins no transaction is there for nobody: one that has become a standby refuses to begin one that writes. */
+/** A server that rejects BEGIN is unavailable: a standby rejects transactions that write. */
 function cannotBegin(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
   return new DatabaseUnavailable('the database begins no transaction', { cause: error })

@@ -1,19 +1,19 @@
 import { DatabaseError } from 'pg'
 
-/** What a failure of the database means to the code that asked. */
+/** The meaning of a database error for the caller. */
 export type SqlErrorKind =
   | 'unique'
   | 'foreign-key'
   | 'check'
   | 'not-null'
-  /** The role may not do this (42501): a policy or a grant refused it. Our bug, never the caller's. */
+  /** A policy or grant rejected the role (42501). A bug in the service, not the caller's mistake. */
   | 'rls'
-  /** PostgreSQL did not believe the tenant assertion (28000). */
+  /** PostgreSQL rejected the tenant assertion (28000). */
   | 'assertion'
   | 'timeout'
-  /** No connection, none free in time, or the server is going down. The statement may or may not have been carried out. */
+  /** No connection, none free in time, or the server is shutting down. The statement may or may not have run. */
   | 'unavailable'
-  /** Serialization failure or deadlock: the transaction can be tried again. */
+  /** Serialization failure or deadlock: retry the transaction. */
   | 'serialization'
   | 'other'
 
@@ -25,29 +25,31 @@ export interface SqlError {
   readonly sqlState?: string
 }
 
-/** The database could not be reached, had no connection free in time, or the connection broke. `cause` says which. */
+/** The database was unreachable, had no free connection, or the connection was lost. See `cause`. */
 export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable'
 }
 
-/** A statement had no answer in time; its connection is gone. It may or may not have been carried out. */
+/** A statement timed out and its connection was closed. It may or may not have run. */
 export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
 }
 
-/** The rows of a statement are more bytes than it may bring (`Statement.maxBytes`): to be asked for in smaller parts. Nothing else of the transaction has failed. */
+/**
+ * The rows exceed the size limit (`Statement.maxBytes`). Request smaller parts. The transaction is otherwise intact.
+ */
 export class ResultTooLarge extends Error {
   override readonly name = 'ResultTooLarge'
 }
 
-/** The schema of the service is not there, or its role may read nothing of it: migrations have not been run. */
+/** The schema does not exist, or the role cannot read it: migrations have not run. */
 export class NotMigrated extends Error {
   override readonly name = 'NotMigrated'
 }
 
 const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['23505', 'unique'],
-  // An exclusion constraint is the same promise in a wider form.
+  // An exclusion constraint is a general form of a unique one.
   ['23P01', 'unique'],
   ['23503', 'foreign-key'],
   ['23001', 'foreign-key'],
@@ -65,8 +67,8 @@ const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
 ])
 
 /**
- * Says what a thrown value means, from SQLSTATE and constraint name only: messages are never read. What did not come
- * from the database is 'other' without a state.
+ * Classifies an error by SQLSTATE and constraint name, never by its message. Errors from elsewhere are 'other' without
+ * a state.
  */
 export function sqlError(error: unknown): SqlError {
   if (error instanceof DatabaseUnavailable) return { kind: 'unavailable' }
@@ -79,7 +81,10 @@ export function sqlError(error: unknown): SqlError {
   }
 }
 
-/** Connection exceptions, insufficient resources and the server's own going (57014 and the like apart); the state's first two characters name its class. */
+/**
+ * Connection exceptions, insufficient resources and shutdown (except 57014 and similar). The first two characters are
+ * the class.
+ */
 function kindOfClass(sqlState: string): SqlErrorKind {
   return ['08', '53', '57'].includes(sqlState.slice(0, 2)) ? 'unavailable' : 'other'
 }

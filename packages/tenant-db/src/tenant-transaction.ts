@@ -8,65 +8,62 @@ import type { RowBudget, Tx } from './session.ts'
 import { Session } from './session.ts'
 import { DatabaseUnavailable, NotMigrated, ResultTooLarge, type SqlErrorKind, sqlError } from './sql-error.ts'
 
-/** What the gateway has minted for this request and PostgreSQL verifies. */
+/** The assertion that the gateway signed for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
   readonly assertion: string
-  /** Where given, the rows of all statements are counted. A statement that brings more than is granted rejects. */
+  /** Limits the total size of rows. A statement beyond it rejects. */
   readonly share?: RowBudget | undefined
 }
 
-/** Runs statements for one tenant at a time. Failures of the database are told apart by `sqlError`. */
+/** Runs statements for one tenant at a time. `sqlError` classifies failures. */
 export interface TenantDb {
   /**
    * Runs statements in one READ ONLY transaction and one round trip: BEGIN, the assertion, every statement that `fn`
-   * issues before it first gives up control, and COMMIT leave together. A statement issued later rejects. All of them
-   * see the same state of the database.
+   * issues before its first await, and COMMIT. Later statements reject. All statements share one snapshot.
    */
   read<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Runs `fn` in a transaction that is committed when it resolves and rolled back when it rejects. The first statement
-   * travels with BEGIN and the assertion. Resolves only after PostgreSQL has said that it committed. After a statement
-   * has failed nothing can be committed any more, also when `fn` catches the failure: it rejects with that failure.
+   * Runs `fn` in a transaction. It commits when `fn` resolves and rolls back when `fn` rejects or any statement failed,
+   * even if `fn` catches the error. Resolves after PostgreSQL has confirmed the commit.
    */
   write<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * The rows of the one statement that `list` issues, `size` of them at a time, of one snapshot, for as long as it takes to
-   * read them, an hour at most: `list` is called for each batch. It holds a connection all the while, hence for what goes
-   * on when the assertion has run out; what is short is done with `read`.
+   * Reads the rows of one statement in batches of `size`, from one snapshot, for an hour at most. `list` is called for
+   * each batch. It holds a connection, so use it for exports that outlive the assertion and `read` for short lists.
    */
   follow<Item>(
     tenant: TenantAssertion,
     list: (tx: Tx) => Promise<readonly Item[]>,
     size: number,
   ): AsyncIterable<readonly Item[]>
-  /** As `write`, for no tenant: definer functions and tables without one. Statements on tenant tables are refused. */
+  /** Like `write`, without a tenant: for definer functions and tables without tenants. Tenant tables reject it. */
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
-  /** Rejects when a request would find no database or, with `schema`, no tables of it that the role may read. */
+  /** Rejects if the database is unavailable or, with `schema`, the role cannot read its tables. */
   ping(schema?: string): Promise<void>
   /**
-   * Identifies the database among all PostgreSQL databases: the same for every role and pooler that reaches it, 16
-   * hexadecimal digits. Undefined if the server does not let the role read it.
+   * Returns an id of the database, equal for every role and pooler: 16 hexadecimal digits. Undefined if the server does
+   * not allow it.
    */
   databaseId(): Promise<string | undefined>
-  /** Waits for the transactions that are running, then closes every connection. */
+  /** Waits for running transactions, then closes every connection. */
   close(): Promise<void>
   stats(): { readonly total: number; readonly idle: number; readonly waiting: number }
 }
 
 export interface TenantDbOptions extends PoolOptions {
   /**
-   * How long a statement may go without an answer before its connection is destroyed; several that are issued at once, as many
-   * times as long in all. More than statement_timeout.
+   * How long a statement may run before its connection is closed. Limits of concurrent statements add up. Must exceed
+   * statement_timeout.
    */
   readonly queryTimeoutMs: number
   /**
-   * How often a request asks for a connection before it rejects with `DatabaseUnavailable`; 1 by default. It asks again only while
-   * the pool has other connections: then the server is there, and slow to open one more.
+   * Attempts to get a connection before `DatabaseUnavailable`; 1 by default. Retries only while the pool has other
+   * connections, because the server is then only slow.
    */
   readonly connectAttempts?: number
   /**
-   * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind; `late`: an
-   * assertion was refused whose time is over.
+   * Called with the pool's state at each use and with the kind of every failure. `late`: the rejected assertion had
+   * expired.
    */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
@@ -74,10 +71,10 @@ export interface TenantDbOptions extends PoolOptions {
   }
 }
 
-/** A request waits for the work of others so many times as long as a connection may take to open: writers of one tenant wait in turn. */
+/** The wait for a connection in units of the connect timeout, because writers of one tenant wait for each other. */
 const waitsPerConnect = 5
 
-/** Opens a pool of connections for one runtime role. None is made before its first use. */
+/** Opens a pool for one runtime role. Connects on first use. */
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
   const { queryTimeoutMs, observer } = options
@@ -89,7 +86,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   }
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
-    // Nothing is wrong with the database.
+    // The database is not the cause.
     if (error instanceof ResultTooLarge) throw error
     observer?.failed(sqlError(error).kind)
     throw error
@@ -97,7 +94,8 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const noteOf =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
-      // One whose time is over is told apart: a slow upload has it in order, a replay or an assertion that is kept has it in numbers.
+      // Expired assertions are counted separately: single ones come from slow uploads, many from replays or stored
+      // assertions.
       const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
       if (!isLate) return note(error)
       observer?.failed('late')
@@ -113,7 +111,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     read: (tenant, fn) => read(connections, tenant, fn).catch(noteOf(tenant)),
     write: (tenant, fn) => write(connections, tenant, fn).catch(noteOf(tenant)),
     follow: (tenant, list, size) => failing(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
-    // Empty, not left alone: a setting that something left in the session must not hold here.
+    // Cleared, in case a statement left a setting in the session.
     system: (fn) => write(connections, { assertion: '' }, fn).catch(note),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
     databaseId: async () => await readDatabaseId(pool, queryTimeoutMs),
@@ -123,10 +121,8 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
 }
 
 /**
- * The same database, whose outages and overload reject as what `refusal` makes of them, so that a service can tell its
- * callers to try again. So does an assertion that was shown and not believed: the gateway mints one for each request, and
- * PostgreSQL's clock or its secrets are other ones than the gateway's. Everything else rejects as it is, also that there was
- * no assertion to show: then the service asks where it may not.
+ * Returns a database whose outages and overload reject with `refusal`'s error. So do rejected assertions: then
+ * PostgreSQL's clock or secrets differ from the gateway's. Other errors pass unchanged, including a missing assertion.
  */
 export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access: 'read' | 'write') => Error): TenantDb {
   const refuse =
@@ -147,15 +143,14 @@ export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access:
 }
 
 /**
- * The same database, where an assertion that is not believed although its time is not over by our clock (`now`, milliseconds
- * since the epoch) rejects as an outage: who asks has not taken too long.
+ * Returns a database that treats the rejection of an unexpired assertion (by `now`, ms since the epoch) as an outage.
  */
 export function doubtingAsAway(db: TenantDb, now: () => number): TenantDb {
   const doubt =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
       if (sqlError(error).kind !== 'assertion' || (endOf(tenant) ?? 0) <= now()) throw error
-      throw new DatabaseUnavailable('PostgreSQL does not believe an assertion of now', { cause: error })
+      throw new DatabaseUnavailable('PostgreSQL rejected an assertion that has not expired', { cause: error })
     }
   return {
     ...db,
@@ -165,7 +160,7 @@ export function doubtingAsAway(db: TenantDb, now: () => number): TenantDb {
   }
 }
 
-/** The same items, of which a failure is thrown as `rethrow` would have it. */
+/** Yields the items and converts failures with `rethrow`. */
 async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unknown) => never): AsyncGenerator<Item> {
   try {
     yield* items
@@ -174,13 +169,13 @@ async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unkno
   }
 }
 
-/** When an assertion ends, in milliseconds since the epoch; undefined for what is none. */
+/** Returns when an assertion expires, in milliseconds since the epoch; undefined if it is invalid. */
 function endOf({ assertion }: TenantAssertion): number | undefined {
   const [version, , , seconds = ''] = assertion.split('.')
   return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
 }
 
-// read_only_sql_transaction. In a reading it is our own mistake.
+// read_only_sql_transaction. In a read, it is a bug in the service.
 const readOnly = '25006'
 
 interface Connections {
@@ -227,9 +222,9 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
     session.begin('read', assertion)
     return { answer: start(work, session), ending: session.end('commit') }
   })
-  // Its failure waits until PostgreSQL is done.
+  // A failure of `work` waits until PostgreSQL has finished.
   answer.catch(() => undefined)
-  // The connection goes back as soon as PostgreSQL is done with it, however long `work` still computes.
+  // The connection returns to the pool as soon as PostgreSQL has finished, even if `work` still computes.
   const command = await ending.catch(() => 'lost').finally(() => session.giveBack())
   try {
     const value = await answer
@@ -249,14 +244,14 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
       return start(work, session)
     })
     const value = await session.orLost(answer)
-    // The commit of a transaction that has failed is answered with ROLLBACK, and is no error to PostgreSQL.
+    // PostgreSQL answers the commit of a failed transaction with ROLLBACK, not with an error.
     if (session.isOdd || (await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
     return value
   } catch (error) {
-    // Its own failure adds nothing: the connection is then destroyed, which rolls back as well.
+    // A failing rollback adds nothing: the connection is then closed, which also rolls back.
     await session.end('rollback').catch(() => undefined)
     const reason = session.reason(error)
-    // It was begun to write: the server is one on which nobody can, and the next connection may lead to another.
+    // The server is read-only. The next connection may reach another one.
     if (sqlError(reason).sqlState === readOnly)
       throw new DatabaseUnavailable('the database is read-only', { cause: reason })
     throw reason
@@ -265,12 +260,12 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
   }
 }
 
-/** Runs `work` up to the point where it first gives up control, before this returns; a throw becomes a rejection. */
+/** Runs `work` synchronously up to its first await. A throw becomes a rejection. */
 async function start<T>(work: Work<T>, tx: Tx): Promise<T> {
   return await work(tx)
 }
 
-// Of the catalogs: no lock on a table, and no policy that would ask for a tenant.
+// Catalog rows need no table lock and no tenant.
 const findTables = `
   select exists (
     select from pg_catalog.pg_class as c
@@ -305,7 +300,7 @@ async function readDatabaseId(pool: Pool, timeoutMs: number): Promise<string | u
     const [row] = await session.query<{ name: string }>({ text: findDatabase, values: [] })
     return row && createHash('sha256').update(row.name).digest('hex').slice(0, 16)
   } catch (error) {
-    // Some managed servers keep the function for themselves.
+    // Some managed servers do not allow this function.
     if (sqlError(error).kind === 'rls') return undefined
     throw error
   } finally {

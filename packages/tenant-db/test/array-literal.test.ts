@@ -2,7 +2,7 @@ import { createTestDatabase } from '@postern/local-stack/testing'
 import { expect, test } from 'vitest'
 import { arrayLiteral, openTenantDb } from '../src/index.ts'
 
-test('an array is read by PostgreSQL as what it was', async () => {
+test('PostgreSQL reads the same array', async () => {
   const database = await createTestDatabase()
   const db = openTenantDb({
     connectionString: database.url('superuser'),
@@ -25,7 +25,7 @@ test('an array is read by PostgreSQL as what it was', async () => {
     undefined,
   ]
   const bytes = [Buffer.from([0, 255, 34, 92]), Buffer.alloc(0), undefined]
-  // As they are written, without any escape.
+  // Unchanged, without escapes.
   const plain = ['plain', '', 'NULL', 'null', '{a,b}', ' spaces ', 'é 😀 \u2028', undefined]
   const objects = [{ a: 'x"y\\z', b: [1, null] }, {}, { text: 'line\nfeed\t\u0001 é 😀 \u2028' }, undefined]
   const [row] = await db.system(
@@ -49,7 +49,7 @@ test('an array is read by PostgreSQL as what it was', async () => {
 })
 
 test.each([
-  // As JSON has it, wherever it needs no escape: that is many times as fast.
+  // As JSON, which is much faster if nothing needs escapes.
   [['a', undefined], '{"a",null}'],
   [[null, 'a'], '{null,"a"}'],
   [[1, -2.5, null, undefined], '{1,-2.5,null,null}'],
@@ -57,7 +57,7 @@ test.each([
   [[{ a: 'b' }, undefined], String.raw`{"{\"a\":\"b\"}",null}`],
   [[null, { a: 'b' }], String.raw`{null,"{\"a\":\"b\"}"}`],
   [[{ a: '"\n' }], String.raw`{"{\"a\":\"\\\"\\n\"}"}`],
-  // One by one, where PostgreSQL escapes otherwise, or JSON has no word for it.
+  // One by one, if PostgreSQL escapes differently or JSON cannot represent the value.
   [[String.raw`a\b`, null, undefined, 1], String.raw`{"a\\b",NULL,NULL,1}`],
   [['"', 'a'], String.raw`{"\"","a"}`],
   [['\\'], String.raw`{"\\"}`],

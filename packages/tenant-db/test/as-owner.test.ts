@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await database.drop())
 
-test('what is set up as the owner belongs to it, and values are sent beside their statement', async () => {
+test('objects created as the owner belong to it, and values are sent separately', async () => {
   const found: unknown[] = []
   await asOwner(database.url('migrator'), 'a queue', async (run) => {
     await run('create schema set_up; create table set_up.item (id integer)')
@@ -24,7 +24,7 @@ test('what is set up as the owner belongs to it, and values are sent beside thei
   expect(rows).toEqual([{ tableowner: 'postern_owner' }])
 })
 
-test('of two under one name one waits for the other, and another name for neither', async () => {
+test('calls with one name run one after the other, and another name does not wait', async () => {
   const order: string[] = []
   const go = Promise.withResolvers<void>()
   const isIn = Promise.withResolvers<void>()
@@ -46,7 +46,7 @@ test('of two under one name one waits for the other, and another name for neithe
   expect(order).toEqual(['another', 'first', 'second'])
 })
 
-test('a connection for administration says so, and its end ends no process', async () => {
+test('an administration connection is named, and losing it does not end the process', async () => {
   await using admin = await openClient(database.url('superuser'))
   await using connection = await connect(database.url('migrator'))
   const { rows } = await connection.client.query<{ pid: number; name: string }>(

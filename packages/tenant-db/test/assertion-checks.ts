@@ -5,18 +5,18 @@ import { type TenantTables, addParent, createTenantTables, names, openClient, sq
 
 const nilTenant = '00000000-0000-0000-0000-000000000000'
 
-/** Two tenants with a row each, and keys of every state. */
+/** Two tenants with a row each, and keys in every state. */
 export interface AssertionWorld extends AsyncDisposable {
   readonly tables: TenantTables
-  /** As postern_findings, who works for tenants. */
+  /** As postern_findings, which works for tenants. */
   readonly db: TenantDb
-  /** As postern_keys, who works for the operator too. */
+  /** As postern_keys, which also works for the operator. */
   readonly keys: TenantDb
   readonly tenantA: string
   readonly tenantB: string
 }
 
-/** Keys beside the usual one: two that are over at some time, and one whose id is as long as can be. */
+/** Other keys: two with an end, and one with the longest id. */
 const others = {
   over: { keyId: 'over', secret: randomBytes(32), notAfter: new Date(Date.now() - 1000) },
   ending: { keyId: 'ending', secret: randomBytes(32), notAfter: new Date(Date.now() + 3_600_000) },
@@ -34,7 +34,7 @@ export async function createAssertionWorld(): Promise<AssertionWorld> {
   return { tables, db, keys, tenantA, tenantB, [Symbol.asyncDispose]: () => tables[Symbol.asyncDispose]() }
 }
 
-/** PostgreSQL refuses it in the one way that says nothing about the reason, whatever the statement. */
+/** PostgreSQL rejects every statement with the same error, without a reason. */
 export async function expectRefused(db: TenantDb, assertion: string): Promise<void> {
   const seen = names(db, { assertion })
   await expect(seen).rejects.toMatchObject({ message: 'tenant assertion refused', code: '28000', detail: undefined })
@@ -44,7 +44,7 @@ export async function expectRefused(db: TenantDb, assertion: string): Promise<vo
 export interface AssertionCheck {
   readonly title: string
   readonly verdict: 'believed' | 'refused'
-  /** Fails where PostgreSQL believes what it must not, or does not believe what it must. */
+  /** Fails if PostgreSQL accepts or rejects the wrong assertions. */
   run(world: AssertionWorld): Promise<void>
 }
 
@@ -70,34 +70,32 @@ function refused(title: string, make: (world: AssertionWorld) => string | readon
   }
 }
 
-/** The operator's work, asked for with the assertion of somebody. */
+/** Runs the operator's work with an assertion. */
 async function askAsOperator({ keys, tables }: AssertionWorld, tenant: string, secret?: Buffer): Promise<unknown> {
   const assertion = tables.mint(tenant, secret === undefined ? {} : { secret })
   return await keys.read(assertion, async (tx) => await tx.query(sql('select tenancy.assert_operator() as yes')))
 }
 
-/** What is asked of the functions in PostgreSQL that decide who the tenant is, quickest first. */
+/** Checks of the PostgreSQL functions that verify the tenant, fastest first. */
 export const assertionChecks: readonly AssertionCheck[] = [
-  believed('one with whatever characters in its mac', ({ tables, tenantA }) =>
+  believed('one with every character in its MAC', ({ tables, tenantA }) =>
     Array.from({ length: 20 }, (_, at) => tables.mint(tenantA, { lifetimeSeconds: 60 + at }).assertion),
   ),
   {
-    title: 'one of another tenant, which shows that tenant',
+    title: 'one of another tenant, which shows only that tenant',
     verdict: 'believed',
     run: async ({ tables, db, tenantB }) => {
       expect(await names(db, tables.mint(tenantB))).toEqual(['of B'])
     },
   },
-  believed('one that lasts for 30, and one for 290 seconds', ({ tables, tenantA }) =>
+  believed('one with a lifetime of 30 seconds, and one of 290 seconds', ({ tables, tenantA }) =>
     [30, 290].map((lifetimeSeconds) => tables.mint(tenantA, { lifetimeSeconds }).assertion),
   ),
   believed('one with the longest key id, and 64 bytes of secret', ({ tables, tenantA }) => [
     tables.mint(tenantA, others.long).assertion,
   ]),
-  believed('one with a key that is over later', ({ tables, tenantA }) => [
-    tables.mint(tenantA, others.ending).assertion,
-  ]),
-  refused('one with a key that is over', ({ tables, tenantA }) => tables.mint(tenantA, others.over).assertion),
+  believed('one with a key that ends later', ({ tables, tenantA }) => [tables.mint(tenantA, others.ending).assertion]),
+  refused('one with a retired key', ({ tables, tenantA }) => tables.mint(tenantA, others.over).assertion),
   refused('none at all', () => ''),
   refused('text', () => 'no assertion at all'),
   refused('a bare tenant id', ({ tenantA }) => tenantA),
@@ -123,23 +121,23 @@ export const assertionChecks: readonly AssertionCheck[] = [
   refused('one that has expired', ({ tables, tenantA }) =>
     [0, -3600].map((lifetimeSeconds) => tables.mint(tenantA, { lifetimeSeconds }).assertion),
   ),
-  refused('one that would last longer than 300 seconds', ({ tables, tenantA }) => {
+  refused('one with a lifetime of more than 300 seconds', ({ tables, tenantA }) => {
     return tables.mint(tenantA, { lifetimeSeconds: 330 }).assertion
   }),
-  refused('that of the operator, who is not a tenant', ({ tables }) => tables.mint(nilTenant).assertion),
-  refused('that of A with the mac of B', ({ tables, tenantA, tenantB }) => {
+  refused('one of the operator, who is not a tenant', ({ tables }) => tables.mint(nilTenant).assertion),
+  refused('one of A with the MAC of B', ({ tables, tenantA, tenantB }) => {
     const mac = tables.mint(tenantB).assertion.split('.')[4]
     return `${tables.mint(tenantA).assertion.split('.').slice(0, 4).join('.')}.${mac}`
   }),
   {
-    title: "the operator's, where the operator is asked for",
+    title: "the operator's for the operator's work",
     verdict: 'believed',
     run: async (world) => {
       expect(await askAsOperator(world, nilTenant)).toEqual([{ yes: true }])
     },
   },
   {
-    title: "a tenant's where the operator is asked for, and one of the operator with another secret",
+    title: "a tenant's or a forged one for the operator's work",
     verdict: 'refused',
     run: async (world) => {
       await expect(askAsOperator(world, world.tenantA)).rejects.toMatchObject({ code: '28000' })
@@ -147,8 +145,8 @@ export const assertionChecks: readonly AssertionCheck[] = [
     },
   },
   {
-    // Waits until the next second of the clock has begun.
-    title: 'one that was over before the statement came, though not before the transaction began',
+    // Waits for the next second of the clock.
+    title: 'one that expired between the start of the transaction and the statement',
     verdict: 'refused',
     run: async ({ tables, tenantA }) => {
       await using connection = await openClient(tables.database.url('findings'))

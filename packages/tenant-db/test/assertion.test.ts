@@ -33,18 +33,18 @@ describe('PostgreSQL believes', () => {
   })
 })
 
-describe('PostgreSQL does not believe', () => {
+describe('PostgreSQL rejects', () => {
   test.each(assertionChecks.filter(({ verdict }) => verdict === 'refused'))('$title', async ({ run }) => {
     await expect(run(world)).resolves.toBeUndefined()
   })
 
-  test('every single changed bit is refused', async () => {
+  test('every single changed bit is rejected', async () => {
     const { assertion } = tables.mint(tenantA)
     const changed: string[] = []
     for (let index = 0; index < assertion.length; index += 1) {
       for (let bit = 0; bit < 7; bit += 1) {
         const code = assertion.charCodeAt(index) ^ (1 << bit)
-        // PostgreSQL takes no NUL in a text; pg would say so before anything is sent.
+        // PostgreSQL allows no NUL in text, and pg would fail before sending it.
         if (code !== 0) changed.push(assertion.slice(0, index) + String.fromCharCode(code) + assertion.slice(index + 1))
       }
     }
@@ -61,13 +61,13 @@ describe('PostgreSQL does not believe', () => {
     expect(await names(db, { assertion })).toEqual(['of A'])
   })
 
-  test('every beginning and every end of it is refused, and so is every longer one', async () => {
+  test('every prefix, suffix and extension is rejected', async () => {
     const { assertion } = tables.mint(tenantA)
     const changed = [`${assertion}=`, `${assertion}A`, ` ${assertion}`, `${assertion}\n`, `${assertion}${assertion}`]
     for (let length = 0; length < assertion.length; length += 1) {
       changed.push(assertion.slice(0, length), assertion.slice(assertion.length - length))
     }
-    // One character less anywhere else, too.
+    // Also with one character less elsewhere.
     for (let at = 1; at + 1 < assertion.length; at += 1) changed.push(assertion.slice(0, at) + assertion.slice(at + 1))
     const outcomes = await Promise.all(
       changed.map((text) =>
@@ -82,7 +82,7 @@ describe('PostgreSQL does not believe', () => {
     expect(await names(db, { assertion })).toEqual(['of A'])
   })
 
-  test('changes nothing: inserting, updating and deleting are refused too', async () => {
+  test('a rejected assertion allows no insert, update or delete', async () => {
     const forged = tables.mint(tenantA, { secret: randomBytes(32) })
     const statements = [
       sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantA, 'forged'),
@@ -97,7 +97,7 @@ describe('PostgreSQL does not believe', () => {
   })
 })
 
-describe('what a service makes of an assertion that is not believed', () => {
+describe('a service with a rejected assertion', () => {
   const away = new Error('try again')
   const list = sql('select name from probe.parent')
   const ask = async (asked: TenantDb, tenant: { readonly assertion: string }): Promise<unknown[]> =>
@@ -110,17 +110,17 @@ describe('what a service makes of an assertion that is not believed', () => {
     (await ask(doubtingAsAway(db, Date.now), tables.mint(tenantA, parts))).map((error) => sqlError(error).kind)
 
   test.each([
-    ['is from a time that is yet to come', { lifetimeSeconds: 330 }],
+    ['is from the future', { lifetimeSeconds: 330 }],
     ['is over', { lifetimeSeconds: -3600 }],
-    ['has a secret that PostgreSQL does not know', { secret: randomBytes(32) }],
-  ])('one that %s: the caller may try again', async (_what, parts) => {
+    ['has an unknown secret', { secret: randomBytes(32) }],
+  ])('one that %s returns an error that can be retried', async (_what, parts) => {
     const answering = refusingWhenAway(db, (cause) => Object.assign(away, { cause }))
     expect(await ask(answering, tables.mint(tenantA, parts))).toEqual([away, away])
     expect(away.cause).toMatchObject({ code: '28000' })
     expect(await ask(answering, tables.mint(tenantA))).toEqual(['answered', 'answered'])
   })
 
-  test('one whose time is over is told of as late, and every other one as refused', async () => {
+  test('an expired one is reported as late, and others as rejected', async () => {
     const failures: string[] = []
     const watched = tables.open({ observer: { opened: () => undefined, failed: (kind) => failures.push(kind) } })
     expect(await ask(watched, tables.mint(tenantA, { lifetimeSeconds: -1 }))).toHaveLength(2)
@@ -128,7 +128,7 @@ describe('what a service makes of an assertion that is not believed', () => {
     await ask(watched, tables.mint(tenantA, { secret: randomBytes(32) }))
     await ask(watched, { assertion: '' })
     expect(failures.splice(0)).toEqual(Array.from({ length: 4 }, () => 'assertion'))
-    // What is wrong without PostgreSQL having looked at it is told as what it is.
+    // Errors before PostgreSQL has checked it keep their meaning.
     const ours = watched.read(tables.mint(tenantA, { lifetimeSeconds: -1 }), async () => {
       throw new Error('ours')
     })
@@ -136,7 +136,7 @@ describe('what a service makes of an assertion that is not believed', () => {
     expect(failures).toEqual(['other'])
   })
 
-  test('where nobody can write any more the database is away, and it is said why', async () => {
+  test('a read-only database counts as unavailable, with its reason', async () => {
     const writing = db.write(tables.mint(tenantA), async (tx) => {
       await tx.execute(sql('set local transaction_read_only = on'))
       await tx.execute(sql('delete from probe.parent'))
@@ -144,7 +144,7 @@ describe('what a service makes of an assertion that is not believed', () => {
     await expect(writing).rejects.toMatchObject({ message: 'the database is read-only', cause: { code: '25006' } })
   })
 
-  test('what is followed fails in the same words', async () => {
+  test('a followed list fails in the same way', async () => {
     const forged = tables.mint(tenantA, { secret: randomBytes(32) })
     const follow = async (asked: TenantDb): Promise<unknown> => {
       const rows = asked.follow(forged, (tx) => tx.query(list), 10)[Symbol.asyncIterator]()
@@ -155,7 +155,7 @@ describe('what a service makes of an assertion that is not believed', () => {
     expect(sqlError(await follow(db)).kind).toBe('assertion')
   })
 
-  test.each(['', 'none', 'v1.k'])('none at all, %j: the mistake is the service’s own', async (assertion) => {
+  test.each(['', 'none', 'v1.k'])('a missing one, %j, is a bug in the service', async (assertion) => {
     const refused = expect.objectContaining({ code: '28000' })
     expect(
       await ask(
@@ -166,7 +166,7 @@ describe('what a service makes of an assertion that is not believed', () => {
     expect(await ask(doubtingAsAway(db, Date.now), { assertion })).toEqual([refused, refused])
   })
 
-  test('where work may take longer than an assertion lives, only one of now is an outage', async () => {
+  test('for long work, only the rejection of an unexpired assertion is an outage', async () => {
     expect(await kinds({ lifetimeSeconds: 330 })).toEqual(['unavailable', 'unavailable'])
     expect(await kinds({ secret: randomBytes(32) })).toEqual(['unavailable', 'unavailable'])
     expect(await kinds({ lifetimeSeconds: -1 })).toEqual(['assertion', 'assertion'])
@@ -174,7 +174,7 @@ describe('what a service makes of an assertion that is not believed', () => {
 })
 
 describe('keys of assertions', () => {
-  test('an old and a new key are believed side by side, until the old one is over', async () => {
+  test('an old and a new key are accepted until the old one ends', async () => {
     const next = { keyId: 'next', secret: randomBytes(32) }
     await expectRefused(db, tables.mint(tenantA, next).assertion)
     await setAssertionSecret(tables.database.url('migrator'), next)
@@ -188,14 +188,14 @@ describe('keys of assertions', () => {
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
   })
 
-  test('one that was ended stays ended when it is stored again, as by migrations while it is in the ring still', async () => {
+  test('a retired key stays retired if migrations store it again', async () => {
     const leaked = { keyId: 'leaked', secret: randomBytes(32) }
     await setAssertionSecret(tables.database.url('migrator'), { ...leaked, notAfter: new Date(Date.now() - 1000) })
     await setAssertionSecret(tables.database.url('migrator'), leaked)
     await expectRefused(db, tables.mint(tenantA, leaked).assertion)
   })
 
-  test('those that are not named end ten minutes from now, but for those that have an end', async () => {
+  test('unnamed keys end in ten minutes, except those with an earlier end', async () => {
     const url = tables.database.url('migrator')
     const [kept, gone, ending] = ['kept', 'gone', 'soon'].map((keyId) => ({ keyId, secret: randomBytes(32) }))
     if (kept === undefined || gone === undefined || ending === undefined) throw new Error('there are three')
@@ -242,13 +242,13 @@ describe('keys of assertions', () => {
 })
 
 describe("the operator's assertion", () => {
-  test('is asked for where there is none', async () => {
+  test('is required', async () => {
     const keys = tables.open({ connectionString: tables.database.url('keys') })
     const asked = sql('select tenancy.assert_operator() as yes')
     await expect(keys.system((tx) => tx.query(asked))).rejects.toMatchObject({ code: '28000' })
   })
 
-  test('is not asked for by services that do no work for the operator', async () => {
+  test('cannot be used by services without operator work', async () => {
     const asked = db.read(tables.mint(nilTenant), (tx) => tx.query(sql('select tenancy.assert_operator()')))
     await expect(asked).rejects.toMatchObject({ code: '42501' })
   })
@@ -275,7 +275,7 @@ describe('what it costs', () => {
     expect(plan.match(/tenancy\.tenant_id\(\)/g)).toHaveLength(1)
   })
 
-  test('whoever watches is told of an assertion that was refused, of a statement that a grant refused, and how the pool stands', async () => {
+  test('the observer receives rejected assertions, rejected statements and the state of the pool', async () => {
     const failed: string[] = []
     const pools: number[] = []
     const watchedDb = tables.open({

@@ -15,14 +15,14 @@ const inOurs = (url: string): string => {
   return ours.href
 }
 
-/** What is right in the schema below although a rule would forbid it. */
+/** Allowed exceptions in the schema below. */
 const allow: CatalogAllowances = {
   tablesWithoutTenant: ['keys.seq'],
   definerFunctions: ['keys.find(text)'],
   globalIndexes: ['keys.thing_hash_unique'],
 }
 
-// A database of the tenancy schema and a schema without fault, so that nothing else is found in it.
+// A database with the tenancy schema and a correct schema.
 const clean = `
   create schema clean;
   create schema keys;
@@ -70,7 +70,7 @@ afterAll(async () => {
   await shared.drop()
 })
 
-/** What is found after the statements, as the superuser; then they are taken back, also those on roles. */
+/** Returns the violations after the statements, run as the superuser and rolled back. */
 async function findAfter(statements: string, only?: CatalogRule): Promise<Violation[]> {
   await using connection = await openClient(inOurs(shared.url('superuser')))
   await connection.client.query(`begin; ${statements}`)
@@ -79,19 +79,19 @@ async function findAfter(statements: string, only?: CatalogRule): Promise<Violat
   return violations
 }
 
-test('nothing is found in a database without fault, whoever looks', async () => {
+test('a correct database has no violations, whoever checks it', async () => {
   expect(await checkCatalog(inOurs(shared.url('superuser')), { allow })).toEqual([])
   expect(await checkCatalog(inOurs(shared.url('findings')), { allow })).toEqual([])
 })
 
-test('the same is found wherever the session would look for names', async () => {
+test('the search path does not change the result', async () => {
   const url = new URL(inOurs(shared.url('superuser')))
   url.searchParams.set('options', '-c search_path=clean,keys,tenancy,postern_meta')
   expect(await checkCatalog(url.href, { allow })).toEqual([])
 })
 
 test.each(['keys', 'findings', 'universe', 'evidence', 'sync'])(
-  'the second login of %s is the role and nothing else',
+  'the second login of %s becomes only that role',
   async (service) => {
     const login = `postern_${service}_b`
     expect(await findAfter(`alter role ${login} reset role`, 'C4')).toEqual([
@@ -105,7 +105,7 @@ test.each(['keys', 'findings', 'universe', 'evidence', 'sync'])(
   },
 )
 
-test('a role that may make roles administers ours, but has none of their rights by itself', async () => {
+test('a role with CREATEROLE can administer the roles without having their rights', async () => {
   const make = 'create role site_admin createrole; grant postern_owner to site_admin with admin true'
   expect(await findAfter(`${make}, inherit false, set true`, 'C4')).toEqual([])
   expect(await findAfter(`${make}, inherit true`, 'C4')).toEqual([
@@ -113,7 +113,7 @@ test('a role that may make roles administers ours, but has none of their rights 
   ])
 })
 
-test('what is not on the list is found', async () => {
+test('objects that are not on the list are violations', async () => {
   expect(await checkCatalog(inOurs(shared.url('superuser')), { allow: {} })).toEqual([
     { rule: 'C1', object: 'keys.seq', problem: 'has no column tenant_id uuid not null' },
     { rule: 'C1', object: 'keys.seq', problem: 'row level security is not enabled' },
@@ -133,7 +133,7 @@ const definer = (owner: string, options: string): string =>
    revoke execute on function clean.f() from public;
    alter function clean.f() owner to ${owner}`
 
-/** A fault each, and where it must be found. */
+/** One fault each, with its expected violation. */
 const faults: readonly (readonly [Violation['rule'], string, string, string])[] = [
   ['C1', 'create table clean.bare (id uuid)', 'clean.bare', 'has no column tenant_id uuid not null'],
   ['C1', 'create table clean.bare (tenant_id uuid)', 'clean.bare', 'has no column tenant_id uuid not null'],
@@ -515,19 +515,19 @@ const faults: readonly (readonly [Violation['rule'], string, string, string])[] 
   ],
 ]
 
-describe('a planted fault is found', () => {
+describe('a planted fault is detected', () => {
   test.each(faults)('%s after: %s', async (rule, statements, object, problem) => {
     expect(await findAfter(statements, rule)).toContainEqual({ rule, object, problem })
   })
 
-  test('for every rule there is', () => {
+  test('for every rule', () => {
     const planted = new Set(faults.map(([rule]) => rule))
     expect([...planted]).toEqual(Array.from({ length: 13 }, (_, index) => `C${index + 1}`))
   })
 })
 
-describe('what the tenancy schema itself brings', () => {
-  test('is no fault: the triggers of what is tracked and counted note for the tenant of the row', async () => {
+describe('the tenancy schema', () => {
+  test('has no violations: its triggers record the tenant of the row', async () => {
     const tracked = `
       call tenancy.track_changes('clean.parent', 'parent'); call tenancy.count_links('clean.child', 'parent', 'parent_id')`
     expect(await findAfter(tracked)).toEqual([])
@@ -536,14 +536,14 @@ describe('what the tenancy schema itself brings', () => {
 
 const rulesOf = (violations: readonly Violation[]): CatalogRule[] => [...new Set(violations.map(({ rule }) => rule))]
 
-test('one rule may be asked for alone', async () => {
+test('one rule can be checked separately', async () => {
   const bare = 'create table clean.bare (id uuid)'
   expect(rulesOf(await findAfter(bare))).toEqual(['C1', 'C3', 'C13'])
   expect(rulesOf(await findAfter(bare, 'C1'))).toEqual(['C1'])
 })
 
-describe('what an extension brings', () => {
-  test('is not ours to judge', async () => {
+describe('objects of an extension', () => {
+  test('are not checked', async () => {
     expect(await findAfter('create extension pg_trgm schema extensions')).toEqual([])
   })
 })

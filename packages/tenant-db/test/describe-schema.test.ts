@@ -24,7 +24,7 @@ async function make(schema: string, statements: readonly string[]): Promise<void
 }
 
 describe('describeSchema', () => {
-  test('shows everything that decides who may do what, and nothing of other schemas', async () => {
+  test('shows everything that affects rights, and nothing of other schemas', async () => {
     await asOwner(`
       create schema shown;
       create type shown.status as enum ('open', 'closed');
@@ -100,7 +100,7 @@ describe('describeSchema', () => {
     `)
   })
 
-  test('reads the same however often and in whatever order things were made', async () => {
+  test('is the same in every run, whatever the order of creation', async () => {
     const statements = [
       'create table b (id uuid)',
       'create table a (id uuid)',
@@ -115,7 +115,7 @@ describe('describeSchema', () => {
     expect(forward).toContain('create table forward.a')
   })
 
-  test('names everything with its schema, whatever the session would look in, and leaves out what an extension brings', async () => {
+  test('qualifies all names, whatever the search path, and omits objects of extensions', async () => {
     await make('named', ['create table item (id uuid)', 'create view all_items as select id from named.item'])
     const before = await describeSchema(database.url('superuser'), 'named')
     await using connection = await openClient(database.url('superuser'))

@@ -5,10 +5,10 @@ import { Session } from '../src/session.ts'
 
 export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
 
-/** A connection whose answers the test gives, in the order of what was asked. */
+/** A connection whose responses come from the test, in order. */
 export class FakeClient extends EventEmitter {
   readonly asked: { readonly text: string; readonly name: string | undefined; readonly answer: Answer }[] = []
-  /** The same in their order, with what holds back their bytes and lets them go. */
+  /** The same in order, with the moments at which output is held and released. */
   readonly traffic: string[] = []
   isDestroyed = false
   released: unknown[] = []
@@ -22,7 +22,7 @@ export class FakeClient extends EventEmitter {
     },
   })
 
-  /** What it answers at once. */
+  /** Statements that are answered at once. */
   known: (text: string) => Partial<QueryResult> | undefined
 
   constructor(known: FakeClient['known'] = () => undefined) {
@@ -45,7 +45,7 @@ export class FakeClient extends EventEmitter {
     if (result !== undefined) answer(null, result)
   }
 
-  /** The texts of what was asked. */
+  /** The texts of the statements. */
   get texts(): string[] {
     return this.asked.map(({ text }) => text)
   }
@@ -62,7 +62,7 @@ export class FakeClient extends EventEmitter {
     this.asked[at]?.answer(null, result)
   }
 
-  /** As if a pool had opened it: what happens to it is noted from then on. */
+  /** Simulates a pool that opened it, so that its events are recorded. */
   ofPool(): this {
     const connectionString = 'postgres://nobody@127.0.0.1:1/none'
     const pool = openPool({ connectionString, maxConnections: 1, connectTimeoutMs: 1000, applicationName: 'fake' })

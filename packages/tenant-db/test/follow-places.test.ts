@@ -5,7 +5,7 @@ import { follow } from '../src/follow.ts'
 import { FakeClient } from './fake-client.ts'
 import { sql } from './tenant-tables.ts'
 
-// The times of it are minutes and hours: here they pass at once.
+// Minutes and hours pass at once.
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
@@ -14,7 +14,7 @@ const ordinary = (text: string) =>
     ? { command: 'FETCH', rows: [{ n: 1 }, { n: 2 }], rowCount: 2 }
     : { command: text.startsWith('declare') ? 'DECLARE CURSOR' : 'SELECT', rows: [], rowCount: 0 }
 
-/** Also knows what was sent with each text. */
+/** Also records the values of each text. */
 class ValuedClient extends FakeClient {
   readonly values: unknown[] = []
 
@@ -24,7 +24,7 @@ class ValuedClient extends FakeClient {
   }
 }
 
-/** A pool of connections that answer at once, each as full a batch as can be, without end. */
+/** A pool of connections that respond at once with full batches, without end. */
 function fakePool(max: number) {
   const clients: ValuedClient[] = []
   const connect = async (): Promise<PoolClient> => {
@@ -38,12 +38,12 @@ function fakePool(max: number) {
 
 const list = async (tx: Tx): Promise<unknown[]> => await tx.query(sql('select n from numbers where n > $1', 0))
 let readers = 0
-/** Reads for a tenant; for one more each time, where none is named. */
+/** Reads for a tenant; for a new one each time by default. */
 const read = (pool: Pool, tenant = `t${(readers += 1)}`): AsyncGenerator<readonly unknown[]> =>
   follow(pool, 600_000, `v1.a.${tenant}.1.m`, list, 2)
 
 describe('a list that is followed', () => {
-  test('is one cursor, from which each batch is fetched, and its connection serves nobody after it', async () => {
+  test('uses one cursor for all batches, and its connection is not reused', async () => {
     const { pool, clients } = fakePool(4)
     const rows = read(pool)
     expect(await rows.next()).toEqual({ done: false, value: [{ n: 1 }, { n: 2 }] })
@@ -63,7 +63,7 @@ describe('a list that is followed', () => {
   test.each([
     ['a text', (text: string) => ({ text, more: { n: 1 }, none: null })],
     ['JSON', (text: string) => ({ n: 1, none: null, more: { text } })],
-  ])('is fetched in parts that fit into memory, however long its rows are, of %s', async (_of, rowOf) => {
+  ])('is fetched in batches that fit into memory, with rows of %s', async (_of, rowOf) => {
     const { pool, clients } = fakePool(4)
     let length = 1_000_000
     const long = follow(pool, 600_000, 'v1.a.b.1.m', list, 100)
@@ -89,7 +89,7 @@ describe('a list that is followed', () => {
     await long.return(undefined)
   })
 
-  test('keeps its transaction awake while it is read, and no longer', async () => {
+  test('keeps its transaction alive only while it is read', async () => {
     const { pool, clients } = fakePool(4)
     const rows = read(pool)
     await rows.next()
@@ -104,7 +104,7 @@ describe('a list that is followed', () => {
     expect(clients[0]?.texts).toHaveLength(before + 3)
   })
 
-  test('goes on when what keeps it awake fails', async () => {
+  test('continues if the keep-alive fails', async () => {
     const { pool, clients } = fakePool(4)
     const rows = read(pool)
     await rows.next()
@@ -129,7 +129,7 @@ describe('a list that is followed', () => {
   })
 })
 
-describe('of the connections of a pool', () => {
+describe('the connections of a pool', () => {
   test.each([
     [1, 2],
     [4, 2],
@@ -137,7 +137,7 @@ describe('of the connections of a pool', () => {
     [8, 2],
     [12, 3],
     [20, 5],
-  ])('of which there are %i, %i may be held by what is followed', async (max, places) => {
+  ])('of size %i: %i can be used by followed lists', async (max, places) => {
     const { pool, clients } = fakePool(max)
     const all = Array.from({ length: places + 1 }, () => read(pool))
     const first = all.map(async (rows) => await rows.next())
@@ -150,7 +150,7 @@ describe('of the connections of a pool', () => {
     for (const rows of all) await rows.return(undefined)
   })
 
-  test('one is waited for in turn, for a quarter of a minute, and then it is said that there is none', async () => {
+  test('are awaited in order for 15 seconds, and then the list is rejected', async () => {
     const { pool, clients } = fakePool(1)
     const other = read(pool)
     await other.next()
@@ -163,7 +163,7 @@ describe('of the connections of a pool', () => {
     const failure = await late
     expect(failure).toBeInstanceOf(DatabaseUnavailable)
     expect(failure).toMatchObject({ message: 'too many long readings at once' })
-    // Who has given up gets no place, and takes none.
+    // A caller that gave up takes no place.
     await first.return(undefined)
     expect((await inTime).done).toBe(false)
     expect(clients).toHaveLength(3)
@@ -176,7 +176,7 @@ describe('of the connections of a pool', () => {
     await other.return(undefined)
   })
 
-  test('who has got one takes nobody else’s place in the row when its own patience would have ended', async () => {
+  test('a served caller removes no other one when its time limit passes', async () => {
     const { pool } = fakePool(1)
     const other = read(pool)
     await other.next()
@@ -194,7 +194,7 @@ describe('of the connections of a pool', () => {
     await other.return(undefined)
   })
 
-  test('a tenant holds half of the places at most, and whoever waits behind it goes first', async () => {
+  test('are used at most half by one tenant, and other waiting tenants go first', async () => {
     const { pool, clients } = fakePool(1)
     const [slow, again, other] = [read(pool, 'a'), read(pool, 'a'), read(pool, 'b')]
     await slow.next()
@@ -210,7 +210,7 @@ describe('of the connections of a pool', () => {
     await again.return(undefined)
   })
 
-  test('of a tenant that holds several, what it has left is counted, and what it has waited for', async () => {
+  test('are counted correctly for a tenant that releases and waits for several', async () => {
     // Four places, two of one tenant.
     const { pool, clients } = fakePool(16)
     const [first, second, third, fourth] = [read(pool, 'a'), read(pool, 'a'), read(pool, 'a'), read(pool, 'a')]
@@ -222,7 +222,7 @@ describe('of the connections of a pool', () => {
     await first.return(undefined)
     expect((await next).done).toBe(false)
     await vi.advanceTimersByTimeAsync(1000)
-    // It holds two again.
+    // It has two again.
     expect(clients).toHaveLength(3)
     await second.return(undefined)
     expect((await last).done).toBe(false)
@@ -233,7 +233,7 @@ describe('of the connections of a pool', () => {
     for (const one of both) await one.return(undefined)
   })
 
-  test('a place is free again when no connection could be had', async () => {
+  test('a place is free again if no connection was available', async () => {
     const { pool, clients } = fakePool(1)
     const { connect } = pool
     Object.assign(pool, { connect: async () => await Promise.reject(new Error('away')) })

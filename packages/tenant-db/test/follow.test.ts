@@ -31,20 +31,20 @@ const write = async (tx: Tx) => [String(await tx.execute(sql('delete from probe.
 
 const kindOf = (error: unknown): string => sqlError(error).kind
 
-test('nothing is read without an assertion that is believed, nor what belongs to another tenant', async () => {
+test('a followed list needs a valid assertion and contains no rows of another tenant', async () => {
   for (const forged of [tables.mint(tenantId, { lifetimeSeconds: -1 }), { assertion: '' }]) {
     expect(await collect(db.follow(forged, listNames, 2)).catch(kindOf)).toBe('assertion')
   }
   expect(await collect(db.follow(tables.mint(other), listNames, 2))).toEqual([['theirs']])
 })
 
-test('a list that is read slowly is read to its end, of one state, after the assertion has run out', async () => {
+test('a slow reader gets the whole list from one snapshot, even after the assertion has expired', async () => {
   const tenant = tables.mint(tenantId, { lifetimeSeconds: 2 })
   const seen: string[] = []
   for await (const batch of db.follow(tenant, listNames, 2)) {
     if (seen.length === 0) {
       await addParent(db, tables.mint(tenantId), tenantId, 'f')
-      // The control: from then on nothing else is believed.
+      // Control: the assertion is rejected from then on.
       await expect
         .poll(async () => await db.read(tenant, listNames).catch(kindOf), { timeout: 30_000 })
         .toBe('assertion')
@@ -54,17 +54,17 @@ test('a list that is read slowly is read to its end, of one state, after the ass
   expect(seen).toEqual(['a', 'b', 'c', 'd', 'e'])
 })
 
-test('one that changes something is refused', async () => {
+test('a statement that changes data is rejected', async () => {
   await expect(collect(db.follow(tables.mint(tenantId), write, 2))).rejects.toThrow(/only one statement/)
 })
 
-test('what nobody reads on is let go of, and one waits for the other where a quarter of the connections is taken', async () => {
+test('an abandoned list is closed, and lists beyond a quarter of the connections wait', async () => {
   const first = db.follow(tables.mint(other), listNames, 1)[Symbol.asyncIterator]()
   await first.next()
   const second = collect(db.follow(tables.mint(other), listNames, 1))
   const order: string[] = []
   void second.then(() => order.push('second'))
-  // Other work goes on meanwhile.
+  // Other work continues meanwhile.
   expect(await db.read(tables.mint(other), listNames)).toEqual(['theirs'])
   order.push('first')
   await first.return?.()

@@ -18,7 +18,7 @@ afterAll(async () => await tables[Symbol.asyncDispose]())
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest()
 const requestOf = (key: string, says = 'this') => ({ slot: hash(key), fingerprint: hash(says) })
 
-/** A tenant, and its claims as if they were made some seconds before. */
+/** A tenant and its claims, as if they were made some seconds earlier. */
 function newTenant() {
   const id = randomUUID()
   return {
@@ -39,14 +39,14 @@ async function claimed(tenant: { readonly assertion: string }, key: string) {
   return outcome.claim
 }
 
-describe('a request that is claimed', () => {
-  test('is claimed by one of many that come at once', async () => {
+describe('a claimed request', () => {
+  test('is claimed by one of many concurrent attempts', async () => {
     const { tenant } = newTenant()
     const outcomes = await Promise.all(Array.from({ length: 8 }, async () => memory.claim(tenant, requestOf('k'))))
     expect(outcomes.map(({ kind }) => kind).toSorted()).toEqual(['claimed', ...Array(7).fill('in-flight')])
   })
 
-  test('is told from another request under the same key, before and after it is answered', async () => {
+  test('differs from another request with the same key, before and after its response', async () => {
     const { tenant } = newTenant()
     const claim = await claimed(tenant, 'k')
     expect(await memory.claim(tenant, requestOf('k', 'that'))).toEqual({ kind: 'other' })
@@ -54,14 +54,14 @@ describe('a request that is claimed', () => {
     expect(await memory.claim(tenant, requestOf('k', 'that'))).toEqual({ kind: 'other' })
   })
 
-  test('is nothing to another tenant with the same key', async () => {
+  test('does not affect another tenant with the same key', async () => {
     const { tenant } = newTenant()
     await memory.keepAlone(tenant, await claimed(tenant, 'k'), 'a secret of the first')
     expect(await memory.claim(newTenant().tenant, requestOf('k'))).toMatchObject({ kind: 'claimed' })
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'a secret of the first' })
   })
 
-  test('can be claimed again once it was given back', async () => {
+  test('can be claimed again after its release', async () => {
     const { tenant } = newTenant()
     await memory.release(tenant, await claimed(tenant, 'k'))
     expect(await memory.claim(tenant, requestOf('k'))).toMatchObject({ kind: 'claimed' })
@@ -69,7 +69,7 @@ describe('a request that is claimed', () => {
 })
 
 describe('an answer', () => {
-  test('is not kept when the change is rolled back, and is kept when it is committed', async () => {
+  test('is stored if the change commits, and not if it is rolled back', async () => {
     const { tenant } = newTenant()
     const claim = await claimed(tenant, 'k')
     const failing = db.write(tenant, async (tx) => {
@@ -82,7 +82,7 @@ describe('an answer', () => {
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'done' })
   })
 
-  test('is not taken away by who gives the claim back late', async () => {
+  test('is not removed by a late release', async () => {
     const { tenant } = newTenant()
     const claim = await claimed(tenant, 'k')
     await memory.keepAlone(tenant, claim, 'done')
@@ -90,7 +90,7 @@ describe('an answer', () => {
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'done' })
   })
 
-  test('is kept for 24 hours, and removed after', async () => {
+  test('is stored for 24 hours and then removed', async () => {
     const { tenant, age } = newTenant()
     await memory.keepAlone(tenant, await claimed(tenant, 'k'), 'done')
     await age(24 * 60 * 60 - 10)
@@ -105,8 +105,8 @@ describe('an answer', () => {
   })
 })
 
-describe('a claim whose process has died', () => {
-  test('is left alone for a minute, then one other attempt gets it', async () => {
+describe('a claim of a dead process', () => {
+  test('passes to one other attempt after a minute', async () => {
     const { tenant, age } = newTenant()
     await claimed(tenant, 'k')
     await age(50)
@@ -116,7 +116,7 @@ describe('a claim whose process has died', () => {
     expect(outcomes.map(({ kind }) => kind).toSorted()).toEqual(['claimed', 'in-flight', 'in-flight', 'in-flight'])
   })
 
-  test('lets no late change of the first attempt be committed', async () => {
+  test('prevents the commit of a late first attempt', async () => {
     const { tenant, age } = newTenant()
     const first = await claimed(tenant, 'k')
     await age(70)
@@ -129,17 +129,17 @@ describe('a claim whose process has died', () => {
 
 describe('the memory of a schema', () => {
   test.each(['', 'Probe', 'probe; drop schema probe', 'probe"', '1probe', 'a'.repeat(41)])(
-    'is not opened for %j, which is no name of one',
+    'rejects the invalid schema name %j',
     (schema) => {
       expect(() => openAnswerMemory(db, schema)).toThrow('not the name of a schema')
     },
   )
 
-  test('is opened for the longest name', () => {
+  test('accepts the longest name', () => {
     expect(() => openAnswerMemory(db, `${'a'.repeat(39)}_`)).not.toThrow()
   })
 
-  test('claims without waiting for a disk or a standby, and keeps and releases only when they have it', async () => {
+  test('claims with an asynchronous commit, and stores and releases with a synchronous one', async () => {
     const waiting = tables.open({
       connectionString: `${tables.database.url('findings')}?options=${encodeURIComponent('-c synchronous_commit=on')}`,
     })
@@ -165,7 +165,7 @@ describe('the memory of a schema', () => {
     expect(seen).toEqual(['off', 'on', 'on'])
   })
 
-  test('prepares each of its statements once, by a name of its schema and its own', async () => {
+  test('prepares each statement once, under a name with its schema', async () => {
     const issued: (string | undefined)[] = []
     const watched = openAnswerMemory(
       {
@@ -195,7 +195,7 @@ describe('the memory of a schema', () => {
   })
 })
 
-/** What becomes of a claim where the table has this, and another attempt may be quicker to take it over. */
+/** Returns the outcome if the table contains this row and another attempt may take it over first. */
 async function outcomeOf(found: object | undefined, taken: 0 | 1): Promise<unknown> {
   const tx = {
     execute: async ({ name = '' }: Statement) => (name.endsWith('take_over') ? taken : 0),
@@ -206,19 +206,19 @@ async function outcomeOf(found: object | undefined, taken: 0 | 1): Promise<unkno
   return await memoryOf.claim(newTenant().tenant, requestOf('k'))
 }
 
-describe('what is found where a request could not be claimed', () => {
+describe('a row that prevented a claim', () => {
   const open = { answer: null, is_forgotten: false, is_abandoned: false }
 
-  test('is not taken where it was given back meanwhile', async () => {
+  test('that was released in the meantime is not claimed', async () => {
     expect(await outcomeOf(undefined, 1)).toEqual({ kind: 'in-flight' })
   })
 
-  test('is not taken where another attempt was quicker', async () => {
+  test('that another attempt took first is not claimed', async () => {
     expect(await outcomeOf({ ...open, is_abandoned: true }, 1)).toMatchObject({ kind: 'claimed' })
     expect(await outcomeOf({ ...open, is_abandoned: true }, 0)).toEqual({ kind: 'in-flight' })
   })
 
-  test('is free once its answer is too old, whatever it says', async () => {
+  test('whose response is too old is free', async () => {
     const old = { ...open, answer: 'old', is_forgotten: true }
     expect(await outcomeOf(old, 1)).toMatchObject({ kind: 'claimed' })
     expect(await outcomeOf({ ...old, fingerprint: hash('that') }, 1)).toMatchObject({ kind: 'claimed' })

@@ -35,17 +35,17 @@ async function take(tenantId: string, count: number, hold: Hold = async () => un
   })
 }
 
-test('numbers are taken from the lowest, several at once, and none twice', async () => {
+test('the lowest numbers are taken first, several at once, and never twice', async () => {
   const tenant = randomUUID()
   expect(await take(tenant, 3)).toEqual([1, 2, 3])
   const taken = await Promise.all(Array.from({ length: 40 }, async () => await take(tenant, 2)))
   const all = taken.flat().toSorted((a, b) => a - b)
   expect(all).toEqual(Array.from({ length: 80 }, (_none, at) => at + 4))
-  // Another tenant's begin anew.
+  // Another tenant starts at 1.
   expect(await take(randomUUID(), 1)).toEqual([1])
 })
 
-test('who takes numbers does not wait for one who holds some, also where none is left, and a failure gives them back', async () => {
+test('transactions do not wait for each other’s numbers, and a rollback frees them', async () => {
   const tenant = randomUUID()
   const [held, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const failing = take(tenant, 16, async () => {
@@ -60,12 +60,12 @@ test('who takes numbers does not wait for one who holds some, also where none is
   expect(await take(tenant, 1)).toEqual([1])
 })
 
-test('more numbers than are added at a time can be taken at once', async () => {
+test('one transaction can take more numbers than one addition', async () => {
   const numbers = await take(randomUUID(), 600)
   expect(numbers).toHaveLength(600)
 })
 
-test('numbers are added in a transaction that waits for no disk and no standby', async () => {
+test('numbers are added with an asynchronous commit', async () => {
   const settings: string[] = []
   const watched = lendingNumbers({
     ...db,

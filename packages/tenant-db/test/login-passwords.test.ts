@@ -6,9 +6,9 @@ const sixteen = 'c'.repeat(16)
 
 describe('the passwords of a role', () => {
   test.each([
-    ['one, which is that of the first login', one, [{ login: 'a', password: one }]],
+    ['one password for the first login', one, [{ login: 'a', password: one }]],
     ['one by its login', `a:${one}`, [{ login: 'a', password: one }]],
-    ['one of the second login alone', `b:${two}`, [{ login: 'b', password: two }]],
+    ['only one for the second login', `b:${two}`, [{ login: 'b', password: two }]],
     [
       'two, in their order',
       `a:${one},b:${two}`,
@@ -26,7 +26,7 @@ describe('the passwords of a role', () => {
       ],
     ],
     [
-      'two of the least length',
+      'two of the minimum length',
       `b:${sixteen},a:${sixteen}`,
       [
         { login: 'b', password: sixteen },
@@ -38,29 +38,29 @@ describe('the passwords of a role', () => {
   })
 
   test.each([
-    ['of a login that there is not', `c:${one}`],
+    ['of an unknown login', `c:${one}`],
     ['that is too short', `a:${'c'.repeat(15)}`],
-    ['of which the second is too short', `a:${one},b:${'c'.repeat(15)}`],
+    ['whose second part is too short', `a:${one},b:${'c'.repeat(15)}`],
     ['of one login twice', `a:${one},a:${two}`],
     ['with a character that none has', `a:${one}!`],
     ['with a third', `a:${one},b:${two},a:${one}`],
     ['with something before it', ` a:${one}`],
     ['with something behind it', `a:${one} `],
     ['with an end of line', `a:${one}\n`],
-    ['of a second login that there is not', `a:${one},c:${two}`],
+    ['of an unknown second login', `a:${one},c:${two}`],
     ['that is empty', ''],
-  ])('%s are one password, as they stand', (_what, text) => {
+  ])('%s are one password, unchanged', (_what, text) => {
     expect(parseLoginPasswords(text)).toEqual([{ login: 'a', password: text }])
   })
 
-  test('are found by their login, and there is none for the other', () => {
+  test('are found by login; the other login has none', () => {
     expect(loginsOf(one)).toEqual({ a: one, b: undefined })
     expect(loginsOf(`b:${two}`)).toEqual({ a: undefined, b: two })
     expect(loginsOf(`b:${two},a:${one}`)).toEqual({ a: one, b: two })
   })
 
   test.each([`a:${one}`, `b:${two}`, `a:${one},b:${two}`, `b:${two},a:${one}`])(
-    'are written as they are read: %s',
+    'are formatted as they are parsed: %s',
     (text) => {
       expect(formatLoginPasswords(parseLoginPasswords(text))).toBe(text)
     },

@@ -5,7 +5,7 @@ import { DatabaseUnavailable } from '../src/index.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-test('a quarter of the connections is kept for tenants that have none', () => {
+test('a quarter of the connections is reserved for tenants without one', () => {
   const places = createPlaces(8, 1000)
   for (let at = 0; at < 6; at += 1) expect(places.enter('a', 'write')).toBeUndefined()
   void places.enter('a', 'write')?.catch(() => undefined)
@@ -14,14 +14,14 @@ test('a quarter of the connections is kept for tenants that have none', () => {
   expect(places.enter('c', 'write')).toBeUndefined()
 })
 
-test('reads of one tenant take a third of the connections, and hold up neither its writes nor another tenant', async () => {
+test('reads of one tenant use a third of the connections and block neither its writes nor other tenants', async () => {
   const places = createPlaces(24, 1000)
   for (let at = 0; at < 8; at += 1) expect(places.enter('a', 'read')).toBeUndefined()
   const ninth = places.enter('a', 'read')
   expect(ninth).toBeInstanceOf(Promise)
   expect(places.enter('a', 'write')).toBeUndefined()
   expect(places.enter('b', 'read')).toBeUndefined()
-  // A write that leaves makes no room for a read.
+  // A finished write frees no place for a read.
   places.leave('a', 'write')
   expect(places.waiting).toBe(1)
   places.leave('a', 'read')
@@ -29,7 +29,7 @@ test('reads of one tenant take a third of the connections, and hold up neither i
   expect(places.waiting).toBe(0)
 })
 
-test('tenants that wait are served in turn', async () => {
+test('waiting tenants are served in turn', async () => {
   const places = createPlaces(1, 1000)
   expect(places.enter('a', 'write')).toBeUndefined()
   const served: string[] = []
@@ -45,7 +45,7 @@ test('tenants that wait are served in turn', async () => {
   expect(places.waiting).toBe(0)
 })
 
-test('who waits for too long is told that there is no connection, and takes no place', async () => {
+test('a caller that waits too long is rejected and takes no place', async () => {
   const places = createPlaces(1, 1000)
   expect(places.enter('a', 'write')).toBeUndefined()
   const outcome = places.enter('b', 'write')?.catch((error: unknown) => error)

@@ -18,8 +18,8 @@ beforeEach(() => {
   tenant = tables.mint(randomUUID())
 })
 
-describe('whether a request would find anything', () => {
-  test('is asked of the database alone, or of the tables of a schema that the role may read', async () => {
+describe('the readiness check', () => {
+  test('checks the database, and the tables of a schema if given', async () => {
     const db = tables.open({ maxConnections: 1 })
     await tables.asOwner('create schema hidden; create table hidden.item (id uuid)')
     await tables.asOwner('create schema empty; grant usage on schema empty to postern_findings')
@@ -34,7 +34,7 @@ describe('whether a request would find anything', () => {
 })
 
 describe('the pool', () => {
-  test('says how many connections there are, how many of them are idle, and who waits for one', async () => {
+  test('reports the numbers of connections, idle ones and waiting callers', async () => {
     const db = tables.open({ maxConnections: 1 })
     expect(db.stats()).toEqual({ total: 0, idle: 0, waiting: 0 })
     const release = Promise.withResolvers<void>()
@@ -54,7 +54,7 @@ describe('the pool', () => {
   test.each([
     [3, []],
     [1, 'no database connection'],
-  ] as const)('asks %i times for a connection while it has another one', async (connectAttempts, outcome) => {
+  ] as const)('tries %i times to get a connection while it has another one', async (connectAttempts, outcome) => {
     const connectionString = tables.database.url('findings')
     await using proxy = await openPostgresProxy(connectionString)
     const db = tables.open({ connectionString: proxy.through(connectionString), connectAttempts })
@@ -72,20 +72,20 @@ describe('the pool', () => {
     expect(answer).toEqual(outcome)
   })
 
-  test('may be closed more than once', async () => {
+  test('can be closed more than once', async () => {
     const db = tables.open()
     await names(db, tenant)
     await db.close()
     await expect(db.close()).resolves.toBeUndefined()
   })
 
-  test('is named in the list of sessions, and the limits of the role hold in it', async () => {
+  test('appears by name in the list of sessions and has the limits of its role', async () => {
     const db = tables.open({ applicationName: 'a-service' })
     const [row] = await db.read(tenant, (tx) => tx.query(sql("select current_setting('application_name') as name")))
     expect(row).toEqual({ name: 'a-service' })
   })
 
-  test('has the system look whether an idle connection is still there: firewalls forget them without a word', async () => {
+  test('uses TCP keep-alive, because firewalls drop idle connections silently', async () => {
     const keepsAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
     try {
       await names(tables.open(), tenant)
@@ -95,13 +95,13 @@ describe('the pool', () => {
     }
   })
 
-  test('ends a connection without waiting for the answers that are due', () => {
+  test('closes a connection without waiting for outstanding responses', () => {
     const client = new FakeClient()
     destroy(client.asPoolClient())
     expect([client.isDestroyed, client.released]).toEqual([true, [true]])
   })
 
-  test('tells why there is no connection, and that one broke', async () => {
+  test('reports why there is no connection, or that it was lost', async () => {
     const db = tables.open({ connectionString: 'postgres://nobody@127.0.0.1:1/none' })
     const none: unknown = await names(db, tenant).catch((error: unknown) => error)
     expect(none).toMatchObject({ message: 'no database connection', cause: { code: 'ECONNREFUSED' } })
@@ -119,8 +119,8 @@ describe('the pool', () => {
   })
 })
 
-describe('work for no tenant', () => {
-  test('sees no tenant’s rows, and whoever watches is told of what it failed by', async () => {
+describe('work without a tenant', () => {
+  test('sees no tenant’s rows, and the observer receives its failures', async () => {
     const failed: string[] = []
     const db = tables.open({ observer: { opened: () => undefined, failed: (kind) => failed.push(kind) } })
     const tenantId = randomUUID()
@@ -135,7 +135,7 @@ describe('work for no tenant', () => {
   })
 })
 
-test('a reading that is followed and refused late is told of as late', async () => {
+test('a followed list with an expired assertion is reported as late', async () => {
   const failed: string[] = []
   const db = tables.open({ observer: { opened: () => undefined, failed: (kind) => failed.push(kind) } })
   const tenantId = randomUUID()

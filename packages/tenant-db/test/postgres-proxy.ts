@@ -2,21 +2,23 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
 
-/** Stands between a client and PostgreSQL: sees what the client sends, and can hold back what the server answers. */
+/** A proxy between a client and PostgreSQL. It records the client's messages and can delay responses. */
 export interface PostgresProxy extends AsyncDisposable {
-  /** The same connection string, through the proxy. */
+  /** Returns the connection string through the proxy. */
   through(connectionString: string): string
-  /** Messages of clients since the proxy was made or since `forget`: the protocol's letter, with the SQL or the name of the statement if there is any. */
+  /**
+   * The clients' messages since the start or `forget`: the protocol's letter with the SQL or the name of the statement.
+   */
   readonly sent: readonly string[]
   forget(): void
   /** Waits until a client has sent this message. */
   hasSent(message: string): Promise<void>
-  /** Keeps every answer back until `letGo`. */
+  /** Delays every response until `letGo`. */
   hold(): void
   letGo(): void
   /** Breaks all connections. */
   cut(): void
-  /** Breaks the next connection as soon as it is opened. */
+  /** Breaks the next connection when it opens. */
   refuseNext(): void
 }
 
@@ -100,7 +102,7 @@ export async function openPostgresProxy(connectionString: string): Promise<Postg
   }
 }
 
-/** Takes the bytes of one client apart: the startup message has no letter, every later one has. */
+/** Splits the bytes of a client into messages. Only the startup message has no letter. */
 function readMessages(note: (message: string) => void): (bytes: Buffer) => void {
   let rest = Buffer.alloc(0)
   let started = false
@@ -120,7 +122,7 @@ function readMessages(note: (message: string) => void): (bytes: Buffer) => void 
 
 function describe(message: Buffer): string {
   const letter = message.toString('latin1', 0, 1)
-  // A query's text; of a statement to prepare its text, of one to run its name.
+  // Returns the text of a query or prepared statement, or the name of an executed one.
   if (letter === 'Q') return `Q ${message.toString('utf8', 5, message.length - 1)}`
   if (letter === 'P') return `P ${message.toString('utf8', 5).split('\0')[1]}`
   if (letter === 'B') return `B ${message.toString('utf8', 5).split('\0')[1]}`.trimEnd()

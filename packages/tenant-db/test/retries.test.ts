@@ -5,7 +5,7 @@ import { withRetries } from '../src/retries.ts'
 const stateOf = (code: string | undefined): DatabaseError =>
   Object.assign(new DatabaseError('said by the server', 1, 'error'), { code })
 
-/** How often it is tried, where it fails so many times, and what it fails with in the end. */
+/** Returns how often a change was tried that fails `failures` times, and its final error. */
 async function tries(error: Error, failures: number): Promise<{ tried: number; ended?: unknown }> {
   let tried = 0
   try {
@@ -19,12 +19,12 @@ async function tries(error: Error, failures: number): Promise<{ tried: number; e
   }
 }
 
-test('what succeeds is done once', async () => {
+test('a successful change runs once', async () => {
   expect(await tries(stateOf('23505'), 0)).toEqual({ tried: 1 })
 })
 
 test.each(['42710', '23505', '40P01', 'XX000'])(
-  'what fails with %s, since another was first, is tried five times more and then fails so',
+  'a change that fails with %s is retried five times and then fails',
   async (state) => {
     const error = stateOf(state)
     expect(await tries(error, 1)).toEqual({ tried: 2 })
@@ -38,8 +38,8 @@ test.each(['42710', '23505', '40P01', 'XX000'])(
 test.each([
   ['another state', stateOf('42501')],
   ['no state', stateOf(undefined)],
-  ['what is not of PostgreSQL', Object.assign(new Error('ours'), { code: '23505' })],
-])('what fails with %s fails at once', async (_what, error) => {
+  ['an error from elsewhere', Object.assign(new Error('ours'), { code: '23505' })],
+])('a change that fails with %s is not retried', async (_what, error) => {
   const { tried, ended } = await tries(error, 100)
   expect(tried).toBe(1)
   expect(ended).toBe(error)

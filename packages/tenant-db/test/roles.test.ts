@@ -8,7 +8,7 @@ import { ensureDatabase, ensureRoles, loginRoles, secondLogins } from '../src/in
 import { definerRoles } from '../src/roles.ts'
 import { openClient } from './tenant-tables.ts'
 
-// Roles belong to the whole cluster, so that these tests have one of their own.
+// Roles belong to the cluster, so these tests use their own.
 let running: RunningCluster
 let passwords: RolePasswords
 
@@ -24,7 +24,7 @@ afterAll(async () => {
 const urlOf = (user: string, password: string, database: string): string =>
   `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${running.cluster.port}/${database}`
 const superuser = (database = 'postgres'): string => urlOf('postgres', running.cluster.superuserPassword, database)
-/** Logs in and gives the name of who is in. */
+/** Logs in and returns the current user. */
 async function logIn(role: string, password: string): Promise<unknown> {
   await using connection = await openClient(urlOf(role, password, running.cluster.template))
   return (await connection.client.query<{ name: string }>('select session_user as name')).rows[0]?.name
@@ -36,7 +36,7 @@ async function query(text: string): Promise<unknown[]> {
 }
 
 describe('ensureRoles', () => {
-  test('lets every role log in with its password and with no other', async () => {
+  test('lets every role log in only with its password', async () => {
     expect(Object.keys(passwords).toSorted()).toEqual(Object.keys(loginRoles).toSorted())
     for (const [role, password] of Object.entries(passwords)) {
       const name = `postern_${role}`
@@ -45,13 +45,13 @@ describe('ensureRoles', () => {
     }
   })
 
-  test('writes nothing when nothing differs, also started several times at once', async () => {
+  test('writes nothing without differences, even in concurrent runs', async () => {
     const before = await query('select xmin, oid, * from pg_authid order by oid')
     await Promise.all(Array.from({ length: 4 }, () => ensureRoles(superuser(), passwords)))
     expect(await query('select xmin, oid, * from pg_authid order by oid')).toEqual(before)
   })
 
-  test('mends what was changed: attributes, settings, memberships, passwords', async () => {
+  test('corrects changed attributes, settings, memberships and passwords', async () => {
     const state = `select rolname, rolsuper, rolcanlogin, rolinherit, rolcreatedb, rolconfig from pg_roles
                     where rolname like 'postern%' order by 1`
     const memberships = `select roleid::regrole::text, member::regrole::text, inherit_option, set_option
@@ -67,7 +67,7 @@ describe('ensureRoles', () => {
     expect(await logIn(loginRoles.sync, passwords.sync)).toBe(loginRoles.sync)
   })
 
-  test('changes a password when it is told another', async () => {
+  test('changes a password', async () => {
     const next = randomBytes(18).toString('base64url')
     await ensureRoles(superuser(), { ...passwords, evidence: next })
     expect(await logIn(loginRoles.evidence, next)).toBe(loginRoles.evidence)
@@ -76,7 +76,7 @@ describe('ensureRoles', () => {
     expect(await logIn(loginRoles.evidence, passwords.evidence)).toBe(loginRoles.evidence)
   })
 
-  test('never sends a password to the server, so that no log can hold one', async () => {
+  test('never sends a password to the server, whose log could contain it', async () => {
     const password = randomBytes(18).toString('base64url')
     await query("alter system set log_statement = 'all'")
     await query('select pg_reload_conf()')
@@ -97,13 +97,13 @@ describe('ensureRoles', () => {
     ['short', 'fifteen-chars!!'],
     ['with letters that have several spellings', 'a long enough päßword'],
     ['with a line end', 'a long enough password\n'],
-  ])('refuses a password %s, before anything is sent', async (_what, keys) => {
+  ])('rejects a password %s before it sends anything', async (_what, keys) => {
     const refused = ensureRoles('postgres://nobody@127.0.0.1:1/none', { ...passwords, keys })
-    await expect(refused).rejects.toThrow('password of keys: 16 or more printable ASCII characters')
+    await expect(refused).rejects.toThrow('the password of keys must be 16 or more printable ASCII characters')
   })
 })
 
-test('the rows of all tenants are seen by definers alone, each in its own schema', () => {
+test('only definers see the rows of all tenants, each in its own schema', () => {
   expect(definerRoles).toEqual({
     postern_tenancy: ['tenancy'],
     postern_keys_definer: ['keys'],
@@ -120,7 +120,7 @@ describe('two passwords of a role', () => {
     return (await connection.client.query(text)).rows
   }
 
-  test('are those of two logins, of which the second is the role from its first statement on', async () => {
+  test('belong to two logins, and the second becomes the role when it logs in', async () => {
     await ensureRoles(superuser(), { ...passwords, findings: `a:${passwords.findings},b:${next}` })
     const role = loginRoles.findings
     expect(await as(role, passwords.findings)).toEqual([{ login: role, role }])
@@ -129,12 +129,12 @@ describe('two passwords of a role', () => {
       ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'search_path', 'row_security', 'TimeZone') order by 1`
     expect(await as(secondLogins.findings, next, settings)).toEqual(await as(role, passwords.findings, settings))
     const tables = 'select count(*)::int as tables from findings.finding'
-    // As the role it is asked for the assertion; by itself it may not even look.
+    // As the role, it needs an assertion; as the login, it has no rights.
     await expect(as(secondLogins.findings, next, `set role none; ${tables}`)).rejects.toMatchObject({ code: '42501' })
     await expect(as(secondLogins.findings, next, 'set role postern_keys')).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('become one when the first is retired, and the other way round', async () => {
+  test('become one when either is retired', async () => {
     await ensureRoles(superuser(), { ...passwords, findings: `b:${next}` })
     expect(await as(secondLogins.findings, next)).toHaveLength(1)
     await expect(as(loginRoles.findings, passwords.findings)).rejects.toMatchObject({ code: '28P01' })
@@ -144,7 +144,7 @@ describe('two passwords of a role', () => {
   })
 })
 
-/** Databases that every cluster has. */
+/** Databases of every cluster. */
 const everywhere = ['postgres', 'template1']
 
 async function openTo(role: string): Promise<unknown[]> {
@@ -157,12 +157,12 @@ async function openTo(role: string): Promise<unknown[]> {
 }
 
 describe('ensureDatabase', () => {
-  test('says so when it may not make the database', async () => {
+  test('reports that it may not create the database', async () => {
     const findings = urlOf('postern_findings', passwords.findings, running.cluster.template)
     await expect(ensureDatabase(findings, 'Not to be made')).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('started several times at once makes one database, closed to strangers', async () => {
+  test('creates one database in concurrent runs, closed to other roles', async () => {
     await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'Fresh one')))
     expect(
       await query(`select pg_get_userbyid(datdba) as owner, datlocprovider as provider, datlocale as locale, datcollate as collate
@@ -177,7 +177,7 @@ describe('ensureDatabase', () => {
   })
 })
 
-/** The roles that there are, with what they may. */
+/** Returns the roles with their attributes. */
 async function made(): Promise<unknown[]> {
   return await query(`
     select rolname as role, rolcanlogin as login, rolpassword like 'SCRAM-SHA-256$4096:%' as password,
@@ -193,7 +193,7 @@ async function made(): Promise<unknown[]> {
      order by rolname collate "C"`)
 }
 
-describe('in a cluster that has none of it', () => {
+describe('in an empty cluster', () => {
   const services = ['evidence', 'findings', 'keys', 'sync', 'universe']
   const limits = [
     'TimeZone=UTC',
@@ -203,7 +203,7 @@ describe('in a cluster that has none of it', () => {
     'search_path=extensions',
     'statement_timeout=5s',
   ]
-  test('all roles are made, with their limits and memberships and no more, and so is the database', async () => {
+  test('the database and all roles are created with exactly their limits and memberships', async () => {
     for (const name of [running.cluster.template, 'Fresh one']) await query(`drop database "${name}" with (force)`)
     for (const { role } of (await query(
       "select rolname as role from pg_roles where rolname like 'postern%' or rolname = 'stranger'",
@@ -257,7 +257,7 @@ describe('in a cluster that has none of it', () => {
           and p.proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_open', 'lo_put', 'lo_get')`,
     )
     expect(rows).toEqual([])
-    // It is there by now: nothing is said, and a place that was opened again is closed.
+    // It exists now: nothing is printed, and an opened database is closed again.
     await connection.client.query(
       'grant execute on function lo_creat(integer) to public; grant all on schema public to public',
     )
@@ -272,9 +272,9 @@ describe('in a cluster that has none of it', () => {
     ).toEqual([{ large: false, public: false }])
   })
 
-  test('closes the databases that every cluster has to our roles, but not to who watches it', async () => {
+  test('closes the default databases to the roles, but not to monitoring', async () => {
     const all = everywhere.map((name) => ({ name }))
-    // As PostgreSQL makes them.
+    // As PostgreSQL creates them.
     for (const name of everywhere) await query(`grant connect, temporary on database ${name} to public`)
     expect(await openTo('postern_findings')).toEqual(all)
     await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'another')))
@@ -283,7 +283,7 @@ describe('in a cluster that has none of it', () => {
     expect(await openTo('pg_monitor')).toEqual(all)
     const findings = urlOf('postern_findings', passwords.findings, 'postgres')
     await expect(openClient(findings)).rejects.toMatchObject({ code: '42501' })
-    // What is opened again afterwards stays open.
+    // Later grants stay.
     await query('grant connect on database postgres to public')
     await ensureDatabase(superuser(), 'another')
     expect(await openTo('postern_findings')).toEqual([{ name: 'postgres' }])

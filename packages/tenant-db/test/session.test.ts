@@ -9,11 +9,11 @@ import { type TenantTables, addParent, createTenantTables, sql } from './tenant-
 const stateOf = (code: string): DatabaseError =>
   Object.assign(new DatabaseError('said by the server', 1, 'error'), { code, severity: 'ERROR' })
 
-describe('a session that waits for an answer', () => {
+describe('a session that waits for a response', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
-  test('breaks off when none has come in time, and says so', async () => {
+  test('is closed with a timeout error if none arrives in time', async () => {
     const client = new FakeClient()
     const asked = client.session().execute(sql('select 1'))
     vi.advanceTimersByTime(999)
@@ -26,7 +26,7 @@ describe('a session that waits for an answer', () => {
     expect(failure).toMatchObject({ message: 'no answer from the database in 1000 ms' })
   })
 
-  test('gives each further answer the same time anew, and waits for none when all are there', async () => {
+  test('gives each response the same time, and waits for none after the last', async () => {
     const client = new FakeClient()
     const session = client.session()
     const all = [session.execute(sql('select 1')), session.execute(sql('select 2'))]
@@ -44,7 +44,7 @@ describe('a session that waits for an answer', () => {
     expect(client.isDestroyed).toBe(true)
   })
 
-  test('breaks off where the last of several answers does not come', () => {
+  test('is closed if the last of several responses does not arrive', () => {
     const client = new FakeClient()
     const session = client.session()
     for (const text of ['select 1', 'select 2']) void session.execute(sql(text))
@@ -58,7 +58,7 @@ describe('a session that waits for an answer', () => {
     [1, 1000],
     [2, 2000],
     [3, 3000],
-  ])('gives %d statements that were issued together %d ms in all', (count, ms) => {
+  ])('gives %d concurrent statements %d ms in total', (count, ms) => {
     const client = new FakeClient()
     const session = client.session()
     session.together(() => {
@@ -71,7 +71,7 @@ describe('a session that waits for an answer', () => {
     expect(client.isDestroyed).toBe(true)
   })
 
-  test('gives a transaction that only begins the time of one answer', () => {
+  test('gives BEGIN the time of one response', () => {
     const client = new FakeClient()
     const session = client.session()
     session.together(() => session.begin('read', 'v1.a'))
@@ -79,16 +79,16 @@ describe('a session that waits for an answer', () => {
     expect(client.isDestroyed).toBe(false)
   })
 
-  test('waits for none where all that was issued together is answered already', () => {
+  test('does not wait if all concurrent statements have responses', () => {
     const session = new FakeClient(() => ({ command: 'SELECT' })).session()
     session.together(() => {
-      // Those with a name are sent one by one, the first time.
+      // Named statements are sent one by one the first time.
       for (const name of ['one', 'other']) void session.execute({ ...sql('select 1'), name })
     })
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('keeps what PostgreSQL has said where it says it too late', async () => {
+  test('keeps the error that PostgreSQL reports late', async () => {
     const client = new FakeClient()
     const asked = client.session().execute(sql('select 1'))
     vi.advanceTimersByTime(1000)
@@ -97,8 +97,8 @@ describe('a session that waits for an answer', () => {
   })
 })
 
-describe('a session whose connection is lost', () => {
-  test('says what PostgreSQL has said last, or that the connection broke and by what', async () => {
+describe('a session with a lost connection', () => {
+  test('reports PostgreSQL’s last error, or the cause of the lost connection', async () => {
     const reset = new Error('reset')
     for (const [lost, expected] of [
       [stateOf('57P01'), { code: '57P01' }],
@@ -112,7 +112,7 @@ describe('a session whose connection is lost', () => {
     }
   })
 
-  test('does not give it back, also where all is answered and no transaction is open', () => {
+  test('does not return it to the pool, even without an open transaction', () => {
     const client = new FakeClient().ofPool()
     client.emit('error', new Error('reset'))
     client.session().giveBack()
@@ -120,8 +120,8 @@ describe('a session whose connection is lost', () => {
   })
 })
 
-describe('a session whose transaction is not begun', () => {
-  test('says that the database is away, whatever became of what was sent behind it', async () => {
+describe('a session without a started transaction', () => {
+  test('reports that the database is unavailable, whatever later statements returned', async () => {
     for (const state of ['25006', '58030']) {
       const client = new FakeClient()
       const session = client.session()
@@ -133,7 +133,7 @@ describe('a session whose transaction is not begun', () => {
     }
   })
 
-  test('says what it is where that is known', () => {
+  test('reports a known cause', () => {
     const client = new FakeClient()
     const session = client.session()
     session.begin('read', '')
@@ -141,7 +141,7 @@ describe('a session whose transaction is not begun', () => {
     expect(session.reason(undefined)).toMatchObject({ code: '57P01' })
   })
 
-  test('is told from one that is begun', () => {
+  test('differs from one with a started transaction', () => {
     const client = new FakeClient()
     const session = client.session()
     session.begin('read', '')
@@ -150,8 +150,8 @@ describe('a session whose transaction is not begun', () => {
   })
 })
 
-describe('statements that are issued together', () => {
-  test('are written to the socket at once, when the last of them is there', () => {
+describe('concurrent statements', () => {
+  test('are written to the socket at once, after the last one', () => {
     const client = new FakeClient()
     const session = client.session()
     const issued = session.together(() => {
@@ -168,7 +168,7 @@ describe('statements that are issued together', () => {
     expect(client.traffic.at(-1)).toBe('select 2')
   })
 
-  test('have gone also where the issuing threw, and what comes later goes by itself', () => {
+  test('are sent even if their function throws, and later ones separately', () => {
     const client = new FakeClient()
     const session = client.session()
     const throwing = (): never => {
@@ -180,7 +180,7 @@ describe('statements that are issued together', () => {
     expect(client.traffic).toEqual(['cork', 'select 1', 'uncork', 'select 2'])
   })
 
-  test('are prepared by a name each, but for those of others and what ends a transaction whatever is wrong', () => {
+  test('are prepared by name, except unnamed ones and the end of a transaction', () => {
     const client = new FakeClient()
     const session = client.session()
     session.begin('read', 'v1.a')
@@ -203,8 +203,8 @@ describe('statements that are issued together', () => {
   })
 })
 
-describe('whoever waits for something else', () => {
-  test('is told when the connection is lost, and hears nothing of it afterwards', async () => {
+describe('a caller that waits for something else', () => {
+  test('is rejected if the connection is lost, but not afterwards', async () => {
     const client = new FakeClient()
     const session = client.session()
     expect(await session.orLost(Promise.resolve('there'))).toBe('there')
@@ -216,8 +216,8 @@ describe('whoever waits for something else', () => {
   })
 })
 
-describe('the reason of a transaction that failed', () => {
-  test('is what failed first, where the rest only follows from it', async () => {
+describe('the reason of a failed transaction', () => {
+  test('is the first failure if the others are consequences', async () => {
     const client = new FakeClient()
     const session = client.session()
     const all = [session.execute(sql('select 1')), session.execute(sql('select 2'))]
@@ -231,33 +231,33 @@ describe('the reason of a transaction that failed', () => {
     expect(session.reason(ours)).toBe(ours)
   })
 
-  test('is that it was rolled back where nobody knows another', () => {
+  test('is the rollback if there is no other', () => {
     const reason = new FakeClient().session().reason(undefined)
     expect(reason).toBeInstanceOf(DatabaseUnavailable)
     expect(reason).toMatchObject({ message: 'the transaction was rolled back' })
   })
 })
 
-describe('a connection is given back', () => {
-  test('where everything was answered and no transaction is open', async () => {
+describe('a connection is returned to the pool', () => {
+  test('if every statement has a response and no transaction is open', async () => {
     const client = new FakeClient()
     const session = client.session()
     const ending = session.end('commit')
     client.answer(0, { command: 'COMMIT' })
-    // An answer that comes twice is that of a value which could not be sent.
+    // A repeated response means that a value could not be sent.
     client.asked[0]?.answer(new Error('twice'))
     expect(await ending).toBe('COMMIT')
     session.giveBack()
     expect([client.released, client.isDestroyed]).toEqual([[undefined], false])
   })
 
-  test.each(['T', 'E', null])('and ended where a transaction may be open: %j', (status) => {
+  test.each(['T', 'E', null])('and closed if a transaction may be open: %j', (status) => {
     const client = Object.assign(new FakeClient(), { status })
     client.session().giveBack()
     expect([client.released, client.isDestroyed]).toEqual([[true], true])
   })
 
-  test('and ended where an answer is due', () => {
+  test('and closed if a response is outstanding', () => {
     const client = new FakeClient()
     const session = client.session()
     void session.end('commit')
@@ -267,11 +267,11 @@ describe('a connection is given back', () => {
 
   test.each([
     ['a refusal', stateOf('28000'), false],
-    ['what only follows from another', stateOf('25P02'), false],
-    ['a refusal that ends the session', Object.assign(stateOf('28000'), { severity: 'FATAL' }), true],
+    ['a consequence of another error', stateOf('25P02'), false],
+    ['an error that ends the session', Object.assign(stateOf('28000'), { severity: 'FATAL' }), true],
     ['a failure without a state', Object.assign(stateOf(''), { code: undefined }), true],
-    ['what is not of the server', Object.assign(new Error('ours'), { code: '28000', severity: 'ERROR' }), true],
-  ])('after %s, and ended where nobody knows what it has left', async (_what, failure, isDestroyed) => {
+    ['an error from elsewhere', Object.assign(new Error('ours'), { code: '28000', severity: 'ERROR' }), true],
+  ])('after %s, and closed if its state is unknown', async (_what, failure, isDestroyed) => {
     const client = new FakeClient()
     const session = client.session()
     const asked = session.execute(sql('select 1')).catch(() => 'failed')
@@ -281,7 +281,7 @@ describe('a connection is given back', () => {
     expect([session.isOdd, client.isDestroyed]).toEqual([isDestroyed, isDestroyed])
   })
 
-  test('and takes no statement from then on', async () => {
+  test('and accepts no further statements', async () => {
     const client = new FakeClient()
     const session = client.session()
     session.giveBack()
@@ -292,7 +292,7 @@ describe('a connection is given back', () => {
 
 const onlyListen = (): void => undefined
 
-test('whoever traces need not ask for the end of a statement', async () => {
+test('a tracer need not set `ended`', async () => {
   subscribe('postern:statement', onlyListen)
   try {
     const client = new FakeClient()
@@ -323,7 +323,7 @@ describe('in PostgreSQL', () => {
   })
   afterAll(async () => await tables[Symbol.asyncDispose]())
 
-  /** Whether the session is the same after a statement that fails, or does not. */
+  /** Returns whether the session is the same after a failing statement. */
   async function isKept(...texts: readonly string[]): Promise<boolean> {
     const db = tables.open({ maxConnections: 1 })
     const before = await pidOf(db)
@@ -334,15 +334,15 @@ describe('in PostgreSQL', () => {
     return JSON.stringify(await pidOf(db)) === JSON.stringify(before)
   }
 
-  // A statement that the data or the tenant was at fault in leaves the session as it was; of any other nobody knows.
+  // Errors caused by the data or the tenant leave the session usable; after any other error its state is unknown.
   test.each([
     ...['22012', '23505', '40001', '28000', '42501', '55000', '55P03', '57014', 'P0001'].map((state) => [state, true]),
     ...['0A000', '42601', '42P01', '54000', '58030', 'XX000', '53200'].map((state) => [state, false]),
-  ] as const)('after a failure with %s the session goes on: %s', async (state, goesOn) => {
+  ] as const)('after a failure with %s the session continues: %s', async (state, goesOn) => {
     expect(await isKept(`select probe.fail('${state}')`)).toBe(goesOn)
   })
 
-  test('the session goes on after each kind of statement that services issue', async () => {
+  test('the session continues after each kind of statement that services run', async () => {
     expect(
       await isKept(
         `insert into probe.parent (tenant_id, name) values ('${tenantId}', 'two')`,
@@ -356,7 +356,7 @@ describe('in PostgreSQL', () => {
     ).toBe(true)
   })
 
-  test('plans as usual again after a statement that is planned once', async () => {
+  test('plans as usual after a statement with a generic plan', async () => {
     const mode = sql("select current_setting('plan_cache_mode') as mode")
     const once = { ...mode, plannedOnce: true }
     const modes = await tables
@@ -369,7 +369,7 @@ describe('in PostgreSQL', () => {
     expect(modes.flat().map((row) => row.mode)).toEqual([generic, generic, usual, usual, generic])
   })
 
-  test('each statement is announced to whoever traces, by text and name, and so is its end', async () => {
+  test('tracers receive the text and name of each statement, and its end', async () => {
     const told: unknown[] = []
     const listen = (message: unknown): void => {
       const { text, name } = message as { text: string; name?: string }

@@ -9,7 +9,7 @@ let tables: TenantTables
 
 beforeAll(async () => {
   tables = await createTenantTables()
-  // A transaction is left open while something else is waited for, on a machine that may be busy.
+  // A transaction stays open during other waits on a busy machine.
   await asSuperuser(
     `alter role postern_findings in database ${tables.database.name} set idle_in_transaction_session_timeout = '5min'`,
   )
@@ -22,7 +22,10 @@ async function asSuperuser(statement: string): Promise<void> {
   await connection.client.query(statement)
 }
 
-/** An address that leads its first connections to PostgreSQL, after `gate`, and ends all others, or leaves them without an answer. */
+/**
+ * An address that forwards its first connections to PostgreSQL after `gate`, and closes all others or leaves them
+ * without a response.
+ */
 async function openAddress({ answered = 0, isSilent = false, gate = Promise.resolve() }) {
   const target = new URL(tables.database.url('findings'))
   const open = new Set<Socket>()
@@ -54,7 +57,7 @@ async function openAddress({ answered = 0, isSilent = false, gate = Promise.reso
   return {
     host: `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
     taken: () => count,
-    /** Sockets on both sides. */
+    /** The number of sockets on both sides. */
     open: () => open.size,
     [Symbol.asyncDispose]: async () => {
       for (const socket of open) socket.destroy()
@@ -75,7 +78,7 @@ function realHost(): string {
   return new URL(tables.database.url('findings')).host
 }
 
-test('if no server can be reached, the failure says why for each', async () => {
+test('if no server is reachable, the error has the reason for each', async () => {
   const db = tables.open({ connectionString: urlOf([nobody, '127.0.0.1:2']) })
   await expect(db.ping()).rejects.toMatchObject({
     name: 'DatabaseUnavailable',
@@ -83,7 +86,7 @@ test('if no server can be reached, the failure says why for each', async () => {
   })
 })
 
-test('a server that refuses connections is passed over', async () => {
+test('a server that rejects connections is skipped', async () => {
   const db = tables.open({ connectionString: urlOf([nobody, realHost()], 'findings', '?target_session_attrs=primary') })
   const id = randomUUID()
   const tenant = tables.mint(id)
@@ -93,7 +96,7 @@ test('a server that refuses connections is passed over', async () => {
   expect((await connection.client.query('select 1 as one')).rows).toEqual([{ one: 1 }])
 })
 
-/** The address of a server that refuses every login for the reason with this SQLSTATE. */
+/** The address of a server that rejects every login with this SQLSTATE. */
 async function openRefusing(state: string) {
   const server = createServer((client) => {
     client.on('error', () => undefined)
@@ -118,7 +121,7 @@ async function openRefusing(state: string) {
 }
 
 test.each(['3D000', '28P01', '28000', '57P03'])(
-  'a server that is behind or starting (%s) is passed over',
+  'a server that is lagging or starting (%s) is skipped',
   async (state) => {
     await using behind = await openRefusing(state)
     await expect(tables.open({ connectionString: urlOf([behind.host, realHost()]) }).ping()).resolves.toBeUndefined()
@@ -129,7 +132,7 @@ test.each(['3D000', '28P01', '28000', '57P03'])(
   },
 )
 
-test('a server that does not answer leaves the next one time, and is not asked again', async () => {
+test('an unresponsive server leaves time for the next one and is not tried again', async () => {
   await using silent = await openAddress({ isSilent: true })
   const db = tables.open({ connectionString: urlOf([silent.host, realHost()]), maxConnections: 2 })
   await expect(db.ping()).resolves.toBeUndefined()
@@ -137,7 +140,7 @@ test('a server that does not answer leaves the next one time, and is not asked a
   expect(silent.taken()).toBe(1)
 })
 
-test('a primary that is read-only by default is refused for target_session_attrs=read-write, and used for primary', async () => {
+test('a primary that is read-only by default is rejected for target_session_attrs=read-write and accepted for primary', async () => {
   await asSuperuser(`alter database ${tables.database.name} set default_transaction_read_only = on`)
   try {
     const hosts = [realHost(), realHost()]
@@ -149,7 +152,7 @@ test('a primary that is read-only by default is refused for target_session_attrs
   }
 })
 
-test('after a connection to another server, those to the one before end when nobody uses them', async () => {
+test('after a switch to another server, unused connections to the previous one close', async () => {
   const gate = Promise.withResolvers<void>()
   await using former = await openAddress({ answered: 2 })
   await using next = await openAddress({ answered: Infinity, gate: gate.promise })

@@ -34,7 +34,7 @@ describe('sqlError', () => {
     expect(sqlError(failure(code))).toStrictEqual({ kind, sqlState: code })
   })
 
-  test('gives the name of the constraint where there is one', () => {
+  test('returns the name of the constraint, if any', () => {
     expect(sqlError(failure('23505', 'one_only'))).toStrictEqual({
       kind: 'unique',
       sqlState: '23505',
@@ -42,18 +42,18 @@ describe('sqlError', () => {
     })
   })
 
-  test('knows what this package says of a database that is away', () => {
+  test('recognizes this package’s errors for an unavailable database', () => {
     expect(sqlError(new DatabaseUnavailable('away'))).toStrictEqual({ kind: 'unavailable' })
     expect(sqlError(new DatabaseTimeout('late'))).toStrictEqual({ kind: 'timeout' })
   })
 
-  test('says nothing of what has no state, or is not of the database', () => {
+  test('returns `other` for errors without a state or from elsewhere', () => {
     expect(sqlError(failure(undefined))).toStrictEqual({ kind: 'other' })
     expect(sqlError(Object.assign(new Error('23505'), { code: '23505' }))).toStrictEqual({ kind: 'other' })
     expect(sqlError(undefined)).toStrictEqual({ kind: 'other' })
   })
 
-  test('is of errors that say by their names what they are', () => {
+  test('classifies errors whose names match their classes', () => {
     expect([new DatabaseUnavailable(''), new DatabaseTimeout(''), new NotMigrated()].map(({ name }) => name)).toEqual([
       'DatabaseUnavailable',
       'DatabaseTimeout',

@@ -21,7 +21,7 @@ afterAll(async () => {
   await tables[Symbol.asyncDispose]()
 })
 
-// New tenants for every test: A has one row, B has one row.
+// New tenants for every test, with one row each.
 beforeEach(async () => {
   tenantA = randomUUID()
   tenantB = randomUUID()
@@ -38,14 +38,14 @@ const codeOf = (outcome: Promise<unknown>): Promise<string | undefined> =>
     (error: unknown) => sqlError(error).sqlState,
   )
 
-/** Inserts or replaces the row that has the id of B's, in the name of a tenant. */
+/** Inserts or replaces the row with B's id as a tenant. */
 function upsert(tenant: string): Statement {
   const text = `insert into probe.parent (tenant_id, id, name) values ($1, $2, 'upserted')
                 on conflict (tenant_id, id) do update set name = excluded.name`
   return sql(text, tenant, parentOfB)
 }
 
-/** As A, points at a parent; gives everything that the failure says, without the id itself. */
+/** Adds a child to a parent as A. Returns the error without the id. */
 async function addChild(parent: string): Promise<unknown> {
   const insert = sql('insert into probe.child (tenant_id, parent_id) values ($1, $2)', tenantA, parent)
   const error: unknown = await asA(insert).catch((failure: unknown) => failure)
@@ -54,7 +54,7 @@ async function addChild(parent: string): Promise<unknown> {
 }
 
 describe('rows of another tenant', () => {
-  test('are not read, with or without naming the tenant', async () => {
+  test('cannot be read, with or without naming the tenant', async () => {
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
     expect(await asA(sql('select from probe.parent where tenant_id = $1', tenantB))).toBe(0)
     expect(await asA(sql('select from probe.parent where tenant_id = $1 or true', tenantB))).toBe(1)
@@ -68,7 +68,7 @@ describe('rows of another tenant', () => {
     expect(await asB(insert)).toBe(1)
   })
 
-  test('are not updated or deleted, and none is moved to another tenant', async () => {
+  test('cannot be updated, deleted or moved to another tenant', async () => {
     expect(await asA(sql('update probe.parent set amount = 1 where id = $1', parentOfB))).toBe(0)
     expect(await asA(sql('delete from probe.parent where id = $1', parentOfB))).toBe(0)
     expect(await codeOf(asA(sql('update probe.parent set tenant_id = $1', tenantB)))).toBe('42501')
@@ -87,13 +87,13 @@ describe('rows of another tenant', () => {
     ],
     ['update from', 'update probe.parent as p set amount = 2 from (select $1::uuid as id) as s where p.id = s.id'],
     ['delete using', 'delete from probe.parent as p using (select $1::uuid as id) as s where p.id = s.id'],
-  ])('are not reached by %s', async (_what, text) => {
+  ])('cannot be reached by %s', async (_what, text) => {
     expect(await asA(sql(text, parentOfB))).toBe(0)
     expect(await names(db, tables.mint(tenantB))).toEqual(['of B'])
     expect(await asB(sql(text, parentOfB))).toBe(1)
   })
 
-  test('are not overwritten by insert on conflict, which does not even conflict with them', async () => {
+  test('cannot be overwritten by insert on conflict, which sees no conflict', async () => {
     expect(await codeOf(asA(upsert(tenantB)))).toBe('42501')
     expect(await asA(upsert(tenantA))).toBe(1)
     expect(await names(db, tables.mint(tenantB))).toEqual(['of B'])
@@ -101,7 +101,7 @@ describe('rows of another tenant', () => {
     expect(await names(db, tables.mint(tenantB))).toEqual(['upserted'])
   })
 
-  test('are not copied out', async () => {
+  test('cannot be copied out', async () => {
     const rows = await db.write(tables.mint(tenantA), async (tx) => {
       await tx.execute(sql('declare every_row cursor for select name from probe.parent'))
       return await tx.query<{ name: string }>(sql('fetch all from every_row'))
@@ -109,7 +109,7 @@ describe('rows of another tenant', () => {
     expect(rows).toEqual([{ name: 'of A' }])
   })
 
-  test('are not counted, summed or ranked', async () => {
+  test('cannot be counted, summed or ranked', async () => {
     const [row] = await db.read(tables.mint(tenantA), (tx) =>
       tx.query(
         sql(`select count(*) as count, max(name) as last,
@@ -120,14 +120,14 @@ describe('rows of another tenant', () => {
     expect(row).toEqual({ count: '1', last: 'of A', ranks: '1' })
   })
 
-  test('never meet a condition that could tell about them', async () => {
+  test('are never evaluated by a condition', async () => {
     const fails = sql('select from probe.parent where 1 / (length(name) - 4 + (name = $1)::integer) > 0', 'of A')
     expect(await asA(fails)).toBe(1)
-    // The control: the same condition fails on such a row of one's own.
+    // Control: the same condition fails on A's own row.
     expect(await codeOf(asB(fails))).toBe('22012')
   })
 
-  test('do not show in what the planner knows about the columns', async () => {
+  test('are not visible in planner statistics', async () => {
     await using connection = await openClient(tables.database.url('superuser'))
     await connection.client.query('analyze probe.parent')
     const statistics = sql("select from pg_stats where schemaname = 'probe' and tablename = 'parent'")
@@ -135,21 +135,21 @@ describe('rows of another tenant', () => {
     expect((await connection.client.query(statistics.text)).rowCount).toBeGreaterThan(0)
   })
 
-  test('do not get in the way: a name that B uses is free for A', async () => {
+  test('do not conflict: A can use a name that B uses', async () => {
     expect(await asA(sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantA, 'of B'))).toBe(1)
     expect(await codeOf(asA(sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantA, 'of B')))).toBe(
       '23505',
     )
   })
 
-  test('cannot be pointed at: their id fails exactly as one that nobody has', async () => {
+  test('cannot be referenced: their id fails exactly like an unknown one', async () => {
     const unknown = await addChild(randomUUID())
     expect(unknown).toMatchObject({ kind: 'foreign-key', constraint: 'child_parent_fk' })
     expect(await addChild(parentOfB)).toEqual(unknown)
     expect(await asB(sql('insert into probe.child (tenant_id, parent_id) values ($1, $2)', tenantB, parentOfB))).toBe(1)
   })
 
-  test('stay when rows of another tenant are deleted with all that belongs to them', async () => {
+  test('stay if rows of another tenant are deleted in cascade', async () => {
     await asB(sql('insert into probe.child (tenant_id, parent_id) values ($1, $2)', tenantB, parentOfB))
     const twin = sql('insert into probe.parent (tenant_id, id, name) values ($1, $2, $3)', tenantA, parentOfB, 'twin')
     await asA(twin)
@@ -160,8 +160,8 @@ describe('rows of another tenant', () => {
   })
 })
 
-describe('a service that was taken over', () => {
-  test('cannot make itself another tenant by setting the assertion', async () => {
+describe('a compromised service', () => {
+  test('cannot become another tenant by setting the assertion', async () => {
     const asOther = (text: string): Promise<unknown> =>
       db.write(tables.mint(tenantA), async (tx) => {
         await tx.query(sql("select set_config('postern.assertion', $1, true)", text))
@@ -171,7 +171,7 @@ describe('a service that was taken over', () => {
     expect(await codeOf(asOther(tenantB))).toBe('28000')
     expect(await codeOf(asOther(ofA.replace(tenantA, tenantB)))).toBe('28000')
     expect(await codeOf(asOther(''))).toBe('28000')
-    // The control: what decides is the mac, so one that the gateway has made is believed.
+    // Control: the MAC decides, and the gateway's assertion is accepted.
     expect(await asOther(ofA)).toEqual([{ name: 'of A' }])
     expect(await asOther(tables.mint(tenantB).assertion)).toEqual([{ name: 'of B' }])
   })
@@ -182,17 +182,20 @@ describe('a service that was taken over', () => {
     ['become a definer', 'set role postern_tenancy'],
     ['become another service', 'set role postern_keys'],
     ['read the secrets', 'select secret from tenancy.assertion_secret'],
-    ['read what is made from the secrets', 'select inner_pad from tenancy.assertion_secret'],
+    ['read derived secrets', 'select inner_pad from tenancy.assertion_secret'],
     [
       'add a secret of its own',
       "insert into tenancy.assertion_secret (key_id, secret) values ('mine', repeat('x', 32)::bytea)",
     ],
-    ['try its own key on an assertion', "select tenancy.is_valid('', '', '')"],
+    ['verify an assertion with its own key', "select tenancy.is_valid('', '', '')"],
     [
-      'replace the function that decides',
+      'replace the verifying function',
       "create or replace function tenancy.tenant_id() returns uuid language sql as 'select gen_random_uuid()'",
     ],
-    ['open a table to itself', "call tenancy.protect_table('probe.parent', 'postern_findings', array['select'])"],
+    [
+      'grant itself access to a table',
+      "call tenancy.protect_table('probe.parent', 'postern_findings', array['select'])",
+    ],
     ['admit itself as a definer', "call tenancy.admit_definer('probe.parent', 'postern_findings', array['select'])"],
     ['switch row security off', 'alter table probe.parent disable row level security'],
     ['unforce row security', 'alter table probe.parent no force row level security'],
@@ -217,7 +220,7 @@ describe('a service that was taken over', () => {
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
   })
 
-  test('cannot switch row security off for its session: its statements then fail', async () => {
+  test('cannot switch off row security for its session, because its statements then fail', async () => {
     const outcome = db.write(tables.mint(tenantA), async (tx) => {
       await tx.execute(sql('set local row_security = off'))
       return await tx.query(sql('select name from probe.parent'))
@@ -227,7 +230,7 @@ describe('a service that was taken over', () => {
 })
 
 describe('the owner of the tables', () => {
-  test('sees and changes no row without a tenant, because row security is forced', async () => {
+  test('sees and changes no rows without a tenant, because row security is forced', async () => {
     await using connection = await openClient(tables.database.url('migrator'))
     const { client } = connection
     await expect(client.query('select from probe.parent')).rejects.toMatchObject({ code: '42501' })
@@ -241,7 +244,7 @@ describe('the owner of the tables', () => {
 })
 
 describe('one connection used for tenant after tenant', () => {
-  test('prepared statements show each tenant its own rows, also once their plan is cached', async () => {
+  test('prepared statements return each tenant’s own rows, even with a cached plan', async () => {
     const single = tables.open({ maxConnections: 1 })
     const named: Statement = { name: 'names', text: 'select name from probe.parent where amount >= $1', values: [0] }
     for (let turn = 0; turn < 8; turn += 1) {
@@ -271,7 +274,7 @@ describe('one connection used for tenant after tenant', () => {
     expect(single.stats().total).toBe(1)
   })
 
-  test('an assertion that was left in the session holds for nobody who comes later', async () => {
+  test('an assertion left in the session does not apply to later transactions', async () => {
     const single = tables.open({ maxConnections: 1 })
     const pid = sql('select pg_backend_pid() as pid')
     const select = sql('select name from probe.parent')
@@ -285,7 +288,7 @@ describe('one connection used for tenant after tenant', () => {
     expect(await single.read(tables.mint(tenantB), (tx) => tx.query(select))).toEqual([{ name: 'of B' }])
   })
 
-  test('200 transactions of 20 tenants over two connections, some failing: every row belongs to who asked', async () => {
+  test('200 transactions of 20 tenants over two connections, some failing, return only their own rows', async () => {
     const tenants = Array.from({ length: 20 }, () => randomUUID())
     await Promise.all(tenants.map((tenant) => addParent(db, tables.mint(tenant), tenant, tenant)))
     const seen = await Promise.all(

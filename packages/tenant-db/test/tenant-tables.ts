@@ -6,14 +6,14 @@ import { Client } from 'pg'
 import type { Statement, TenantDb, TenantDbOptions } from '../src/index.ts'
 import { openTenantDb } from '../src/index.ts'
 
-/** A database with two tenant tables, `probe.parent` and `probe.child`, which postern_findings may do everything with. */
+/** A database with the tenant tables `probe.parent` and `probe.child`, on which postern_findings has all rights. */
 export interface TenantTables extends AsyncDisposable {
   readonly database: TestDatabase
   /** Runs SQL as the owner of the tables. */
   asOwner(statements: string): Promise<void>
   /** Opens the database as postern_findings; closed with the tables. */
   open(options?: Partial<TenantDbOptions>): TenantDb
-  /** An assertion as the gateway makes it; every part can be replaced. */
+  /** Creates an assertion like the gateway. Every part can be replaced. */
   mint(tenantId: string, parts?: AssertionParts): { readonly assertion: string }
 }
 
@@ -25,7 +25,7 @@ export interface AssertionParts {
   readonly version?: string
 }
 
-/** How long a connection, and an answer, is waited for: far longer than either takes, unless it never comes. */
+/** Time limit for connections and responses, far longer than either takes. */
 const waitMs = Number(process.env['POSTERN_TEST_WAIT_MS'] ?? 10_000)
 
 export async function createTenantTables(): Promise<TenantTables> {
@@ -59,7 +59,7 @@ export async function createTenantTables(): Promise<TenantTables> {
         delay(waitMs, false, { ref: false }),
       ])
       await database.drop()
-      // Closing waits for what is under way, and would wait for ever for what was never given back.
+      // Closing waits for running work and would never end with a leaked connection.
       if (!areClosed) throw new Error('a connection was lent out and never given back')
     },
   }
@@ -86,7 +86,7 @@ const tables = `
   call tenancy.protect_table('probe.parent', 'postern_findings', array['select', 'insert', 'update', 'delete']);
   call tenancy.protect_table('probe.child', 'postern_findings', array['select', 'insert', 'update', 'delete']);`
 
-/** Written apart from the gateway's own, from the text of the format: two that agree are unlikely to err together. */
+/** Independent of the gateway's code, from the format's description: two implementations rarely share a bug. */
 export function mintAssertion(
   tenantId: string,
   { keyId, secret, lifetimeSeconds = 60, version = 'v1' }: AssertionParts & { keyId: string; secret: Buffer },
@@ -100,7 +100,7 @@ export function firstKey(ring: string): { readonly keyId: string; readonly secre
   return { keyId, secret: Buffer.from(secret, 'base64url') }
 }
 
-/** A plain connection, for what the package under test does not do itself. */
+/** A plain connection, for statements outside of the tested package. */
 export async function openClient(connectionString: string): Promise<AsyncDisposable & { readonly client: Client }> {
   const client = new Client({ connectionString })
   client.on('error', () => undefined)
@@ -108,12 +108,12 @@ export async function openClient(connectionString: string): Promise<AsyncDisposa
   return { client, [Symbol.asyncDispose]: () => client.end() }
 }
 
-/** A statement with its parameters. */
+/** Returns a statement with its parameters. */
 export function sql(text: string, ...values: readonly unknown[]): Statement {
   return { text, values }
 }
 
-/** The names in probe.parent that the assertion shows. */
+/** Returns the names in probe.parent that the assertion shows. */
 export async function names(db: TenantDb, tenant: { readonly assertion: string }): Promise<string[]> {
   const rows = await db.read(tenant, (tx) =>
     tx.query<{ name: string }>(sql('select name from probe.parent order by name')),
@@ -121,7 +121,7 @@ export async function names(db: TenantDb, tenant: { readonly assertion: string }
   return rows.map((row) => row.name)
 }
 
-/** Adds a row to probe.parent as the tenant itself and gives its id. */
+/** Adds a row to probe.parent as the tenant. Returns its id. */
 export async function addParent(
   db: TenantDb,
   tenant: { readonly assertion: string },

@@ -27,7 +27,7 @@ beforeEach(() => {
   tenant = tables.mint(tenantId)
 })
 
-/** One connection, through the proxy, already made. */
+/** One open connection through the proxy. */
 async function openThroughProxy(options: Partial<TenantDbOptions> = {}): Promise<TenantDb> {
   const connectionString = proxy.through(tables.database.url('findings'))
   const db = tables.open({ connectionString, maxConnections: 1, ...options })
@@ -50,7 +50,7 @@ const kindOf = (outcome: Promise<unknown>): Promise<string> =>
 const never = new Promise<never>(() => undefined)
 
 describe('read', () => {
-  test('takes one round trip: everything is sent before the first answer comes', async () => {
+  test('takes one round trip: everything is sent before the first response', async () => {
     const db = await openThroughProxy()
     await addParent(db, tenant, tenantId, 'first')
     await names(db, tenant)
@@ -63,7 +63,7 @@ describe('read', () => {
       ]),
     )
     await proxy.hasSent('S')
-    // Parse, Bind, Describe, Execute, and one Sync for all; what has a name is prepared already.
+    // Parse, Bind, Describe, Execute, and one Sync for all. Named statements are already prepared.
     expect(inGroups(proxy.sent)).toEqual([
       'B postern_begin_read D E B postern_set_assertion D E',
       'P select count(*) from probe.parent where amount >= $1',
@@ -75,7 +75,7 @@ describe('read', () => {
     expect(await reading).toEqual([[{ count: '1' }], [{ name: 'first' }]])
   })
 
-  test('takes one round trip on a new connection as well, where each statement is prepared and answered by itself', async () => {
+  test('takes one round trip on a new connection as well, with a response per statement', async () => {
     const db = await openThroughProxy()
     await addParent(tables.open(), tenant, tenantId, 'first')
     proxy.forget()
@@ -96,7 +96,7 @@ describe('read', () => {
     expect(await reading).toEqual(['first'])
   })
 
-  test('refuses a statement that is issued after the first wait, and says what to do', async () => {
+  test('rejects a statement after the first await and says what to do', async () => {
     const db = tables.open()
     const reading = db.read(tenant, async (tx) => {
       await tx.query(sql('select 1'))
@@ -112,7 +112,7 @@ describe('read', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('rejects with the failure of the statement, not with what followed from it', async () => {
+  test('rejects with the failure of the statement, not with its consequences', async () => {
     const db = tables.open({ maxConnections: 1 })
     const before = await backend(db)
     const failing = sql('select 1 / $1::integer', 0)
@@ -126,11 +126,11 @@ describe('read', () => {
     await expect(last).rejects.toMatchObject({ code: '22012' })
     const hidden = db.read(tenant, (tx) => Promise.allSettled([tx.query(failing), tx.query(following)]))
     await expect(hidden).rejects.toMatchObject({ code: '22012' })
-    // A statement that was at fault itself does not cost the connection.
+    // A failing statement does not cost the connection.
     expect(await backend(db)).toEqual(before)
   })
 
-  test('rejects with what the function throws, at once or later', async () => {
+  test('rejects with the error of the function, synchronous or not', async () => {
     const db = tables.open()
     const atOnce = db.read(tenant, () => {
       throw new Error('thrown at once')
@@ -143,7 +143,7 @@ describe('read', () => {
     await expect(later).rejects.toThrow('thrown later')
   })
 
-  test('gives the connection back when PostgreSQL is done, however long the function still works', async () => {
+  test('returns the connection when PostgreSQL has finished, even if the function still works', async () => {
     const db = tables.open({ maxConnections: 1 })
     const slow = Promise.withResolvers<string>()
     const reading = db.read(tenant, async (tx) => {
@@ -155,7 +155,7 @@ describe('read', () => {
     expect(await reading).toBe('done')
   })
 
-  test('has a statement planned once for all values where that was asked for, and no other', async () => {
+  test('uses a generic plan only for statements that request it', async () => {
     const db = tables.open()
     const name = 'planned_once'
     const once = {
@@ -173,14 +173,14 @@ describe('read', () => {
     expect(asked).toEqual([[{ mode: 'auto' }], [{ mode: 'force_generic_plan' }], found])
   })
 
-  test('shows one state of the database to all its statements', async () => {
+  test('gives all its statements one snapshot', async () => {
     const isolation = await tables.open().read(tenant, (tx) => tx.query(sql('show transaction_isolation')))
     expect(isolation).toEqual([{ transaction_isolation: 'repeatable read' }])
   })
 })
 
 describe('write', () => {
-  test('sends its first statement together with the beginning and the assertion', async () => {
+  test('sends its first statement together with BEGIN and the assertion', async () => {
     const db = await openThroughProxy()
     await addParent(db, tenant, tenantId, 'before')
     proxy.forget()
@@ -198,7 +198,7 @@ describe('write', () => {
     expect(await names(db, tenant)).toEqual(['before', 'first'])
   })
 
-  test('leaves nothing behind when the function rejects', async () => {
+  test('is rolled back if the function rejects', async () => {
     const db = tables.open()
     const writing = db.write(tenant, async (tx) => {
       await tx.execute(insert('gone'))
@@ -208,7 +208,7 @@ describe('write', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('never resolves after a failed statement, also when the function hides the failure', async () => {
+  test('never resolves after a failed statement, even if the function catches the error', async () => {
     const db = tables.open({ maxConnections: 1 })
     const before = await backend(db)
     const writing = db.write(tenant, async (tx) => {
@@ -221,7 +221,7 @@ describe('write', () => {
     expect(await backend(db)).toEqual(before)
   })
 
-  test("rejects with the function's own error when it turns a failure into one", async () => {
+  test("rejects with the function's own error if it converts a failure", async () => {
     const writing = tables.open().write(tenant, async (tx) => {
       await tx.execute(insert('twice'))
       await tx.execute(insert('twice')).catch((error: unknown) => {
@@ -231,7 +231,7 @@ describe('write', () => {
     await expect(writing).rejects.toThrow('conflict on parent_name_unique')
   })
 
-  test('commits when the function has gone back to a savepoint', async () => {
+  test('commits after a rollback to a savepoint', async () => {
     const db = tables.open()
     await db.write(tenant, async (tx) => {
       await tx.execute(insert('kept'))
@@ -241,7 +241,7 @@ describe('write', () => {
     expect(await names(db, tenant)).toEqual(['kept'])
   })
 
-  test('waits for a statement that the function did not wait for', async () => {
+  test('waits for statements that the function did not await', async () => {
     const db = tables.open()
     await db.write(tenant, async (tx) => {
       void tx.execute(insert('unawaited'))
@@ -253,7 +253,7 @@ describe('write', () => {
     await expect(failing).rejects.toMatchObject({ code: '23505' })
   })
 
-  test('rejects when the constraint fails only at the commit', async () => {
+  test('rejects if a constraint fails only at the commit', async () => {
     await tables.asOwner(`
       create table probe.deferred (tenant_id uuid not null, id uuid not null, other uuid not null,
         constraint deferred_pk primary key (tenant_id, id),
@@ -267,7 +267,7 @@ describe('write', () => {
     expect(await point(id, id)).toBe(1)
   })
 
-  test('refuses a statement after its end', async () => {
+  test('rejects a statement after its end', async () => {
     const db = tables.open()
     const tx = await db.write(tenant, async (open) => open)
     await expect(tx.execute(insert('too late'))).rejects.toThrow('after its transaction')
@@ -305,10 +305,10 @@ describe('values', () => {
 })
 
 describe('a database that fails', () => {
-  // Long enough for a statement that is answered, on a busy machine as well.
+  // Long enough for a statement that responds, even on a busy machine.
   const queryTimeoutMs = 2_000
 
-  test('that never answers: the statement rejects as timeout, and its connection is gone', async () => {
+  test('that never responds: the statement times out, and its connection is closed', async () => {
     const db = await openThroughProxy({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(names(db, tenant))).toBe('timeout')
@@ -317,7 +317,7 @@ describe('a database that fails', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('that never answers a write: it rejects as timeout, and its connection is gone', async () => {
+  test('that never responds to a write: it times out, and its connection is closed', async () => {
     const db = await openThroughProxy({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(db.write(tenant, (tx) => tx.execute(insert('unknown'))))).toBe('timeout')
@@ -326,7 +326,7 @@ describe('a database that fails', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('whose connection breaks in a read, a write or while nobody uses it: unavailable, then as before', async () => {
+  test('whose connection breaks in a read, a write or while idle: unavailable, then it recovers', async () => {
     const db = await openThroughProxy()
     proxy.forget()
     proxy.hold()
@@ -349,7 +349,7 @@ describe('a database that fails', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('that ends the session while the function waits for something else: the write does not wait with it', async () => {
+  test('that ends the session while the function waits for something else: the write rejects at once', async () => {
     const db = tables.open({ maxConnections: 1 })
     await using admin = await openClient(tables.database.url('superuser'))
     const writing = db.write(tenant, async (tx) => {
@@ -373,7 +373,7 @@ describe('a database that fails', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('that stops a long statement: timeout, and the connection goes on', async () => {
+  test('that stops a long statement: timeout, and the connection stays usable', async () => {
     const db = tables.open({ maxConnections: 1 })
     const before = await backend(db)
     const writing = db.write(tenant, async (tx) => {
@@ -384,11 +384,11 @@ describe('a database that fails', () => {
     expect(await backend(db)).toEqual(before)
   })
 
-  test('on which nobody can write any more: unavailable, and its connection is gone; a reading that writes is a mistake', async () => {
+  test('that became read-only: unavailable, and its connection is closed; a write in a read is a bug', async () => {
     const db = tables.open({ maxConnections: 1 })
     const writing = db.write(tenant, async (tx) => {
       await tx.execute(sql('set local transaction_read_only = on'))
-      // Also where the function would say something else of it.
+      // Even if the function reports another error.
       await tx.execute(insert('nowhere')).catch(() => undefined)
     })
     expect(await kindOf(writing)).toBe('unavailable')
@@ -398,7 +398,7 @@ describe('a database that fails', () => {
   })
 
   test.each(['08006', '53300', '57P01', '57P02', '57P03', '57P05'])(
-    'that fails with %s: unavailable, and its connection is gone',
+    'that fails with %s: unavailable, and its connection is closed',
     async (state) => {
       const db = tables.open({ maxConnections: 1 })
       const failing = db.write(tenant, async (tx) =>
@@ -409,7 +409,7 @@ describe('a database that fails', () => {
     },
   )
 
-  test('that is not there: unavailable, also for ping', async () => {
+  test('that does not exist: unavailable, also for ping', async () => {
     const gone = await openPostgresProxy(tables.database.url('findings'))
     const connectionString = gone.through(tables.database.url('findings'))
     await gone[Symbol.asyncDispose]()
@@ -418,7 +418,7 @@ describe('a database that fails', () => {
     expect(await kindOf(db.ping())).toBe('unavailable')
   })
 
-  test('that does not let us in: unavailable, without the password in the error', async () => {
+  test('that rejects the login: unavailable, without the password in the error', async () => {
     const url = new URL(tables.database.url('findings'))
     url.password = 'a-wrong-password-0123'
     const db = tables.open({ connectionString: url.href })
@@ -427,7 +427,7 @@ describe('a database that fails', () => {
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('a-wrong-password')
   })
 
-  test('that accepts a connection and says nothing: unavailable after the time for connecting', async () => {
+  test('that accepts a connection but does not respond: unavailable after the connect timeout', async () => {
     proxy.hold()
     const db = tables.open({ connectionString: proxy.through(tables.database.url('findings')), connectTimeoutMs: 100 })
     expect(await kindOf(names(db, tenant))).toBe('unavailable')
@@ -437,9 +437,9 @@ describe('a database that fails', () => {
 })
 
 describe('the pool', () => {
-  test('a caller that finds no free connection in time is told that there is none', async () => {
+  test('a caller without a free connection in time is rejected', async () => {
     const db = tables.open({ maxConnections: 1, connectTimeoutMs: 300 })
-    // To make one may take longer than that on a busy machine; who takes it then waits for nothing.
+    // Creating one may take longer on a busy machine; the next caller then gets it.
     await expect.poll(() => kindOf(db.ping())).toBe('no error')
     const release = Promise.withResolvers<void>()
     const holding = db.write(tenant, async (tx) => {
@@ -452,7 +452,7 @@ describe('the pool', () => {
     expect(await names(db, tenant)).toEqual(['held'])
   })
 
-  test('a prepared statement whose table has changed costs its connection, and works on the next', async () => {
+  test('a prepared statement with a changed table closes its connection and works on the next', async () => {
     await tables.asOwner(`
       create table probe.widening (tenant_id uuid not null, id uuid not null, constraint widening_pk primary key (tenant_id, id));
       call tenancy.protect_table('probe.widening', 'postern_findings', array['select'])`)
@@ -466,7 +466,7 @@ describe('the pool', () => {
     expect(await backend(db)).not.toEqual(before)
   })
 
-  test('a value that cannot be sent rejects and costs the connection', async () => {
+  test('a value that cannot be sent rejects and closes the connection', async () => {
     const db = tables.open({ maxConnections: 1 })
     const before = await backend(db)
     const circle: { self?: unknown } = {}
@@ -482,7 +482,7 @@ describe('the pool', () => {
     expect(await names(db, tenant)).toEqual([])
   })
 
-  test('close waits for the transactions that are running', async () => {
+  test('close waits for running transactions', async () => {
     const db = tables.open({ maxConnections: 1 })
     const release = Promise.withResolvers<void>()
     const writing = db.write(tenant, async (tx) => {
@@ -525,7 +525,7 @@ describe('sqlError', () => {
     expect(error.sqlState).toMatch(/^[0-9A-Z]{5}$/)
   })
 
-  test('tells a deadlock apart, which can be tried again', async () => {
+  test('recognizes a deadlock, which can be retried', async () => {
     const db = tables.open({ maxConnections: 2 })
     await addParent(db, tenant, tenantId, 'one')
     await addParent(db, tenant, tenantId, 'two')
@@ -541,7 +541,7 @@ describe('sqlError', () => {
     expect(kinds.toSorted()).toEqual(['no error', 'serialization'])
   })
 
-  test('says other of what did not come from the database', () => {
+  test('returns `other` for errors from elsewhere', () => {
     expect(sqlError(new Error('anything'))).toEqual({ kind: 'other' })
     expect(sqlError(undefined)).toEqual({ kind: 'other' })
     expect(sqlError({ code: '23505' })).toEqual({ kind: 'other' })
@@ -556,7 +556,7 @@ function touch(name: string): Statement {
   return sql('update probe.parent set amount = 1 where name = $1', name)
 }
 
-/** What follows on each statement that is prepared, as one: Bind, Describe, Execute, Sync. */
+/** Groups the messages of each prepared statement: Bind, Describe, Execute, Sync. */
 function inGroups(messages: readonly string[]): string[] {
   const groups: string[] = []
   let isOpen = false

@@ -9,7 +9,7 @@ import { openTenantDb, sqlError } from '../src/index.ts'
 import { openPool } from '../src/pool.ts'
 import { firstKey, mintAssertion, openClient } from './tenant-tables.ts'
 
-// What a server shows belongs to the whole of it, so that these tests have one of their own. Its certificate is for localhost.
+// Certificates belong to the whole server, so these tests use their own. Its certificate is for localhost.
 let running: RunningCluster
 const folders: string[] = []
 let trusted: string
@@ -27,7 +27,7 @@ async function asSuperuser(text: string): Promise<Record<string, unknown>[]> {
   return (await connection.client.query<Record<string, unknown>>(text)).rows
 }
 
-/** Whether the session of a service is encrypted, by what PostgreSQL says of it. */
+/** Returns whether PostgreSQL reports an encrypted session. */
 async function isEncrypted(host: string, query: string): Promise<unknown> {
   const { port, passwords, template } = running.cluster
   const connectionString = `postgres://postern_findings:${passwords.findings}@${host}:${port}/${template}?${query}`
@@ -69,14 +69,14 @@ describe('with sslmode=verify-full', () => {
     )
   })
 
-  test('a server is spoken to whose certificate is of its name and of the authority', async () => {
+  test('a server with a certificate for its name from the authority is accepted', async () => {
     await asSuperuser('alter system set ssl = on')
     await asSuperuser('select pg_reload_conf()')
     await expect.poll(async () => await asSuperuser('show ssl')).toEqual([{ ssl: 'on' }])
     expect(await isEncrypted('localhost', `sslmode=verify-full&sslrootcert=${trusted}`)).toBe(true)
   })
 
-  test('one of another authority is refused, and so is one of another name', async () => {
+  test('certificates of another authority or name are rejected', async () => {
     await expect(isEncrypted('localhost', `sslmode=verify-full&sslrootcert=${strange}`)).rejects.toThrow(/certificate/)
     await expect(isEncrypted('localhost', 'sslmode=verify-full')).rejects.toThrow(/certificate/)
     await expect(isEncrypted('127.0.0.1', `sslmode=verify-full&sslrootcert=${trusted}`)).rejects.toMatchObject({
@@ -85,8 +85,8 @@ describe('with sslmode=verify-full', () => {
   })
 })
 
-describe('a server that has become a standby', () => {
-  test('is away for whoever writes, and keeps none of their connections; what it has can be read', async () => {
+describe('a server that became a standby', () => {
+  test('is unavailable for writes, closes their connections, and can be read', async () => {
     const { port, passwords, template, assertionKeys } = running.cluster
     const [row] = await asSuperuser('show data_directory')
     await writeFile(join(String(row?.['data_directory']), 'standby.signal'), '')

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Statement, TenantDb } from '../src/index.ts'
 import { type TenantTables, addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
 
-// Somebody has found a way to run SQL of his own in a request of tenant A, and leaves something in the session for the
-// requests of tenant B that come after it on the same connection.
+// An attacker runs SQL in a request of tenant A and tries to leave something in the session for later requests of
+// tenant B.
 let tables: TenantTables
 const tenantA = randomUUID()
 const tenantB = randomUUID()
@@ -24,9 +24,9 @@ afterAll(async () => {
   await tables[Symbol.asyncDispose]()
 })
 
-/** What services run for every tenant, prepared once a connection. */
+/** A statement that services run for every tenant, prepared once per connection. */
 const list: Statement = { name: 'list', text: 'select name from probe.parent where amount >= $1', values: [0] }
-/** Does the same, and puts what it has read where whoever uses the session next finds it. */
+/** Does the same, but stores the rows where the next user of the session finds them. */
 const poisoned = `prepare list (integer) as
   select name, set_config('loot.rows', name, false) from probe.parent where amount >= $1`
 const loot = sql("select current_setting('loot.rows', true) as loot")
@@ -36,7 +36,7 @@ const pidOf = async (db: TenantDb): Promise<unknown> =>
 
 const readAsB = async (db: TenantDb): Promise<unknown> => await db.read(tables.mint(tenantB), (tx) => tx.query(list))
 
-/** Runs hostile statements in a transaction of A, one after the other, whatever becomes of them. */
+/** Runs hostile statements in a transaction of A and ignores errors. */
 async function attack(db: TenantDb, ...texts: readonly string[]): Promise<void> {
   await db
     .write(tables.mint(tenantA), async (tx) => {
@@ -45,7 +45,7 @@ async function attack(db: TenantDb, ...texts: readonly string[]): Promise<void> 
     .catch(() => undefined)
 }
 
-test('the control: in one session, a prepared statement that was replaced hands B’s rows to A', async () => {
+test('the control: within one session, a replaced prepared statement passes B’s rows to A', async () => {
   await using connection = await openClient(tables.database.url('findings'))
   const { client } = connection
   const as = async (tenant: string, query: () => Promise<unknown>): Promise<void> => {
@@ -61,23 +61,23 @@ test('the control: in one session, a prepared statement that was replaced hands 
   await as(tenantA, async () => expect((await client.query(loot.text)).rows).toEqual([{ loot: 'of B' }]))
 })
 
-describe('a connection in whose session something may have been left serves nobody any more', () => {
+describe('a connection with possible leftovers in its session is closed', () => {
   test.each([
-    ['a statement that was prepared in the place of ours', ['deallocate list', poisoned]],
+    ['a replaced prepared statement', ['deallocate list', poisoned]],
     ['the same from a block', [`do $do$ begin execute 'deallocate list'; execute '${quoted(poisoned)}'; end $do$`]],
     [
-      'the same from a block that fails as ordinary requests do, which undoes nothing of it',
+      'the same from a failing block, which does not undo it',
       [`do $do$ begin execute 'deallocate list'; execute '${quoted(poisoned)}'; perform 1 / 0; end $do$`],
     ],
     ['the time zone', ["set time zone 'Asia/Tokyo'"]],
     ['the time zone, by a function in a query', ["select set_config('TimeZone', 'Asia/Tokyo', false)"]],
     ['the form of dates, by a function in a query', ["select set_config('DateStyle', 'SQL, DMY', false)"]],
-    ['where names are looked for', ["select set_config('search_path', 'probe', false)"]],
+    ['the search path', ["select set_config('search_path', 'probe', false)"]],
     ['a limit of time', ['set statement_timeout = 1']],
     ['a cursor with the rows of this tenant', ['declare kept cursor with hold for select name from probe.parent']],
-    ['an ear for messages', ['listen loot']],
+    ['a listener for notifications', ['listen loot']],
     ['a library', ["load '$libdir/plugins/none'"]],
-    ['all of it gone', ['discard all']],
+    ['a discarded session', ['discard all']],
   ])('%s', async (_what, texts) => {
     const db = tables.open({ maxConnections: 1 })
     expect(await readAsB(db)).toEqual([{ name: 'of B' }])
@@ -90,7 +90,7 @@ describe('a connection in whose session something may have been left serves nobo
     expect(zone).toEqual({ zone: 'UTC' })
   })
 
-  test('while one that was used as services do is used again, settings of the transaction and savepoints included', async () => {
+  test('a connection after ordinary use, with transaction settings and savepoints, is reused', async () => {
     const db = tables.open({ maxConnections: 1 })
     const before = await pidOf(db)
     await db.write(tables.mint(tenantA), async (tx) => {

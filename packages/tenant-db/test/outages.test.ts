@@ -10,7 +10,7 @@ import {
   sqlError,
 } from '../src/index.ts'
 
-/** A database that fails with this, however it is asked. */
+/** A database in which every call fails with this error. */
 function failing(error: unknown): TenantDb {
   const reject = async (): Promise<never> => {
     throw error
@@ -34,7 +34,7 @@ async function caught(asked: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** What each of the three ways of asking rejects with. */
+/** Returns the rejections of the three ways to run statements. */
 async function rejections(db: TenantDb, tenant: TenantAssertion): Promise<unknown[]> {
   const followed = db.follow(tenant, async () => [], 1)[Symbol.asyncIterator]()
   return [
@@ -45,11 +45,11 @@ async function rejections(db: TenantDb, tenant: TenantAssertion): Promise<unknow
 }
 
 const stateOf = (code: string): DatabaseError =>
-  Object.assign(new DatabaseError('said by the server', 1, 'error'), { code })
+  Object.assign(new DatabaseError('reported by the server', 1, 'error'), { code })
 const refused = stateOf('28000')
 const shown = { assertion: 'v1.key.tenant.2000000000.mac' }
 
-describe('what a service tells its callers to try again', () => {
+describe('errors that callers can retry', () => {
   const again = new Error('try again')
   const ask = async (error: unknown, tenant = shown): Promise<unknown[]> =>
     await rejections(
@@ -60,8 +60,8 @@ describe('what a service tells its callers to try again', () => {
   test.each([
     ['no database', new DatabaseUnavailable('none')],
     ['no answer in time', new DatabaseTimeout('late')],
-    ['one of two that were in each other’s way', stateOf('40001')],
-    ['an assertion that was shown', refused],
+    ['a deadlock', stateOf('40001')],
+    ['a rejected assertion', refused],
   ])('%s', async (_what, error) => {
     expect(await ask(error)).toEqual([again, again, again])
   })
@@ -71,13 +71,13 @@ describe('what a service tells its callers to try again', () => {
   })
 
   test.each(['', 'v1', 'v1.key.tenant', 'v1.key.tenant..mac', 'v1.key.tenant.12x.mac', 'v1.key.tenant.x12.mac'])(
-    'nor that nothing was shown: %j',
+    'except a missing assertion: %j',
     async (assertion) => {
       expect(await ask(refused, { assertion })).toEqual([refused, refused, refused])
     },
   )
 
-  test('nor an assertion of another version, which no gateway of ours makes', async () => {
+  test('except an assertion of another version', async () => {
     const assertion = 'v2.key.tenant.2000000000.mac'
     expect(await ask(refused, { assertion })).toEqual([refused, refused, refused])
   })
@@ -90,18 +90,18 @@ async function doubt(error: unknown, now: number, tenant = shown): Promise<unkno
   )
 }
 
-describe('work that may take longer than an assertion lives', () => {
+describe('work that may outlive its assertion', () => {
   const end = 2_000_000_000_000
 
-  test('finds the database away where an assertion is refused whose time is not over', async () => {
+  test('treats the rejection of an unexpired assertion as an outage', async () => {
     const found = await doubt(refused, end - 1)
     expect(found.map((error) => sqlError(error).kind)).toEqual(Array(3).fill('unavailable'))
     for (const error of found) {
-      expect(error).toMatchObject({ message: 'PostgreSQL does not believe an assertion of now', cause: refused })
+      expect(error).toMatchObject({ message: 'PostgreSQL rejected an assertion that has not expired', cause: refused })
     }
   })
 
-  test('and not where it is over, where there is none, or where something else is wrong', async () => {
+  test('does not treat expired or missing assertions and other errors as outages', async () => {
     expect(await doubt(refused, end)).toEqual([refused, refused, refused])
     expect(await doubt(refused, 1, { assertion: '' })).toEqual([refused, refused, refused])
     const other = stateOf('42501')
@@ -109,7 +109,7 @@ describe('work that may take longer than an assertion lives', () => {
   })
 })
 
-test('everything else is asked of the database itself', async () => {
+test('passes all other calls to the database', async () => {
   const error = new Error('ours')
   for (const db of [refusingWhenAway(failing(error), () => new Error('no')), doubtingAsAway(failing(error), () => 0)]) {
     await expect(db.ping()).rejects.toBe(error)
