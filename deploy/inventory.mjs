@@ -1,11 +1,11 @@
-// The bill of materials of the image, made while it is built, in the stage that it runs on: what pnpm says of the packages of npm
-// (sbom.cdx.json, CycloneDX), held against those that are there, and with Node.js and the packages of the system beside them.
+// Creates the SBOM of the image during its build: npm packages from pnpm (sbom.cdx.json, CycloneDX), compared with the
+// installed ones, plus Node.js and the system packages.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const [, , file = 'sbom.cdx.json', system = '/', modules = 'node_modules/.pnpm'] = process.argv
 
-/** Packages of npm in the folder of pnpm: name@version. */
+/** Returns the packages in pnpm's folder as name@version. */
 function findInstalled() {
   const found = new Set()
   for (const folder of readdirSync(modules, { withFileTypes: true })) {
@@ -13,7 +13,7 @@ function findInstalled() {
     if (!folder.isDirectory() || folder.name === 'node_modules' || !existsSync(inner)) continue
     for (const name of namesIn(inner)) {
       const path = join(inner, name, 'package.json')
-      // Links lead to packages that have a folder of their own.
+      // Links lead to packages with their own folder.
       if (!folder.name.startsWith(`${name.replace('/', '+')}@`) || !existsSync(path)) continue
       const { version } = JSON.parse(readFileSync(path, 'utf8'))
       found.add(`${name}@${version}`)
@@ -28,7 +28,7 @@ function namesIn(folder) {
   )
 }
 
-/** What /etc/os-release says, by name. */
+/** Returns the values of /etc/os-release by name. */
 function readRelease() {
   const path = join(system, 'etc/os-release')
   if (!existsSync(path)) return {}
@@ -36,7 +36,7 @@ function readRelease() {
   return Object.fromEntries([...lines].map(([, name, value]) => [name, value]))
 }
 
-/** Paragraphs of the database of dpkg: one file, or one for each package as images without a package manager have them. */
+/** Returns the paragraphs of the dpkg database: one file, or one per package in images without a package manager. */
 function readDebian() {
   const whole = join(system, 'var/lib/dpkg/status')
   const parts = join(system, 'var/lib/dpkg/status.d')
@@ -99,7 +99,7 @@ const runtime = [
     'bom-ref': purl,
     cpe: `cpe:2.3:a:nodejs:node.js:${node}:*:*:*:*:*:*:*`,
   },
-  // What Node brings within its own program.
+  // Libraries that are part of Node.
   ...['openssl', 'v8', 'uv', 'zlib', 'llhttp', 'nghttp2', 'ares', 'undici'].flatMap((name) => {
     const version = process.versions[name]
     return version

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Rolls a release out: rollout.sh overlays/production. Migrations run to their end before any Deployment changes; they suit the
-# running release too, so nothing has to stop for them. Then come the services, those that others ask first, and when they
-# are all new, gateways and consoles:
-# a service does what an older gateway asks of it, but cannot do what only a newer one knows to ask.
-# To go back, with the older image in the overlay: rollout.sh --back overlays/production. The same in the reverse order, and the
-# schema stays as it is.
-# --migrate-only runs the migrations and touches no Deployment; --retire-assertion-keys goes on to them (postern migrate --help).
+# Rolls out a release: rollout.sh overlays/production
+# 1. Migrations run to their end. They also suit the running release.
+# 2. Services are updated, each after the services that it calls.
+# 3. Gateways and consoles are updated last: new services can answer older gateways, but not the reverse.
+# Roll back with the older image in the overlay: rollout.sh --back overlays/production. It uses the reverse order and keeps the schema.
+# --migrate-only runs only the migrations. --retire-assertion-keys is passed on to them (postern migrate --help).
 set -eu
 usage='usage: rollout.sh [--back | --migrate-only [--retire-assertion-keys]] OVERLAY'
 what=forward
@@ -21,11 +20,11 @@ while :; do
   shift
 done
 overlay=${1:?$usage}
-# In a rollout gateways still sign with the key that would be retired.
+# During a rollout, gateways still sign with the key that would be retired.
 [ "$retire" = no ] || [ "$what" = migrate ] || { echo "$usage" >&2; exit 2; }
 namespace=postern
 
-# What a tag leads to can change between a node and the next. Development builds its own, and pushes nothing.
+# A tag can change between two nodes. Development builds its own images and pushes nothing.
 case "$overlay" in
   */development | */development/ | development) ;;
   *)
@@ -44,7 +43,7 @@ finished() {
     kubectl --namespace "$namespace" rollout status "deployment/$name" --timeout=10m
   done
 }
-# Services that ask another come behind it: what only a new one knows to answer would be refused by the older.
+# A service comes after the services that it calls, because only new ones can answer new requests.
 asked() {
   kubectl apply --kustomize "$overlay" --selector 'postern/phase notin (migrate, asks-universe, asks-evidence, edge)'
   finished pgbouncer keys universe
@@ -62,7 +61,7 @@ edge() {
   finished gateway console
 }
 
-# A Job is made anew each time: the template of one that is there cannot be changed.
+# The Job is deleted first, because the template of an existing Job cannot be changed.
 migrate() {
   kubectl --namespace "$namespace" delete job migrate --ignore-not-found --wait
   if [ "$retire" = yes ]; then
@@ -73,7 +72,7 @@ migrate() {
   else
     kubectl apply --kustomize "$overlay" --selector postern/phase=migrate
   fi
-  # For its end, not for its success alone: a Job that has failed would be waited for in vain. It ends by itself after 15 minutes.
+  # Waits for success or failure, because a failed Job would never succeed. The Job ends after 15 minutes.
   left=200
   while ! kubectl --namespace "$namespace" wait --for=condition=complete --timeout=5s job/migrate; do
     left=$((left - 1))

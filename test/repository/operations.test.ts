@@ -87,8 +87,8 @@ const expressions = [
   ...panels.flatMap(({ title, targets }) => targets.map(({ expr }) => [`panel ${title}`, expr] as const)),
 ]
 
-describe('what is watched exists', () => {
-  test('every metric of ours is read from the code', () => {
+describe('every watched series exists', () => {
+  test('every metric is found in the code', () => {
     const names = sources.flatMap((text) =>
       [...text.matchAll(/^\s+name: '(postern_(?!set_)\w+)',$/gm)].map(([, n = '']) => n),
     )
@@ -110,17 +110,17 @@ describe('what is watched exists', () => {
     expect(labelsIn(expression).filter((label) => !known.has(label))).toEqual([])
   })
 
-  test('no bound of a histogram is asked for as a whole number, which Prometheus 2 and 3 spell differently', () => {
+  test('no expression uses a whole number as a histogram bound, because Prometheus 2 and 3 format it differently', () => {
     expect(expressions.filter(([, expression]) => /\ble="\d+"/.test(expression))).toEqual([])
     expect(expressions.filter(([, expression]) => expression.includes('le=~"1|1[.]0"'))).toHaveLength(2)
   })
 
-  test('what is recorded is looked at', () => {
+  test('every recorded series is used', () => {
     const used = new Set(expressions.flatMap(([, expression]) => recordsIn(expression)))
     expect(records.filter(({ record }) => !used.has(record))).toEqual([])
   })
 
-  test('every metric of ours is on the dashboard', () => {
+  test('the dashboard shows every metric', () => {
     const shown = new Set(panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr))))
     const unshown = [...own.keys()].filter((name) => !/_(?:count|sum)$/.test(name) && !shown.has(name))
     expect(unshown).toEqual([])
@@ -147,21 +147,21 @@ const tried = z
   .parse(parse(readFileSync(join(import.meta.dirname, 'alerts.promtool.yaml'), 'utf8')))
   .tests.flatMap((one) => one.alert_rule_test)
 
-test.each(alerts)('$alert is tried where all is well, and where it must be heard', ({ alert }) => {
+test.each(alerts)('$alert is tested without and with its condition', ({ alert }) => {
   const outcomes = tried.filter(({ alertname }) => alertname === alert).map((one) => one.exp_alerts.length > 0)
   expect(new Set(outcomes)).toEqual(new Set([false, true]))
 })
 
 describe.skipIf(typeof promtool === 'string')('by the rules of Prometheus itself', () => {
-  test('the files are rules', () => expect(run('check', 'rules', ...ruleFiles)).toBe('as expected'))
+  test('the files are valid Prometheus rules', () => expect(run('check', 'rules', ...ruleFiles)).toBe('as expected'))
 
-  test('alerts tell of what is ill, and nothing of a system that is well', () => {
+  test('alerts fire for faults and stay silent for a healthy system', () => {
     expect(run('test', 'rules', join(import.meta.dirname, 'alerts.promtool.yaml'))).toBe('as expected')
   })
 })
 
 describe('the runbook', () => {
-  test.each(alerts)('says what $alert means and what to do', ({ alert, annotations }) => {
+  test.each(alerts)('explains what $alert means and what to do', ({ alert, annotations }) => {
     const section = runbook.split(`\n### ${alert}\n`)[1]?.split('\n#')[0] ?? ''
     expect(section).toMatch(/- Check: .{10}[^]*- Do: .{10}/)
     expect(annotations.runbook).toBe(`deploy/runbook.md#${alert.toLowerCase()}`)
@@ -176,14 +176,21 @@ describe('the runbook', () => {
     expect(stated.toSorted()).toEqual([...recorded].toSorted())
   })
 
-  test('explains every problem code, and none that there is not', () => {
-    const table = runbook.split('\n## Codes\n')[1]?.split('\n## ')[0] ?? ''
+  test('links the pages that explain problem codes and log events', () => {
+    expect(runbook).toContain('(../docs/reference/problem-causes.md)')
+    expect(runbook).toContain('(../docs/reference/log-events.md)')
+  })
+})
+
+describe('the reference', () => {
+  test('explains every problem code and no others', () => {
+    const table = readFileSync(join(root, 'docs/reference/problem-causes.md'), 'utf8')
     const explained = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, code = '']) => code)
     expect(explained.toSorted()).toEqual(Object.keys(problemTypes).toSorted())
   })
 
-  test('names the log events that the code writes, each of them, and no other', () => {
-    const table = runbook.split('\n## Log events\n')[1] ?? ''
+  test('explains every log event and no others', () => {
+    const table = readFileSync(join(root, 'docs/reference/log-events.md'), 'utf8')
     const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? [])
     expect(named.filter((event) => !sources.some((text) => text.includes(`'${event}'`)))).toEqual([])
     const written = new Set(
