@@ -1,22 +1,25 @@
 import type { Parts } from './parts.ts'
 import { round } from './stats.ts'
 
-/** A part of a request that has become dearer, or cheaper, than its yardstick has. */
+/** A part of a request whose cost has changed relative to its yardstick. */
 export interface Moved {
   readonly part: string
-  /** CPU microseconds; undefined where that file lacks it. */
+  /** CPU microseconds; undefined if the file lacks it. */
   readonly before: number | undefined
   readonly now: number | undefined
-  /** How many times as much as before, less what its yardstick has moved by: another machine counts for nothing. */
+  /** The cost relative to before, divided by the change of the yardstick, so that another machine does not matter. */
   readonly times: number
 }
 
-/** More than the figures of one machine differ from run to run. */
+/** More than the figures of one machine vary between runs. */
 const mostMoved = 0.2
-/** Smaller parts are within what a clock can tell, in microseconds. */
+/** Smaller parts are below the resolution of the clock, in microseconds. */
 const leastMicroseconds = 0.02
 
-/** Each part with its cost, and its yardstick's. HTTP with the service is in the whole of a request that is forwarded: a difference of two large figures moves by itself. */
+/**
+ * Returns each part with its cost and its yardstick's. HTTP with the service is included in the forwarded request,
+ * because a difference of two large figures varies too much.
+ */
 function costsOf({ alone, http, forwarded, yardsticks }: Parts): Map<string, readonly [number, number]> {
   const whole = [
     ['HTTP with the client, and all else', http],
@@ -30,7 +33,7 @@ function costsOf({ alone, http, forwarded, yardsticks }: Parts): Map<string, rea
   ])
 }
 
-/** The parts of a request that have moved by more than a fifth against those before, as measured by the yardsticks. */
+/** Returns the parts that changed by more than a fifth, relative to the yardsticks. */
 export function movedParts(before: Parts, now: Parts): Moved[] {
   const [was, is] = [costsOf(before), costsOf(now)]
   return [...new Set([...was.keys(), ...is.keys()])].flatMap((part) => {
@@ -45,7 +48,7 @@ export function movedParts(before: Parts, now: Parts): Moved[] {
   })
 }
 
-/** What has moved, a line each. */
+/** Describes the changes, one per line. */
 export function describeMoved(moved: readonly Moved[]): string[] {
   if (moved.length === 0) return ['no part of a request costs more or less than before, by the yardsticks']
   return moved.map(({ part, before, now, times }) => {

@@ -5,34 +5,37 @@ import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 import { verdict } from './verdicts.ts'
 
-/** A gateway that starts with nothing in its memory, and Redis with nothing in it, under the load of many hot keys. */
+/** A gateway that starts with empty memory and an empty Redis under a load of many hot keys. */
 export interface ColdStart {
-  /** Keys that were to be used, and those that were in the time there was. */
+  /** The number of keys, and of those used in the available time. */
   readonly hotKeys: number
   readonly keys: number
-  /** Requests for one key that are under way at a time. */
+  /** Concurrent requests for one key. */
   readonly together: number
   readonly requests: number
   /** Until every key had been used. */
   readonly seconds: number
   readonly p50: number
   readonly p99: number
-  /** Look-ups that reached the keys service: without coalescing as many as requests, at best as many as keys. */
+  /** Look-ups at the keys service: ideally one per key, without coalescing one per request. */
   readonly lookupsAtKeys: number
-  /** Transactions that PostgreSQL carried out meanwhile, those of leases and of usage included. */
+  /** PostgreSQL transactions in that time, including leases and usage. */
   readonly transactions: number
-  /** The same load once more, from memory: requests a second before and after. */
+  /** The same load from memory: requests per second before and after. */
   readonly coldPerSecond: number
   readonly warmPerSecond: number
-  /** From the first request until 5 s have passed in which nine tenths of that was answered; undefined where that never came. */
+  /** Time until 5 s passed with 90 % of the final rate; undefined if never. */
   readonly steadySeconds: number | undefined
   readonly verdicts: readonly string[]
 }
 
-/** What keys is asked for a key, at most, in the mean: a look-up that is given up on may be made again. */
+/** The maximum mean number of look-ups per key, because abandoned ones may be repeated. */
 const mostLookups = 1.05
 
-/** Whether the load on keys and PostgreSQL is bounded by the keys, whatever the requests, and what is steady in the end. */
+/**
+ * Judges whether the load on keys and PostgreSQL depends on the keys rather than the requests, and whether the rate
+ * becomes steady.
+ */
 export function coldStartVerdicts(
   found: Pick<
     ColdStart,
@@ -66,11 +69,11 @@ export interface ColdStartOptions {
   readonly keys: number
   readonly together: number
   readonly connections: number
-  /** At most so long. */
+  /** The time limit in seconds. */
   readonly seconds: number
 }
 
-/** Uses every key for the first time, `together` requests at once for each. */
+/** Uses every key for the first time, with `together` concurrent requests each. */
 export async function measureColdStart(system: System, options: ColdStartOptions): Promise<ColdStart> {
   const { path, upstream, together, connections, seconds } = options
   const keys = await seedKeys(system, options.keys)
@@ -87,7 +90,7 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   const before = { lookups: await lookups(), transactions: await countTransactions(system) }
   const cold = await runOwn({ ...job, seconds })
   const after = { lookups: await lookups(), transactions: await countTransactions(system) }
-  // Every key has been used once; records are renewed, and code is compiled, under the same load.
+  // Every key was used once. Records are renewed and code is compiled under the same load.
   const { requests: _all, ...lasting } = job
   const warm = await runOwn({ ...lasting, seconds: Math.min(warmSeconds, seconds) })
   const [warmPerSecond, steadyAt] = steadyOf(warm.perSecond)
@@ -108,20 +111,20 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   return { ...found, verdicts: coldStartVerdicts(found) }
 }
 
-/** How long the load goes on when all keys have been used, in seconds. */
+/** How long the load continues after all keys were used, in seconds. */
 const warmSeconds = 60
 const windowSeconds = 5
-/** Of the best five seconds that much is answered in the end: it does not get slower and slower. */
+/** The minimum final rate relative to the best five seconds. */
 const leastOfBest = 0.8
-/** So soon after the last of the keys it is steady, in seconds. */
+/** The rate must be steady this long after the last key, in seconds. */
 const mostUnsteadySeconds = 30
 
 /**
- * What is answered a second at the end, and when, in seconds, the first five of them had seen nine tenths of it; never, where
- * that is less than four fifths of the best five.
+ * Returns the final rate, and when the first five seconds reached 90 % of it; undefined if it is less than 80 % of the
+ * best.
  */
 export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: number | undefined] {
-  // The last second is not whole.
+  // The last second is incomplete.
   const whole = perSecond.slice(0, -1)
   const atEnd = median(whole.slice(-Math.max(1, Math.floor(whole.length / 3))))
   const windows = whole.slice(windowSeconds - 1).map((_count, at) => {

@@ -4,11 +4,11 @@ import type { KeySet } from './key-set.ts'
 import { type Peer, cpuOf, machineTime } from './processes.ts'
 import { mean, median, middleMean, round } from './stats.ts'
 
-/** One proxy under full load, medians over the rounds. */
+/** One proxy under full load; medians over the rounds. */
 export interface Measured {
   readonly name: string
   readonly requestsPerSecond: number
-  /** Undefined where the system does not tell. */
+  /** Undefined if the system does not report it. */
   readonly cpuMicroseconds: number | undefined
   readonly p50Milliseconds: number
   readonly p99Milliseconds: number
@@ -16,13 +16,13 @@ export interface Measured {
 }
 
 interface Round {
-  /** Which processes: all of a proxy's rounds with the same number were run by one. */
+  /** Rounds of a proxy with the same number ran in one process. */
   readonly start: number
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
-  /** Part of the processors' time that the host gave to others meanwhile, 0 to 1. */
+  /** The share of processor time that the host took, 0 to 1. */
   readonly stolen: number
-  /** Where the keys of its requests were found, where that is asked. */
+  /** Where the keys were found, if measured. */
   readonly hits?: Hits
 }
 
@@ -30,9 +30,9 @@ export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Makes its load. Default: `runLoad`, with the same keys for all. */
+  /** Generates the load. Default: `runLoad` with the same keys for all. */
   readonly run?: (job: LoadJob) => Promise<LoadResult>
-  /** Where keys were found so far. */
+  /** Returns where keys were found so far. */
   readonly hits?: () => Promise<Hits>
 }
 
@@ -44,23 +44,23 @@ interface LoadOptions {
 }
 
 export interface CompareOptions extends LoadOptions {
-  /** How often all processes are started anew: two of the same program differ by 15 % and more, each as long as it runs. */
+  /** How often all processes are restarted: two processes of one program differ by 15 % and more. */
   readonly starts: number
-  /** Rounds of each start. */
+  /** Rounds per start. */
   readonly rounds: number
-  /** Of one round, for each proxy. */
+  /** Seconds of a round per proxy. */
   readonly seconds: number
-  /** Pieces of a round, in which all are measured one after the other; default 1. For targets whose generators go on running. */
+  /** Pieces of a round, each of which measures all proxies once; default 1. For targets with a persistent generator. */
   readonly pieces?: number
 }
 
-/** Proxies that have just been started, always in the same order. */
+/** Newly started proxies, always in the same order. */
 export interface Started {
   readonly targets: readonly Target[]
   stop(): Promise<void>
 }
 
-/** Measures every proxy in every piece of every round, each in the opposite order of the one before. */
+/** Measures every proxy in every piece of every round, in alternating order. */
 export async function compare(start: () => Promise<Started>, options: CompareOptions): Promise<Measured[]> {
   const results = new Map<string, MeasuredRound[]>()
   for (let at = 0; at < options.starts; at += 1) {
@@ -80,7 +80,7 @@ export async function compare(start: () => Promise<Started>, options: CompareOpt
   return [...results].map(([name, rounds]) => summarise(name, rounds))
 }
 
-/** Full load whose figures do not count: compiled code and open connections. */
+/** Runs full load without measuring, to compile code and open connections. */
 export async function warmUp(targets: readonly Target[], options: LoadOptions): Promise<void> {
   for (const target of targets) await load(target, options, options.warmUpSeconds)
 }
@@ -96,7 +96,7 @@ async function measureRound(
   start: number,
 ): Promise<Map<Target, MeasuredRound>> {
   const hitsOfAll = async () => await Promise.all(targets.map(async ({ hits }) => await hits?.()))
-  // Before and after all pieces: to ask is work for the gateway, which is none of the requests'.
+  // Measured before and after all pieces, because reading it is work for the gateway.
   const hitsBefore = await hitsOfAll()
   const parts = targets.map((): Piece[] => [])
   for (let at = 0; at < pieces; at += 1) {
@@ -115,7 +115,7 @@ async function measureRound(
   )
 }
 
-/** Of the load, and what the process and the machine have taken meanwhile. */
+/** The load, and what the process and the machine used. */
 interface Piece {
   readonly result: LoadResult
   readonly cpu: number | undefined
@@ -175,12 +175,12 @@ function summarise(name: string, rounds: readonly MeasuredRound[]): Measured {
   }
 }
 
-/** How often one is as good as another: above 1, the first is better. */
+/** The ratio of one to another: above 1, the first is better. */
 export interface Ratio {
   readonly against: string
   readonly throughput: number
   readonly cpu: number | undefined
-  /** Part of the processors' time that the host gave to others in the rounds that count, at its worst; 0 to 1. */
+  /** The largest share of processor time that the host took in the counted rounds, 0 to 1. */
   readonly stolen: number
 }
 
@@ -225,7 +225,7 @@ function roundOf({ name, rounds }: Measured, turn: number): Round {
   return found
 }
 
-/** A peer as a target. */
+/** Returns a peer as a target. */
 export function targetOf({ name, url, pid }: Peer): Target {
   return { name, url, pid }
 }

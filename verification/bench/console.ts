@@ -5,18 +5,18 @@ import { fillTenant } from '../../test/browser/many-keys.ts'
 import { type World, openWorld } from '../../test/browser/world.ts'
 import { median, round } from './stats.ts'
 
-/** How fast the console is in a browser on this machine, whose every pixel the processor draws. In milliseconds. */
+/** The speed of the console in a browser that draws with the processor, in milliseconds. */
 export interface ConsoleSpeed {
-  /** Largest contentful paint of the list of keys, opened for the first time and again. */
+  /** Largest contentful paint of the key list, first and repeated. */
   readonly firstPaint: number
   readonly nextPaint: number
   readonly manyKeys: {
     readonly keys: number
-    /** Until the list is whole: five answers of a thousand keys. */
+    /** Until the list is complete: five responses of 1,000 keys. */
     readonly whole: number
-    /** The longest time without a new picture while the list is scrolled from end to end. */
+    /** The longest time without a new frame while scrolling from end to end. */
     readonly longestPause: number
-    /** From a letter in the search to the picture of what it leaves. */
+    /** From a letter in the search to the frame with its result. */
     readonly search: number
   }
 }
@@ -24,7 +24,7 @@ export interface ConsoleSpeed {
 const manyKeys = 5000
 const steps = 120
 
-/** Starts a system of its own with a console and measures it. */
+/** Starts a system with a console and measures it. */
 export async function measureConsole({ rounds }: { readonly rounds: number }): Promise<ConsoleSpeed> {
   const world = await openWorld()
   try {
@@ -54,7 +54,7 @@ export async function measureConsole({ rounds }: { readonly rounds: number }): P
   }
 }
 
-/** Opens the list of keys anew and gives its largest contentful paint. */
+/** Opens the key list and returns its largest contentful paint. */
 async function paintOf(page: Page, { stack }: World): Promise<number> {
   await page.goto(`${stack.consoleUrl}/settings/api-keys`)
   await page.getByText('No keys yet').waitFor()
@@ -103,7 +103,7 @@ async function search(page: Page): Promise<number> {
     const box = document.activeElement
     box?.addEventListener('input', () => {
       const from = performance.now()
-      // The second: the first is drawn before what React makes of the letter may have been.
+      // The second frame: the first may be drawn before React has rendered.
       requestAnimationFrame(() => requestAnimationFrame((at) => (document.body.dataset['search'] = String(at - from))))
     })
   })

@@ -1,7 +1,7 @@
-/** How often keys were found at each level (`memory`, `redis`, `keys`, …), as a gateway counts them. */
+/** The number of keys found at each level (`memory`, `redis`, `keys`, …), from the gateway's metrics. */
 export type Hits = Readonly<Record<string, number>>
 
-/** What the gateway has counted since it started. */
+/** Reads the gateway's counters since its start. */
 export async function readHits(adminPort: number): Promise<Hits> {
   const answer = await fetch(`http://127.0.0.1:${adminPort}/internal/metrics`)
   const lines = (await answer.text()).matchAll(
@@ -10,18 +10,18 @@ export async function readHits(adminPort: number): Promise<Hits> {
   return Object.fromEntries([...lines].map(([, level = '', count]) => [level, Number(count)]))
 }
 
-/** What was counted between two looks. */
+/** Returns the difference of two readings. */
 export function hitsBetween(before: Hits, after: Hits): Hits {
   return Object.fromEntries(Object.entries(after).map(([level, count]) => [level, count - (before[level] ?? 0)]))
 }
 
-/** Percent of all, by level. */
+/** Returns percentages by level. */
 export function sharesOf(hits: Hits): Hits {
   const all = Object.values(hits).reduce((sum, count) => sum + count, 0)
   return Object.fromEntries(Object.entries(hits).map(([level, count]) => [level, (100 * count) / all]))
 }
 
-/** How far apart the shares of any two lie at the level at which they differ most, in percentage points; NaN when nothing was counted. */
+/** Returns the largest difference of shares at any level, in percentage points; NaN without data. */
 export function hitsApart(all: readonly Hits[]): number {
   const shares = all.map(sharesOf)
   const levels = new Set(shares.flatMap((one) => Object.keys(one)))

@@ -7,19 +7,19 @@ import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants, startSystem } from './system.ts'
 import { verdict } from './verdicts.ts'
 
-/** Gateways in turns, whose databases hold few keys, or many, and which find as many of them in memory. */
+/** Gateways whose databases have few or many keys, with the same number in memory. */
 export interface HotKeys {
   /** Where keys are found. */
   readonly title: string
   readonly measured: readonly Measured[]
-  /** Of each of these: where the keys of all measured requests were found, percent by level. Each round has its counts. */
+  /** For each gateway, the percentage of keys found at each level, by round. */
   readonly shares: Readonly<Record<string, Hits>>
-  /** Two gateways before the same database: what a difference is worth. */
+  /** Two gateways with the same database: the noise of the measurement. */
   readonly sameAgainstSame: Ratio
   readonly against: readonly {
     readonly name: string
     readonly ratio: Ratio
-    /** Over all rounds, between it and those that it is measured against: percentage points. */
+    /** Over all rounds, against the compared gateways, in percentage points. */
     readonly hitsApart: number
     readonly verdict: string
   }[]
@@ -28,40 +28,40 @@ export interface HotKeys {
 export interface HotKeysOptions {
   readonly path: string
   readonly upstream: string
-  /** Keys that are stored. */
+  /** Stored keys. */
   readonly many: number
-  /** Of these as many are used. */
+  /** Used keys. */
   readonly used: number
-  /** Each with one key, which is used. */
+  /** Tenants with one used key each. */
   readonly tenants: number
   readonly starts: number
   readonly missing: {
     /** Keys that stay in memory. */
     readonly hot: number
-    /** Keys that are stored where there are few: more than are used once within one start. */
+    /** Stored keys in the small case: more than one start uses once. */
     readonly few: number
-    /** One of so many requests comes with a key that is neither in memory nor in Redis. */
+    /** One of this many requests has a key that is neither in memory nor in Redis. */
     readonly oneIn: number
     readonly starts: number
   }
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** Pieces of a round: so often all take turns. */
+  /** Pieces of a round. */
   readonly pieces: number
   readonly warmUpSeconds: number
 }
 
-/** The most that keys and tenants may cost, and the most that two of the same may differ for that to be told. */
+/** The maximum cost of keys and tenants, and the maximum noise at which it can be judged. */
 const mostSlower = 0.1
 const tolerance = 0.05
-/** Percentage points by which the share that is found at a level may differ. */
+/** The maximum difference of the shares at a level, in percentage points. */
 const mostHitsApart = 0.5
-/** At most so long are keys used for the first time; what the gateway answers itself takes no longer than it must. */
+/** The time limit for first uses, in seconds. */
 const fillSeconds = 60
 const fillPath = '/api/v1/whoami'
 
-/** Whether a gateway is slowed down by what else is stored; by throughput and by processor time, whichever is worse. */
+/** Judges whether stored keys slow down a gateway, by throughput and processor time, whichever is worse. */
 export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsApart: number): string {
   if (!(pointsApart <= mostHitsApart)) {
     return verdict('as many keys found at each level', false, `${round(pointsApart, 2)} percentage points apart`)
@@ -74,7 +74,7 @@ export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsA
   return verdict(`less than ${mostSlower * 100} % slower`, slower < mostSlower * 100, `${slower} %`)
 }
 
-/** A gateway that has just been started, and the load that it gets. */
+/** A newly started gateway and its load. */
 interface Side {
   readonly name: string
   readonly system: System
@@ -84,18 +84,18 @@ interface Side {
   readonly tail?: Tail
 }
 
-/** The keys after them, of which none is used twice in one start as long as there are enough. */
+/** The following keys, each used at most once per start. */
 interface Tail {
   readonly oneIn: number
   readonly count: number
-  /** The number of the first in the first start; of two gateways before one Redis, far apart. */
+  /** The first number of the first start; two gateways with one Redis use distant numbers. */
   readonly from: number
 }
 
 /** More than one start uses. */
 const tailOfStart = 20_000
 
-/** Measures the first side against the others: its name, and the same once more, begin and end the list. */
+/** Measures the first side against the others. The same side is both first and last in the list. */
 async function measureSides(
   title: string,
   sides: readonly Side[],
@@ -181,8 +181,8 @@ function roundShares(shares: Hits): Hits {
 }
 
 /**
- * One key beside many keys, and beside the keys of many tenants, all in memory. Then few and many keys, where one request of
- * some comes with a key that only PostgreSQL has. All gateways are started anew each time.
+ * Measures one key beside many keys and tenants in memory, then few and many stored keys with occasional misses.
+ * Gateways are restarted each time.
  */
 export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]> {
   const { many, used, tenants, missing } = options
@@ -193,7 +193,7 @@ export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]
     return system
   }
   const settle = async (): Promise<void> => {
-    // As after the daily work of PostgreSQL, whatever is stored.
+    // Simulates PostgreSQL's daily maintenance.
     for (const { sql } of systems) await sql.query('vacuum analyze keys.api_key')
   }
   try {
@@ -235,7 +235,7 @@ export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]
         },
         { ...ofFew, name: `${missing.few} keys, again`, gateway: 'gateway-2', tail: farther },
       ],
-      // Room for those that stay, among those that come once.
+      // Memory for the permanent keys and those used once.
       { ...options, starts: missing.starts, env: { POSTERN_MEMORY_ENTRIES: String(2 * hot) } },
     )
     return [inMemory, withMisses]

@@ -1,6 +1,6 @@
 import { type KeyHash, hashKey, keyChecksum } from '@postern/api-key'
 
-/** Many keys that need no room: each follows from its number. For a system that lives as long as the bench. */
+/** Many keys derived from their number, which need no memory. */
 export interface KeySet {
   readonly prefix: string
   readonly count: number
@@ -11,13 +11,13 @@ const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43
 const numberLength = 6
 
-/** The set whose keys begin with the first 37 characters of the secret of `seed`, a key from `generateKey`. */
+/** Returns the set whose keys begin with the first 37 characters of `seed`'s secret, a key from `generateKey`. */
 export function keySet(seed: string, count: number): KeySet {
   const prefix = seed.slice(0, 'postern_'.length + secretLength - numberLength)
   return { prefix, count, first: keyOf(prefix, 0) }
 }
 
-/** The key with a number. */
+/** Returns the key with a number. */
 export function keyOf(prefix: string, number: number): string {
   let rest = number
   let text = ''

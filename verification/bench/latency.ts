@@ -2,12 +2,12 @@ import { runOwn } from './load.ts'
 import type { KeySet } from './key-set.ts'
 import { median, round } from './stats.ts'
 
-/** Latency of one way to the upstream, in milliseconds; medians over the rounds. */
+/** Latency of one path to the upstream, in milliseconds; medians over the rounds. */
 export interface Latency {
   readonly name: string
   readonly p50: number
   readonly p99: number
-  /** More than the direct call. */
+  /** Difference to the direct call. */
   readonly addedP50: number
   readonly addedP99: number
 }
@@ -21,7 +21,7 @@ export interface LatencyOptions {
   readonly seconds: number
 }
 
-/** Measures every way in every round, at a rate that none of them finds hard. The first is the direct one. */
+/** Measures every path in every round at a moderate rate. The first path is direct. */
 export async function measureLatency(
   ways: readonly { readonly name: string; readonly url: string }[],
   { path, rounds, ...job }: LatencyOptions,

@@ -9,15 +9,18 @@ import { cpuOf } from './processes.ts'
 import { median, middleMean, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** A page of 100 findings, milliseconds a request, one after the other on one connection; medians, and ratios as `apart` has them. */
+/**
+ * A page of 100 findings in milliseconds per request, one after the other on one connection; medians, with ratios from
+ * `apart`.
+ */
 export interface ListResult {
   readonly rows: number
   readonly throughEverything: number
-  /** Straight to the service, as the gateway asks it: signed, which is done before the time begins, and by `dispatch`. */
+  /** Directly to the service, signed in advance, with `dispatch`. */
   readonly throughService: number
-  /** The same findings as rows that `pg` reads: what a service without row-level security asks for. */
+  /** The same findings as rows read by `pg`, as a service without row-level security would. */
   readonly sqlRows: number
-  /** The statement that the service sends, whose rows are JSON already. */
+  /** The service's statement, whose rows are JSON. */
   readonly sqlJson: number
   /** Gateway, service and row-level security ÷ `sqlRows`. */
   readonly ratio: number
@@ -25,7 +28,7 @@ export interface ListResult {
   readonly serviceRatio: number
   /** Service and row-level security ÷ `sqlJson`. */
   readonly jsonRatio: number
-  /** Milliseconds of a processor a request, of PostgreSQL and what asks it: the service, or `pg` in the bench. */
+  /** Processor milliseconds per request of PostgreSQL and its client: the service, or `pg` in the bench. */
   readonly cpu?: {
     readonly service: number
     readonly sqlRows: number
@@ -35,7 +38,7 @@ export interface ListResult {
     /** `service` ÷ `sqlJson`. */
     readonly jsonRatio: number
   }
-  /** Milliseconds from one page to the next by the clock, where so many are asked for at once that the processors are busy. */
+  /** Milliseconds between pages if enough are requested at once to keep the processors busy. */
   readonly busy?: {
     readonly service: number
     readonly sqlRows: number
@@ -47,7 +50,7 @@ export interface ListResult {
   }
 }
 
-/** The list as a service would read it that makes JSON of rows itself. */
+/** The list as a service that builds JSON itself would read it. */
 const findingRows = keysetList<'-created_at', { id: string; created_at: string }>({
   name: 'findings_rows',
   select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
@@ -89,7 +92,7 @@ export async function measureList(
   return await compareWays(system, origin, { rows, repeats, rounds })
 }
 
-/** As `measureList`, of the findings that are there: `rows` of them are the tenant's. */
+/** Like `measureList` for existing findings: `rows` of them belong to the tenant. */
 export async function compareWays(
   system: System,
   origin: string,
@@ -165,12 +168,12 @@ export async function compareWays(
   }
 }
 
-/** Enough to keep two processors busy, with the client on one of them. */
+/** Enough to keep two processors busy, one of them with the client. */
 const atOnce = 6
 
 /**
- * The same pages, several at once, each way with as many connections. One after the other a page waits most of the time for
- * the next process to wake up; here it takes what it costs.
+ * The same pages, several at once, with equal numbers of connections. Sequential pages mostly wait for process
+ * wake-ups; concurrent ones show the cost.
  */
 async function compareBusy(
   system: System,
@@ -196,7 +199,7 @@ async function compareBusy(
   }))
   try {
     await Promise.all(lanes.map(async ({ sql }) => await sql.connect()))
-    // Made before the time begins, as for one after the other.
+    // Prepared before the measurement.
     const signed: ReturnType<typeof gateway.sign>[] = []
     const ways: Readonly<Record<'service' | 'rows' | 'json', (lane: (typeof lanes)[number]) => Promise<number>>> = {
       service: async ({ service }) => await read(service, signed.pop() ?? gateway.sign(reader, 'GET', target)),
@@ -231,7 +234,7 @@ async function compareBusy(
   }
 }
 
-/** Asks for so many pages in all, one after the other in each lane. */
+/** Requests this many pages in total, sequentially in each lane. */
 async function inLanes<Lane>(
   lanes: readonly Lane[],
   pages: number,
@@ -255,7 +258,7 @@ interface Sql {
   readonly values: unknown[]
 }
 
-/** The processes of PostgreSQL that serve an application, or the bench's own connection. */
+/** Returns the PostgreSQL processes of an application, or of the bench's connection. */
 async function backendsOf(sql: System['sql'], application: string | undefined): Promise<number[]> {
   const { rows } = await sql.query<{ pid: number }>(
     `select pid from pg_stat_activity
@@ -266,17 +269,17 @@ async function backendsOf(sql: System['sql'], application: string | undefined): 
   return rows.map(({ pid }) => pid)
 }
 
-/** Microseconds of a processor that these have used; NaN where one of them cannot be told. */
+/** Returns the processor microseconds of processes; NaN if one cannot be read. */
 function cpuOfAll(processes: readonly number[]): number {
   return processes.reduce((sum, pid) => sum + (cpuOf(pid) ?? Number.NaN), 0)
 }
 
 type Way = 'everything' | 'service' | 'rows' | 'json'
 
-/** Asks once for a page, and gives how many findings it has read. */
+/** Requests one page and returns the number of findings read. */
 type Call = () => Promise<number>
 
-/** Reads the list by the API of undici that the gateway uses; its others cost the client more. */
+/** Reads the list with the undici API that the gateway uses; its other APIs cost the client more. */
 async function findingsOf(client: Client, headers: Readonly<Record<string, string>>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const chunks: Buffer[] = []
@@ -295,17 +298,17 @@ async function findingsOf(client: Client, headers: Readonly<Record<string, strin
   return countFindings(await promise)
 }
 
-/** What has begun the round before comes last, so that none has a place of its own. */
+/** Rotates the order, so that no way has a fixed position. */
 function turned<One>(ways: readonly One[], turn: number): readonly One[] {
   return ways.map((_, at) => ways[(at + turn) % ways.length]).filter((way) => way !== undefined)
 }
 
-/** How many times as much one takes as the other, compared round by round: what a machine gives drifts by more than they differ. */
+/** Returns the ratio of two series by rounds, because the machine's speed drifts. */
 function apart(ours: readonly number[], theirs: readonly number[]): number {
   return round(middleMean(ours.map((figure, turn) => figure / (theirs[turn] ?? Number.NaN))))
 }
 
-/** How one finding of a list ends and the next begins. */
+/** The boundary between two findings of a list. */
 const between = '},{"id":"'
 const pieceBytes = 64 * 1024
 
@@ -325,7 +328,7 @@ function countFindings(list: Buffer): number {
   return found
 }
 
-/** The median of many calls, after as many that do not count. What prepares a call is not in its time. */
+/** Returns the median of many calls after a warm-up of as many. `prepare` is not measured. */
 async function time(prepare: () => Call, repeats: number): Promise<number> {
   const times: number[] = []
   for (let turn = 0; turn < 2 * repeats; turn += 1) {
@@ -338,7 +341,7 @@ async function time(prepare: () => Call, repeats: number): Promise<number> {
   return median(times)
 }
 
-/** The statement that a list sends; the tenant, which its policy adds, is written out. */
+/** Returns a list's statement with the tenant condition that the policy adds. */
 async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>): Promise<Sql> {
   let sent: Statement | undefined
   const tx: Tx = {
@@ -350,7 +353,7 @@ async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>)
   }
   await list(tx)
   if (sent === undefined) throw new Error('the list sent no statement')
-  // PostgreSQL plans it as if the conditions stood beside the others.
+  // PostgreSQL plans it as if the conditions were part of the query.
   const ofTenant = (table: string): string => `from (select * from ${table} where tenant_id = '${tenantId}'::uuid) $1`
   const text = sent.text
     .replace(/from findings\.finding (\w+)/, ofTenant('findings.finding'))

@@ -6,39 +6,41 @@ import { z } from 'zod'
 import type { KeySet } from './key-set.ts'
 import { findProgram, loadCore, pinned } from './processes.ts'
 
-/** What a load generator is to do. */
+/** A job for the load generator. */
 export interface LoadJob {
   readonly url: string
   readonly connections: number
   readonly seconds: number
-  /** Requests a second, sent when they are due whatever is still unanswered; without it each connection sends at once. */
+  /** Requests per second, sent when due; without it, each connection sends at once. */
   readonly rate?: number
-  /** The keys to use in turn; without it the request has no Authorization header. */
+  /** The keys to use in turn; without it, there is no Authorization header. */
   readonly keys?: KeySet
-  /** Uses the keys in their order from the first; otherwise far from each other, from any of them. */
+  /** Uses the keys in order from the first; otherwise spread over all of them. */
   readonly inOrder?: boolean
-  /** So many requests one after the other use the same key, default 1: on as many connections they are under way at once. */
+  /** The number of consecutive requests with the same key, default 1. */
   readonly together?: number
-  /** One of `oneIn` requests has one of the `count` keys that follow these, `from` that number on, none twice before all were used. */
+  /**
+   * One of `oneIn` requests uses one of the `count` keys after these, starting at `from`, each once before any repeats.
+   */
   readonly tail?: { readonly oneIn: number; readonly count: number; readonly from: number }
-  /** So long the load is made before anything counts: until the generator itself is compiled. For full load alone. */
+  /** Warm-up in seconds, until the generator is compiled. Only for full load. */
   readonly settleSeconds?: number
-  /** Ends after this many requests, if the time is not over before. */
+  /** Stops after this many requests. */
   readonly requests?: number
-  /** Part of the requests that may fail, default none: for what is sent before anything is measured. */
+  /** The share of requests that may fail, default none. */
   readonly mayFail?: number
 }
 
 export const loadResultSchema = z.object({
   requests: z.number(),
-  /** With those that did not count, and those that were not answered before the end. */
+  /** Including warm-up and unanswered requests. */
   sent: z.number(),
   seconds: z.number(),
-  /** Answers other than 200, and connections that broke. */
+  /** Responses other than 200, and broken connections. */
   failures: z.number(),
   p50: z.number(),
   p99: z.number(),
-  /** Answers in each second since the start, the last one not whole; of wrk nothing is known of them. */
+  /** Responses per second since the start; the last second is incomplete. Missing for wrk. */
   perSecond: z.array(z.number()),
 })
 
@@ -47,24 +49,24 @@ export type LoadResult = z.infer<typeof loadResultSchema>
 
 const wrk = findProgram('wrk')
 
-/** Which generator makes the load of the comparison. */
+/** The generator of the comparison. */
 export const generatorName = wrk === undefined ? 'built-in' : 'wrk'
 
-/** Sends requests as fast as they are answered: with wrk where there is one, else with the built-in generator. */
+/** Sends requests at full speed with wrk if available, otherwise with the built-in generator. */
 export async function runLoad(job: LoadJob): Promise<LoadResult> {
   return wrk === undefined || job.keys?.count !== 1 ? await runOwn(job) : await runWrk(wrk, job, job.keys.first)
 }
 
 const own = join(import.meta.dirname, 'generator.ts')
 
-/** A generator that makes load when it is told to, over connections that stay open. */
+/** A generator that runs on demand over persistent connections. */
 export interface Turns {
-  /** Makes load for `ms` milliseconds, waits for what is under way, and tells what there was since the turn began. */
+  /** Generates load for `ms` milliseconds, waits for running requests, and returns the result of the turn. */
   take(ms: number): Promise<LoadResult>
   stop(): Promise<void>
 }
 
-/** Starts the built-in generator, which waits for its turns: one that has just been started keeps no gateway busy. */
+/** Starts the built-in generator, which waits for turns. */
 export function openTurns(job: Omit<LoadJob, 'seconds'>): Turns {
   const child = startOwn()
   child.stdin.write(`${JSON.stringify({ ...job, seconds: 0, inTurns: true })}\n`)
@@ -99,12 +101,12 @@ async function endOf(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Runs the built-in generator as a process of its own; the only one that can pace requests, use many keys and settle before
- * it counts: then `begun` is called.
+ * Runs the built-in generator in its own process. Only this one can pace requests, use many keys and warm up; then it
+ * calls `begun`.
  */
 export async function runOwn(job: LoadJob, begun: () => void = () => undefined): Promise<LoadResult> {
   const child = startOwn()
-  // On its standard input, since the job holds keys and `ps` shows arguments.
+  // On standard input, because the job contains keys and `ps` shows arguments.
   child.stdin.end(JSON.stringify(job))
   const lines = createInterface({ input: child.stdout })
   let result = ''
@@ -156,7 +158,7 @@ function milliseconds(output: string, line: string): number {
   return Number(value) * (unit === 'us' ? 0.001 : unit === 's' ? 1000 : 1)
 }
 
-/** A figure over refused requests says nothing: there may be none. */
+/** Failed requests would falsify the figures. */
 function refuseFailures(result: LoadResult, { url, mayFail = 0 }: Pick<LoadJob, 'url' | 'mayFail'>): LoadResult {
   if (result.failures > mayFail * result.requests || !(result.requests > 0)) {
     throw new Error(`${result.failures} of ${result.requests} requests to ${url} failed`)

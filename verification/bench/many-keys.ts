@@ -5,14 +5,14 @@ import { type System, seedKeys, seedTenants } from './system.ts'
 
 /** Throughput with requests spread evenly over many keys. */
 export interface ManyKeys {
-  /** Whose the keys are. */
+  /** The number of tenants of the keys. */
   readonly tenants: number
   readonly keysStored: number
-  /** Those that the requests use: all that the time for their first use was enough for. */
+  /** The keys that were used within the time limit. */
   readonly keysUsed: number
-  /** First uses a second: each is looked up in Redis and then at the keys service. */
+  /** First uses per second: each is looked up in Redis and then at the keys service. */
   readonly firstUsesPerSecond: number
-  /** First uses that were refused: a look-up that takes over a second is given up, and may be tried again. */
+  /** Rejected first uses: a look-up of more than a second is abandoned and may be repeated. */
   readonly firstUsesRefused: number
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
@@ -21,23 +21,23 @@ export interface ManyKeys {
 export interface ManyKeysOptions {
   readonly path: string
   readonly upstream: string
-  /** Numbers of keys, each with the number of tenants whose they are. */
+  /** Numbers of keys with their numbers of tenants. */
   readonly counts: readonly { readonly keys: number; readonly tenants: number }[]
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** How long keys are used for the first time, at most: less than a record may be used for, which is ten minutes. */
+  /** The time limit for first uses, less than a record's lifetime of ten minutes. */
   readonly fillSeconds: number
 }
 
-/** More than are measured with: first uses that come together are looked up together. */
+/** More than during the measurement, because concurrent first uses are batched. */
 const fillConnections = 256
-/** Part of the first uses that may be refused. */
+/** The share of first uses that may be rejected. */
 const mostRefused = 0.01
-/** What the gateway answers itself: the first uses take no longer than they must. */
+/** Answered by the gateway itself, so that first uses are fast. */
 const ownPath = '/api/v1/whoami'
 
-/** Measures one gateway, new for each number of keys, with room for all of them in its memory. */
+/** Measures a new gateway for each number of keys, with enough memory for all. */
 export async function measureManyKeys(system: System, options: ManyKeysOptions): Promise<ManyKeys[]> {
   const results: ManyKeys[] = []
   for (const { keys, tenants } of options.counts) results.push(await measureCount(system, options, keys, tenants))
@@ -54,7 +54,7 @@ async function measureCount(
   const pid = await system.restartGateway({
     POSTERN_FINDINGS_URL: upstream,
     POSTERN_MEMORY_ENTRIES: '1100000',
-    // Room for a million keys of 2 KiB.
+    // Memory for a million keys of 2 KiB.
     NODE_OPTIONS: '--max-old-space-size=6144',
   })
   const [gateway] = system.stack.gateways

@@ -4,12 +4,12 @@ import { type LoadResult, runOwn } from './load.ts'
 import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants } from './system.ts'
 
-/** How long another tenant waits for its lists while one tenant asks for large pages. Milliseconds. */
+/** The waiting time of a tenant's lists while another one requests large pages, in milliseconds. */
 export interface Neighbour {
   readonly attack: 'none' | 'pipelined and unread' | 'parallel and read'
   readonly p50: number
   readonly p99: number
-  /** p99 ÷ that of the quiet rounds before it. */
+  /** p99 ÷ p99 of the preceding quiet rounds. */
   readonly ratio: number
   readonly requests: number
   readonly failures: number
@@ -45,7 +45,7 @@ export async function measureNeighbour(
       keys: reading,
       mayFail: 1,
     })
-  // The first is for the compiler.
+  // The first round is a warm-up.
   await read(2)
   const quiet = await read(seconds)
   const unread = pipelineWithoutReading(gateway, keyOf(attacking.prefix, 0))
@@ -89,7 +89,7 @@ async function fill(
   await Promise.all(Array.from({ length: 4 }, client))
 }
 
-/** Sends many requests at once over one connection, and over the next one as soon as it is cut; reads none of the answers. */
+/** Sends many requests over one connection without reading, and over a new one when it is cut. */
 function pipelineWithoutReading(gateway: string, key: string): { stop(): void } {
   const { hostname, port } = new URL(gateway)
   const request = `GET ${largePage} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: ApiKey ${key}\r\n\r\n`

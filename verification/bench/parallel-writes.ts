@@ -4,17 +4,17 @@ import { startDistantStandby } from './standby.ts'
 import { round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** Findings that several clients create at once: all in one tenant, and each client in a tenant of its own. */
+/** Concurrent creation of findings in one tenant, and in one tenant per client. */
 export interface ParallelWrites {
   readonly clients: number
-  /** Milliseconds to the synchronous standby and back; 0: there is none. */
+  /** Round trip to the synchronous standby in milliseconds; 0: none. */
   readonly standbyMs: number
   readonly connections: number
   readonly ofOneTenant: number
   readonly ofManyTenants: number
   /** One tenant ÷ many. */
   readonly ratio: number
-  /** Answers of the one tenant that were no 201, also among 48 clients. */
+  /** Responses of the one tenant other than 201, also with 48 clients. */
   readonly failures: number
 }
 
@@ -34,13 +34,13 @@ export async function measureParallelWrites(
   { clients, seconds, rounds, standbyMs }: { clients: number; seconds: number; rounds: number; standbyMs: number },
 ): Promise<ParallelWrites[]> {
   const measure = async (delayMs: number): Promise<ParallelWrites> => {
-    // Sessions that begin anew commit as the database says by now.
+    // New sessions use the database's current commit setting.
     await system.stack.restart('findings')
     const one = randomUUID()
     const many = Array.from({ length: clients }, () => randomUUID())
     const made = { one: 0, many: 0 }
     let failures = 0
-    // The first round is for the compiler.
+    // The first round is a warm-up.
     for (let turn = 0; turn <= rounds; turn += 1) {
       const ofMany = await create(system, { tenants: many, clients, seconds })
       const ofOne = await create(system, { tenants: [one], clients, seconds })
@@ -71,7 +71,7 @@ export async function measureParallelWrites(
   }
 }
 
-/** Creates findings until the time is over; each client waits for its answer. */
+/** Creates findings until the time is over; each client waits for its response. */
 async function create(
   system: System,
   { tenants, clients, seconds }: { tenants: readonly string[]; clients: number; seconds: number },

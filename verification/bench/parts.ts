@@ -18,42 +18,42 @@ import { type Peer, cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 
-/** What one part of a request costs, in microseconds of CPU. */
+/** The cost of a part of a request, in CPU microseconds. */
 interface Part {
   readonly name: string
   readonly cpuMicroseconds: number
 }
 
-/** A request taken apart. */
+/** The parts of a request. */
 export interface Parts {
-  /** What never changes with the product, measured beside it: by these another machine, or another hour, is told from a regression. */
+  /** Work that never changes with the product, to distinguish a slower machine from a regression. */
   readonly yardsticks: {
-    /** Text made, hashed and parsed, in a loop of its own. */
+    /** Text created, hashed and parsed in a loop. */
     readonly processor: number
-    /** A request through `@fastify/http-proxy` without anything else. */
+    /** A request through plain `@fastify/http-proxy`. */
     readonly http: number | undefined
   }
-  /** Each by itself, in a loop of its own. */
+  /** Each part in its own loop. */
   readonly alone: readonly Part[]
-  /** A request that the gateway answers itself, and one that it forwards: of the whole process, from outside. */
+  /** A request answered by the gateway, and a forwarded one, measured for the whole process. */
   readonly answered: number | undefined
   readonly forwarded: number | undefined
-  /** What a request costs that is in none of the parts: HTTP on the client's side, metrics, and the answer's way. */
+  /** The rest of a request: client-side HTTP, metrics and the response. */
   readonly http: number | undefined
-  /** What forwarding adds, without the signature: HTTP on the service's side. */
+  /** The cost of forwarding without the signature: HTTP to the service. */
   readonly forward: number | undefined
 }
 
 const keyCount = 1000
 const leastPerRound = 50_000
-/** Microseconds: what is too short for a clock is repeated. */
+/** Microseconds: shorter work is repeated. */
 const leastRound = 40_000
 const rounds = 7
-/** Two processes of one program differ for as long as they run. */
+/** Processes of one program differ for their whole life. */
 const starts = 3
 const target = '/api/v1/findings'
 
-/** Times `task`, which is given ever other numbers, by the CPU that it takes: what else runs meanwhile matters little. */
+/** Measures the CPU time of `task`, which receives increasing numbers. */
 function costOf(name: string, task: (turn: number) => unknown): Part {
   const costs: number[] = []
   let kept: unknown
@@ -63,7 +63,7 @@ function costOf(name: string, task: (turn: number) => unknown): Part {
     const { user, system } = process.cpuUsage(before)
     return user + system
   }
-  // The first rounds are for the compiler, and tell how many turns it takes.
+  // The first rounds are a warm-up and determine the number of turns.
   time(leastPerRound)
   const perRound = Math.ceil(leastPerRound * Math.max(1, leastRound / Math.max(1, time(leastPerRound))))
   for (let at = 0; at < rounds; at += 1) costs.push(time(perRound) / perRound)
@@ -83,7 +83,7 @@ const sample = {
   context: { tenant: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', scopes: ['read:findings'] },
 }
 
-/** Work of the kind that the parts do, in no module of the product. */
+/** Similar work without code of the product. */
 function yardstick(turn: number): unknown {
   const made = JSON.stringify({ ...sample, turn })
   return JSON.parse(made) && createHash('sha256').update(made).digest('base64url')
@@ -110,7 +110,7 @@ function recordOf(hash: KeyRecord['hash'], now: number): KeyRecord {
   }
 }
 
-/** Measures the gateway's own modules in this process, wired as run-gateway.ts wires them, without I/O. */
+/** Measures the gateway's modules in this process, wired like run-gateway.ts, without I/O. */
 async function measureAlone(): Promise<Part[]> {
   const clocks = systemClocks
   const databaseClock = createDatabaseClock(clocks)
@@ -192,7 +192,7 @@ async function measureAlone(): Promise<Part[]> {
       )
     }),
   ].map((part, at, all) => {
-    // A key is parsed on the way to its hash.
+    // A key is parsed before it is hashed.
     const parsed = all[at - 1]
     return part.name === 'hash' && parsed !== undefined
       ? { ...part, cpuMicroseconds: round(Math.max(0, part.cpuMicroseconds - parsed.cpuMicroseconds), 3) }
@@ -200,7 +200,7 @@ async function measureAlone(): Promise<Part[]> {
   })
 }
 
-/** Takes a request apart, so that what has become dearer has a name. */
+/** Measures the parts of a request, to locate regressions. */
 export async function measureParts(
   system: System,
   options: {
@@ -228,7 +228,7 @@ export async function measureParts(
           let before: number | undefined
           const { requests } = await runOwn({ ...load, url: url + path }, () => void (before = cpuOf(measured)))
           const after = cpuOf(measured)
-          // The first round is for the compiler.
+          // The first round is a warm-up.
           if (turn > 0 && before !== undefined && after !== undefined) seen.push((after - before) / requests)
         }
       }

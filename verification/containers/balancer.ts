@@ -1,22 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Installation } from './compose.ts'
 
-/** What a load balancer in front of the gateways knows. */
+/** The view of a load balancer in front of the gateways. */
 export interface Balancer {
-  /** Whether the gateway at this origin is one to send to, by what it was last asked. */
+  /** Returns whether the last readiness check of the gateway succeeded. */
   isReady(gateway: string): boolean
   stop(): Promise<void>
 }
 
-/** A gateway that drains says so for 3 s before it takes nothing new. */
+/** A draining gateway reports it for 3 s before it stops accepting requests. */
 const everyMs = 250
 const patienceMs = 2_000
-/** As balancers do: silence may be the way's, or the balancer's own, and who stays silent is given up for lost. */
+/** One timeout may be the network's fault; three remove the gateway. */
 const silencesBeforeOut = 3
 
 /**
- * Asks every gateway for its readiness, four times a second. One that says that it is not ready, or refuses the connection, is
- * out at once; one that does not say anything in time is out after the third time.
+ * Checks every gateway's readiness four times a second. A gateway that reports "not ready" or refuses the connection is
+ * removed at once, and one that times out after the third timeout.
  */
 export function startBalancer(gateways: Installation['gateways']): Balancer {
   const ready = new Map(gateways.map(({ url }) => [url, true]))

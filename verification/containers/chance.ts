@@ -3,21 +3,21 @@ import { statfs } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { readTimes } from './machine.ts'
 
-/** What the run of containers asks of a machine. Below it requests of the drills fail for want of the machine, and not of Postern. */
+/** The minimum machine for the container tests. On a smaller one, requests fail because of the machine. */
 export const least = {
   processors: 2,
-  /** Free for it: two of each service, PostgreSQL, Redis, the engine and the load take two thirds of that. */
+  /** Must be free: two replicas of each service, PostgreSQL, Redis, the engine and the load use two thirds of it. */
   memoryBytes: 4 * 1024 ** 3,
-  /** Of the folder where an engine of our own keeps its images. */
+  /** In the folder of the engine's images. */
   diskBytes: 8 * 1024 ** 3,
   /**
-   * The part of all processors that it gets when it asks for all. Measured: with half of two processors at other work of the same
-   * machine no request failed; with 40 to 71 % taken by the host 81 of 1,222 did.
+   * The minimum share of processor time. Measured: at half, no request failed; with 40 to 71 % stolen by the host, 81
+   * of 1,222 failed.
    */
   share: 0.6,
 } as const
 
-/** What a machine has to give. */
+/** The resources of a machine. */
 export interface Machine {
   readonly processors: number
   readonly memoryBytes: number
@@ -27,7 +27,7 @@ export interface Machine {
 
 const gibibytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
 
-/** Why a machine cannot give the run a fair chance, in one line; undefined where it can. */
+/** Returns why a machine is too small, in one line, or undefined. */
 export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine): string | undefined {
   if (processors < least.processors) return `there are ${processors} processors, and ${least.processors} are needed`
   if (memoryBytes < least.memoryBytes) {
@@ -42,20 +42,17 @@ export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine
   return undefined
 }
 
-/** Looks at this machine for some seconds. */
+/** Measures this machine for some seconds. */
 export async function weighMachine(): Promise<Machine> {
   const processors = availableParallelism()
   const { bavail, bsize } = await statfs(tmpdir())
-  // os.freemem is what the kernel says is available.
+  // os.freemem returns the kernel's available memory.
   return { processors, memoryBytes: freemem(), diskBytes: bavail * bsize, share: await measureShare(processors) }
 }
 
 const measuredMs = 5_000
 
-/**
- * Asks for all processors and gives the part that it got: what others of this machine take is missing, and what the host takes,
- * which a process may be charged for as if it had run, is taken off.
- */
+/** Loads all processors and returns the share received, without time stolen by the host. */
 async function measureShare(processors: number): Promise<number> {
   const [before, usage, since] = [readTimes(), process.cpuUsage(), performance.now()]
   await Promise.all(Array.from({ length: processors }, burn))

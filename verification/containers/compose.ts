@@ -14,21 +14,21 @@ const root = join(import.meta.dirname, '..', '..')
 const composeFile = join(root, 'deploy', 'compose.yaml')
 const tlsFile = join(root, 'deploy', 'compose.tls.yaml')
 
-/** Parts of which there are two, so that one can be replaced while the other answers. */
+/** Services with two replicas, so that one can be replaced while the other responds. */
 export const doubled = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** An installation on Docker, as the compose file makes it: with two of each service, and two gateways. */
+/** The compose installation with two replicas of each service and two gateways. */
 export interface Installation {
   readonly engine: Pick<Engine, 'env' | 'compose' | 'own'>
   readonly images: Images
   readonly home: string
-  /** Origins of the gateways, and what tells whether each is ready, as a load balancer would ask. */
+  /** Origins of the gateways with their readiness URLs. */
   readonly gateways: readonly { readonly name: string; readonly url: string; readonly readyUrl: string }[]
   /** Origin of the console. */
   readonly consoleUrl: string
-  /** The OpenID provider at which people sign in: over TLS, at a name that containers alone resolve. Its port is one of this machine too. */
+  /** The OpenID provider, over TLS under a name that only containers resolve. This machine reaches its port too. */
   readonly issuer: string
-  /** What lies there: `ca.crt`, whom everybody in the installation trusts, and what the provider reads. */
+  /** The folder with `ca.crt` and the provider's files. */
   readonly trust: string
   readonly secrets: string
   readonly project: string
@@ -42,25 +42,25 @@ export interface Compose {
   /** Runs a compose command. */
   compose(args: readonly string[], timeoutMs?: number): Promise<string>
   docker(args: readonly string[], options?: RunOptions): Promise<string>
-  /** A container of the operator's own, which waits. */
+  /** A container of the operator that waits for commands. */
   readonly operatorContainer: string
-  /** Ids of the containers of a service, the first one first. */
+  /** Returns the container ids of a service in order. */
   containers(service: string): Promise<readonly string[]>
   /** Runs the operator's command in its container. */
   operator(...args: readonly string[]): Promise<string>
-  /** Resolves when a container of ours says that a request would succeed now. */
+  /** Resolves when a container is ready. */
   waitUntilReady(container: string): Promise<void>
-  /** Hands the files of the secrets folder out anew. */
+  /** Copies the files of the secrets folder to the components. */
   handOutSecrets(): Promise<void>
   logs(): Promise<string>
   down(): Promise<void>
 }
 
-/** Starts an installation; resolves when everything is ready. */
+/** Starts an installation. Resolves when everything is ready. */
 export async function composeUp(engine: Engine, images: Images): Promise<Compose> {
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()
-  // Nothing listens on them yet: the same one may be free twice.
+  // All ports are chosen before the first one is used, so that none is chosen twice.
   while (ports.size < 6) ports.add(await findFreePort())
   const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0, signInPort = 0] = ports
   const trust = join(home, 'trust')
@@ -90,7 +90,7 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     await cp(join(installation.secrets, 'oidc-client-secret'), join(trust, 'client-secret'))
     const scale = doubled.flatMap((name) => ['--scale', `${name}=2`])
     await compose.compose(['up', '--detach', '--no-build', ...scale], 600_000)
-    // A container of the operator's own that waits: to start one for each command would take a second each.
+    // A waiting container, because starting one per command takes a second.
     const idle = ['--entrypoint', 'node', 'operator', '-e', 'setInterval(()=>{},1e9)']
     await compose.compose(['run', '--detach', '--no-deps', '--name', operatorOf(installation.project), ...idle])
     for (const name of [...installation.gateways.map((gateway) => gateway.name), 'console']) {
@@ -105,7 +105,7 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
   }
 }
 
-/** Which containers are not healthy, and what the last of their checks said. */
+/** Returns the unhealthy containers and the output of their last check. */
 async function tellUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
   const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => [
     '--filter',
@@ -123,9 +123,9 @@ const readyAt = (port: number): string => `http://127.0.0.1:${port}/internal/hea
 
 const signInName = 'sign-in.example'
 
-/** An authority, a certificate for every server, and the key that tokens are signed with. */
+/** Creates an authority, a certificate for each server, and the key that signs tokens. */
 async function makeTrust(folder: string, postgresUid: number): Promise<void> {
-  // What reads it in a container is somebody else; what is there is of this run alone.
+  // Containers read it as another user. The files are only for this run.
   await mkdir(folder, { mode: 0o755 })
   const authority = await makeTestAuthority(folder)
   await authority.issue(signInName)
@@ -148,7 +148,7 @@ async function makeTrust(folder: string, postgresUid: number): Promise<void> {
   await writeFile(join(folder, 'tenants.json'), '{}')
 }
 
-/** What the tests add to the compose file: a second gateway, the gateways' health for who balances between them, and a provider. */
+/** Additions to the compose file: a second gateway, readiness ports, and a provider. */
 async function overlayFor(
   { images, issuer, trust, consoleUrl }: Installation,
   port: number,
@@ -164,9 +164,9 @@ async function overlayFor(
   const volumes = z.array(z.string()).parse(gateway['volumes'])
   const trusted = `${trust}/ca.crt:/etc/postern/trust/ca.crt:ro`
   const shared = { environment: { ...environment, ...trusting } }
-  // Each check is a program that starts, in a dozen containers: on two processors a third of what there is.
+  // Each health check starts a program in a dozen containers: at the default rate, a third of two processors.
   const calm = { healthcheck: { interval: '30s' } }
-  // Others wait for these to be healthy before they start.
+  // Other containers wait for these to be healthy.
   const calmer = { healthcheck: { interval: '15s' } }
   const signInPort = new URL(issuer).port
   return {
@@ -182,7 +182,7 @@ async function overlayFor(
         volumes: [...volumes, trusted],
         ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`],
       },
-      // The one of the sources, which no image holds.
+      // Mounted from the sources, because no image contains it.
       'sign-in': {
         image: images.postern,
         user: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,
@@ -204,7 +204,7 @@ async function askDirectly(url: string): Promise<boolean> {
   return answer.ok
 }
 
-/** Speaks to an installation that runs. */
+/** Connects to a running installation. */
 export function attach(installation: Installation): Compose {
   const { project, secrets, images, home } = installation
   const engine = engineOf(installation.engine.env, installation.engine.compose, installation.engine.own)
@@ -242,7 +242,7 @@ export function attach(installation: Installation): Compose {
       .toSorted()
       .map((line) => line.split(' ')[1] ?? '')
   }
-  /** Where a container answers for its health; undefined where it is not running. */
+  /** Returns where a container reports its health, or undefined if it is not running. */
   const findHealth = async (container: string): Promise<string | undefined> => {
     const format =
       '{{index .Config.Labels "com.docker.compose.service"}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}'
@@ -256,15 +256,15 @@ export function attach(installation: Installation): Compose {
     return true
   }
   /**
-   * Tells whether a container is ready, as often as it is called. Asked from this machine where that has a way to its
-   * containers: each program that is started in one, or that asks the engine, takes processor time from what is tried.
+   * Returns a readiness check of a container. It asks from this machine if possible, because starting programs in
+   * containers takes processor time.
    */
   const readiness = (container: string): (() => Promise<boolean>) => {
     let asked = 0
     let url: string | undefined
     return async () => {
       if (!engine.own) return await askWithin(container)
-      // One that ends while it starts comes back at another address.
+      // A container that restarts may have a new address.
       if (url === undefined || asked % 20 === 0) url = await findHealth(container)
       asked += 1
       return url !== undefined && (await askDirectly(url))
@@ -301,7 +301,7 @@ export function attach(installation: Installation): Compose {
     down: async () => {
       await engine.docker(['rm', '--force', operatorOf(project)]).catch(() => undefined)
       await takeDown()
-      // One that was just being restarted, as when a run is broken off, comes back meanwhile.
+      // A container may be restarting, for example after an aborted run.
       const label = `label=com.docker.compose.project=${project}`
       const left = await engine.docker(['ps', '--all', '--quiet', '--filter', label]).catch(() => '')
       if (left !== '') {
@@ -314,7 +314,7 @@ export function attach(installation: Installation): Compose {
   return own
 }
 
-/** Makes a folder the property of who runs in the containers. */
+/** Gives a folder to the user of the containers. */
 async function give(folder: string): Promise<void> {
   await chown(folder, uid, gid)
   for (const entry of await readdir(folder, { withFileTypes: true })) {

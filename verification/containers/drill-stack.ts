@@ -6,20 +6,20 @@ import type { Changeable } from '../../test/support/churn.ts'
 import type { Compose } from './compose.ts'
 import { openRelay, openTunnel } from './tunnel.ts'
 
-/** What the drills change and ask, in the shape that the load of the fault tests knows. */
+/** The installation in the form that the load of the fault tests needs. */
 export interface DrillStack extends Changeable {
-  /** What PostgreSQL holds of each accepted write, by the name that its request gave it. */
+  /** Returns the stored rows of each accepted write, by the name in its request. */
   readWrites(): Promise<Map<string, { tenantId: string; title: string }[]>>
   stop(): Promise<void>
 }
 
-/** Speaks to the keys service from the operator's container, whose way there is the only one. */
+/** Calls the keys service through the operator's container, which is the only way to reach it. */
 export async function openDrillStack(system: Compose): Promise<DrillStack> {
   const { installation } = system
   const way = { container: system.operatorContainer, host: 'keys', port: 8080 } as const
   const { env, own } = installation.engine
   const tunnel = await (own ? openRelay(system, way) : openTunnel({ ...way, env }))
-  /** The files are those that the operator's own command reads: what is rotated counts from the next call on. */
+  /** Reads the operator's secret files again for each call, so that rotated secrets are used. */
   const read = (name: string): string => readFileSync(join(installation.secrets, 'operator', name), 'utf8').trim()
   const made = new Map<string, SignedCaller>()
   const callerOf = (ring: string, assertionKeys: string): SignedCaller => {
@@ -38,8 +38,7 @@ export async function openDrillStack(system: Compose): Promise<DrillStack> {
     operator,
     ...operatorActions(operator),
     readWrites: async () => {
-      // A file's name is what its request called it; that it is the tenant's own, its row alone says. The end-to-end tests, which
-      // ran before, write findings without an external id, and drills none.
+      // File names come from the requests; their rows name the tenant. Only drills write findings with an external id.
       const rows = await queryAsSuperuser(
         system,
         `select external_id as name, tenant_id as "tenantId", title from findings.finding where external_id is not null
@@ -53,7 +52,7 @@ export async function openDrillStack(system: Compose): Promise<DrillStack> {
 
 const writesSchema = z.array(z.object({ name: z.string(), tenantId: z.string(), title: z.string() }))
 
-/** The rows of one statement, as the superuser in the container of PostgreSQL. */
+/** Returns the rows of a statement run as the superuser in PostgreSQL's container. */
 export async function queryAsSuperuser(system: Compose, statement: string): Promise<Record<string, unknown>[]> {
   const [postgres = ''] = await system.containers('postgres')
   const password = readFileSync(join(system.installation.secrets, 'postgres', 'POSTGRES_PASSWORD'), 'utf8').trim()

@@ -35,7 +35,7 @@ import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack
 import { findInstallation } from './installation.ts'
 import { watchMachine } from './machine.ts'
 
-/** Something of every service, a part of it over two; half of it writes. */
+/** Operations of every service, some of them across two; half of them write. */
 const sequence: readonly Operation[] = [
   'whoami',
   'list',
@@ -50,7 +50,7 @@ const operations = [...new Set(sequence)]
 const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
 const perSecond = Number(process.env['POSTERN_DRILL_RATE'] ?? 15)
 const longestTestMs = 900_000
-/** How long one tenant attacks. */
+/** Duration of the attack. */
 const attackMs = 30_000
 
 let system: Compose
@@ -58,7 +58,7 @@ let balancer: Balancer
 let stack: DrillStack
 let traffic: Traffic
 let churn: Churn
-/** Requests of the history that have been checked. */
+/** The number of requests that were already checked. */
 let checked = 0
 
 beforeAll(async () => {
@@ -81,7 +81,10 @@ function isAccepted(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-/** Resolves when every gateway has carried out every operation in a request begun after `since`, and failures have ceased. */
+/**
+ * Resolves when every gateway has completed every operation in a request started after `since`, and no more requests
+ * fail.
+ */
 async function recovered(since: number): Promise<void> {
   const streams = stack.gateways.flatMap((gateway) => operations.map((operation) => ({ gateway, operation })))
   await Promise.all(
@@ -105,13 +108,13 @@ async function recovered(since: number): Promise<void> {
 }
 
 interface DrillOutcome {
-  /** How many requests failed, by code. */
+  /** The number of failed requests by code. */
   readonly failed: Readonly<Record<string, number>>
-  /** Which the first of them were, and what processes complained of; empty where none failed. */
+  /** The first failures and the errors of processes; empty without failures. */
   readonly circumstances: string
 }
 
-/** Does something to the installation under the load, says what it cost, and checks every promise. */
+/** Runs a disruption under load, prints its cost, and checks every promise. */
 async function drill(name: string, work: () => Promise<void>): Promise<DrillOutcome> {
   await recovered(performance.now())
   const [from, fromWall] = [performance.now(), new Date()]
@@ -122,7 +125,7 @@ async function drill(name: string, work: () => Promise<void>): Promise<DrillOutc
   await churn.revoked(2, from)
   const to = performance.now()
   const served = machine()
-  // As seen by who speaks to whichever gateway is ready.
+  // From the view of a client that uses any ready gateway.
   const asOne = traffic.requests.map((request) => ({ ...request, gateway: 'any' }))
   const { requests, failed, longestGapMs } = costBetween(asOne, from, to)
   process.stdout.write(
@@ -137,7 +140,7 @@ async function drill(name: string, work: () => Promise<void>): Promise<DrillOutc
   return { failed, circumstances }
 }
 
-/** How long the slower ones took. */
+/** Formats the slow response times. */
 function slowest(from: number, to: number): string {
   const took = traffic.requests
     .filter(({ startedAt }) => startedAt >= from && startedAt <= to)
@@ -149,7 +152,7 @@ function slowest(from: number, to: number): string {
   return `a tenth took over ${seconds(tenth)}, a hundredth over ${seconds(hundredth)}, the slowest ${seconds(first)}`
 }
 
-/** The first that failed: when, what it asked for, and how it ended. */
+/** Formats the first failures: time, operation and result. */
 function failures(from: number, to: number): string {
   return traffic.requests
     .filter(({ startedAt, status }) => startedAt >= from && startedAt <= to && (status === 0 || status >= 500))
@@ -161,7 +164,7 @@ function failures(from: number, to: number): string {
     .join('')
 }
 
-/** The same, in which no request may fail. */
+/** Runs a drill in which no request may fail. */
 async function expectNoFailure(name: string, work: () => Promise<void>): Promise<void> {
   const { failed, circumstances } = await drill(name, work)
   expect(failed, `${name}: no request fails\n${circumstances}`).toEqual({})
@@ -171,7 +174,7 @@ function seconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(2)} s`
 }
 
-/** Checks all that has ended since it was last called. */
+/** Checks all requests that ended since the last call. */
 function expectPromisesKept(): void {
   const { keys, changes } = churn
   const requests = traffic.requests.slice(checked)
@@ -179,7 +182,7 @@ function expectPromisesKept(): void {
   expect(findViolations({ requests, keys, changes })).toEqual([])
 }
 
-/** Ends the process with the signal that asks for it, and starts it anew; resolves when it would answer. */
+/** Stops the process with SIGTERM and starts it again. Resolves when it is ready. */
 async function replace(container: string): Promise<void> {
   await system.docker(['restart', '--time', '40', container])
   await system.waitUntilReady(container)
@@ -190,8 +193,8 @@ async function replaceGateways(): Promise<void> {
 }
 
 /**
- * The processes of services, then the gateways and the console, one after the other. Several at once would start so many
- * processes on a small machine that gateways could not confirm keys in time, and would rightly end the requests.
+ * Replaces services, gateways and the console one by one. Starting several at once would overload a small machine, and
+ * gateways would end requests whose keys they cannot confirm.
  */
 async function replaceAll(): Promise<void> {
   for (const name of doubled) {
@@ -206,36 +209,36 @@ async function migrate(...args: readonly string[]): Promise<void> {
   await system.compose(['run', '--rm', '--no-deps', 'migrate', ...command])
 }
 
-/** The passwords that services show to PostgreSQL, by way of PgBouncer, to Redis, and to the store, which reads them anew by itself. */
+/** Passwords of services for PostgreSQL (through PgBouncer), Redis and the store, which rereads its file. */
 const loginNames = ['keys', 'findings', 'universe', 'evidence', 'sync', 'store'] as const
 const passwords = [...loginNames, ...redisLogins.map((name) => `redis-${name}`)].map((name) => `password-${name}`)
 
-/** What receipts and checkpoints are signed with. */
+/** The keys that sign receipts and checkpoints. */
 const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
 
-/** Takes a step with everything that has steps, and restarts what reads it. */
+/** Runs one rotation step for every secret and restarts the readers. */
 async function rotateAll(step: RotationStep): Promise<void> {
   const { secrets } = system.installation
   const password = await readRedisPassword()
   for (const ring of ringNames) await rotateRing(secrets, ring, step)
   for (const name of [...signingKeys, ...passwords]) await rotateSecret(secrets, name, step)
   await system.handOutSecrets()
-  // PostgreSQL learns the new key of assertions before anybody mints with it, and a password before anybody shows it.
+  // PostgreSQL must know new assertion keys and passwords before they are used.
   await migrate()
   const [pgbouncer = ''] = await system.containers('pgbouncer')
-  // Not by docker kill: for the engine of some versions the container is then one that somebody has stopped, and is not started again.
+  // Not with docker kill: some engine versions then treat the container as stopped and do not restart it.
   await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
   await tellRedis(password)
   await replaceAll()
 }
 
-/** The password of the operator's login at Redis that is in use. */
+/** Returns the current Redis password of the operator. */
 async function readRedisPassword(): Promise<string> {
   const text = await readFile(join(system.installation.secrets, 'password-redis-admin'), 'utf8')
   return parseLoginPasswords(text.trim())[0].password
 }
 
-/** What runbook.md says of the passwords at Redis: each user is told those that the file has, and Redis keeps what it holds. */
+/** The runbook's procedure: set the passwords of each Redis user from the file, without losing data. */
 async function tellRedis(password: string): Promise<void> {
   const text = await readFile(join(system.installation.secrets, 'redis', 'users.acl'), 'utf8')
   for (const line of text.trim().split('\n')) {
@@ -262,13 +265,13 @@ async function tellRedisBy(password: string, ...command: readonly string[]): Pro
 
 const certified = ['postgres', 'pgbouncer', 'redis'] as const
 
-/** What runbook.md says of certificates: each new one where the old one was, and who shows it is told to read it. */
+/** The runbook's procedure: replace each certificate file and reload its server. */
 async function renewCertificates(): Promise<void> {
   const { trust } = system.installation
   const authority = openTestAuthority(trust)
   for (const name of certified) {
     const { certificate, key } = await authority.issue(name)
-    // Over what is there, which keeps its owner.
+    // Overwrites the file, which keeps its owner.
     await writeFile(join(trust, name, 'server.crt'), await readFile(certificate))
     await writeFile(join(trust, name, 'server.key'), await readFile(key))
   }
@@ -281,7 +284,9 @@ async function renewCertificates(): Promise<void> {
   await tellRedisBy(password, 'CONFIG', 'SET', ...files)
 }
 
-/** Connects as a client does, and prints the certificate's fingerprint; fails where the authority has not issued it for that name. */
+/**
+ * Connects as a client and prints the certificate's fingerprint. Fails if the authority did not issue it for this name.
+ */
 const askForCertificate = `
   const [host, port, isSql] = process.argv.slice(1)
   const socket = require('node:net').connect(Number(port), host)
@@ -297,12 +302,12 @@ const askForCertificate = `
     socket.once('data', secure)
   })`
 
-/** The fingerprints of what each shows now. */
+/** Returns the fingerprints that the servers currently send. */
 async function shownCertificates(): Promise<Record<(typeof certified)[number], string>> {
   const [keys = ''] = await system.containers('keys')
   const fromKeys = async (...target: readonly string[]): Promise<string> =>
     (await system.docker(['exec', keys, 'node', '-e', askForCertificate, ...target])).trim()
-  // Services have no way to PostgreSQL but by PgBouncer.
+  // Services reach PostgreSQL only through PgBouncer.
   const migrations = ['run', '--rm', '--no-deps', 'migrate', '-e', askForCertificate]
   return {
     postgres: (await system.compose([...migrations, 'postgres', '5432', 'sql'])).trim().split('\n').at(-1) ?? '',
@@ -311,7 +316,7 @@ async function shownCertificates(): Promise<Record<(typeof certified)[number], s
   }
 }
 
-/** The containers of servers with certificates, and when each was started. */
+/** Returns the servers with certificates and their start times. */
 async function containersOfCertified(): Promise<string[]> {
   const containers = await Promise.all(certified.map((name) => system.containers(name)))
   return await Promise.all(
@@ -330,7 +335,7 @@ async function issuedCertificates(): Promise<Record<string, string>> {
 
 describe('no request fails', () => {
   test.each([...doubled])(
-    'while every process of %s is replaced, one after the other',
+    'while the processes of %s are replaced one by one',
     async (name) => {
       await expectNoFailure(`${name} replaced`, async () => {
         for (const container of await system.containers(name)) await replace(container)
@@ -340,13 +345,13 @@ describe('no request fails', () => {
   )
 
   test(
-    'while every gateway is replaced, one after the other',
+    'while the gateways are replaced one by one',
     async () => await expectNoFailure('gateways replaced', replaceGateways),
     longestTestMs,
   )
 
   test(
-    'while Redis restarts, and comes back empty',
+    'while Redis restarts without its data',
     async () => {
       await expectNoFailure('Redis restarted', async () => {
         const [redis = ''] = await system.containers('redis')
@@ -377,7 +382,7 @@ describe('no request fails', () => {
   )
 
   test(
-    'while every certificate is renewed: nothing is started anew, and each server shows the new one',
+    'while every certificate is renewed without restarts, and each server sends the new one',
     async () => {
       const before = await issuedCertificates()
       const started = await containersOfCertified()
@@ -402,7 +407,7 @@ describe('no request fails', () => {
         }
         await migrate('--retire-assertion-keys')
       })
-      // Every service comes in by its other login, and nobody by the first.
+      // Every service uses its second login, and none the first.
       const logins = await queryAsSuperuser(
         system,
         "select rolname, rolpassword is not null as accepted from pg_authid where rolname ~ '^postern_[a-z]+(_b)?$' and rolcanlogin",
@@ -418,7 +423,7 @@ describe('no request fails', () => {
   )
 })
 
-describe('what is killed comes back by itself, and until then nothing false is said', () => {
+describe('killed processes restart automatically, and no response is wrong in the meantime', () => {
   const parts = ['gateway', ...doubled, 'pgbouncer', 'redis', 'postgres', 'store'] as const
   test.each(parts)(
     '%s',
@@ -429,8 +434,7 @@ describe('what is killed comes back by itself, and until then nothing false is s
         await kill(container)
         await isRunning(container)
       })
-      // Only who spoke to the killed gateway itself is left without an answer.
-      // Who does not keep evidence needs no store.
+      // Only clients of the killed gateway get no response. The store is needed only for evidence.
       if (name === 'store') {
         const others = traffic.requests.filter(
           ({ operation, startedAt }) => operation !== 'upload' && startedAt >= from,
@@ -468,7 +472,7 @@ describe('what is killed comes back by itself, and until then nothing false is s
         const [container = ''] = await system.containers(name)
         const begun = performance.now()
         await system.docker(['restart', '--time', '60', container])
-        // By the signal of its image it ends by itself, and is not killed when its time is over.
+        // Its image's stop signal ends it before the time limit.
         expect(performance.now() - begun).toBeLessThan(55_000)
       })
       expect(traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)).toEqual([])
@@ -479,7 +483,7 @@ describe('what is killed comes back by itself, and until then nothing false is s
 
 describe('after all drills', () => {
   test(
-    'every accepted write is there once, and no refused one is',
+    'every accepted write is stored once, and no rejected one is',
     async () => {
       await churn.stop()
       await traffic.stop()
@@ -497,7 +501,7 @@ describe('after all drills', () => {
   )
 
   test(
-    'the bytes of every file that has a row are in the store, whole',
+    'the store has the complete bytes of every file',
     async () => {
       const rows = await queryAsSuperuser(
         system,
@@ -512,7 +516,7 @@ describe('after all drills', () => {
   )
 })
 
-/** Kills the process and not the container: Docker does not start again what it was told to kill. */
+/** Kills the process, because Docker does not restart containers that it was told to kill. */
 async function kill(container: string): Promise<void> {
   const pid = Number(await system.docker(['inspect', '--format', '{{.State.Pid}}', container]))
   if (system.installation.engine.own && pid > 0) {

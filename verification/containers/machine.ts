@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs'
 
-/** How well the machine served its processes in a while. */
+/** How much processor time the machine gave its processes. */
 export interface Served {
-  /** The longest time in which no processor had a break, in milliseconds. */
+  /** The longest time without an idle processor, in milliseconds. */
   readonly fullMs: number
-  /** The share of processor time that the host took from this machine. */
+  /** The share of processor time that the host took. */
   readonly stolen: number
 }
 
-/** Less than this share of all processors is no break. */
+/** The minimum idle share of a break. */
 const breakShare = 0.05
 const everyMs = 250
 
-/** Watches the machine from now on, until it is asked. */
+/** Starts watching the machine. The returned function reports the result. */
 export function watchMachine(): () => Served {
   const first = readTimes()
   let last = first
@@ -37,14 +37,14 @@ export function watchMachine(): () => Served {
   }
 }
 
-/** Ticks of all processors since the machine started: in all, without work, and taken by the host. */
+/** Ticks of all processors since the start of the machine: total, idle, and stolen by the host. */
 export interface Times {
   readonly all: number
   readonly idle: number
   readonly stolen: number
 }
 
-/** From proc(5); elsewhere than on Linux there are no such figures. */
+/** From proc(5). Other systems than Linux have no such figures. */
 export function readTimes(): Times {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')

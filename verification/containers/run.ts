@@ -1,5 +1,5 @@
-// `npm run test:containers`: the image and the compose file on a real Docker engine. Says in one line when none can be had. With
-// `--where-fair`, as CI runs it, also when the machine cannot give it a fair chance, or has no engine and images in time.
+// `npm run test:containers`: runs the image and the compose file on a Docker engine, or prints why it cannot. With
+// `--where-fair`, as in CI, it also skips machines that are too small or too slow.
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,10 +18,10 @@ function skip(reason: string): number {
   return 0
 }
 
-/** How long an engine and what images are built on may take where nobody waits for them alone. */
+/** The time limit for the engine and base images in CI. */
 const patienceMs = 15 * 60_000
 
-/** What the work gives, or the reason in one line when it takes too long. */
+/** Returns the result of the work, or the reason if it takes too long. */
 async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {
   if (!isBounded) return await work
   const late = `${what} could not be had within ${patienceMs / 60_000} minutes`
@@ -45,9 +45,9 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
       return await runVitest(args, {
         ...engine.env,
         [installationVariable]: state,
-        // Through the gateway and into the store, which is what is seen here; how much memory it takes is measured elsewhere.
+        // Through the gateway into the store. Memory use is measured elsewhere.
         POSTERN_TEST_UPLOAD_MIB: '64',
-        // Its image cannot be had everywhere. What the tests start ends with them, and with the engine at the latest.
+        // This image is not available everywhere. Its containers end with the tests, or with the engine.
         TESTCONTAINERS_RYUK_DISABLED: 'true',
       })
     } finally {
@@ -59,7 +59,7 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
 }
 
 async function runVitest(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
-  // A report for CI, beside that of the tests without containers.
+  // A report for CI beside that of the other tests.
   const errors = `--reporter=${join(root, 'packages', 'local-stack', 'errors-reporter.mjs')}`
   const report = ['--reporter=default', '--reporter=json', errors, '--outputFile.json=.test-reports/containers.json']
   const child = spawn('vitest', ['run', '--config', 'verification/containers/vitest.config.ts', ...report, ...args], {
@@ -79,5 +79,5 @@ process.exitCode = await testContainers(
   given.includes('--where-fair'),
   given.filter((each) => each !== '--where-fair'),
 )
-// What took too long may go on for ever.
+// Work beyond its time limit may never end.
 process.exit()

@@ -1,5 +1,4 @@
-// The development provider as a container among the others, over TLS: the console demands that of every provider that is not on
-// the loopback address.
+// Runs the development provider in a container with TLS, which the console requires outside of the loopback address.
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -1,5 +1,4 @@
-// Stands in for @postern/local-stack/testing where tests run on containers: the stack is the installation of this run, and
-// Redis is a container.
+// Replaces @postern/local-stack/testing in container tests: the stack is the installation, and Redis is a container.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { lookup } from 'node:dns'
@@ -21,23 +20,23 @@ import { findInstallation } from './installation.ts'
 
 export * from '../../packages/local-stack/src/testing/index.ts'
 
-/** What of a test stack there is here: what needs a process of its own, or a variable, is not. */
+/** The part of a test stack that works without own processes and variables. */
 export interface ContainerStack {
   readonly gateways: readonly string[]
   readonly consoleUrl: string
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
-  /** Tells the provider which tenants its people belong to, by their slugs. */
+  /** Tells the provider the tenants of its people, by slug. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
-  /** All processes of the evidence service. What is killed here is not started again by itself. */
+  /** All processes of the evidence service. Killed ones are not restarted. */
   process(name: 'evidence'): { kill(signal: NodeJS.Signals): void }
-  /** Restarts the second gateway, or starts what was killed; it is ready when this resolves. */
+  /** Restarts the second gateway or a killed service. Resolves when it is ready. */
   restart(name: 'gateway-2' | 'evidence'): Promise<void>
   stop(): Promise<void>
 }
 
-/** The installation of this run, in the shape of a test stack. */
+/** Returns the installation in the form of a test stack. */
 export async function startTestStack(): Promise<ContainerStack> {
   const system = findInstallation()
   const { installation, operator } = system
@@ -58,7 +57,7 @@ export async function startTestStack(): Promise<ContainerStack> {
       return createdApiKeySchema.parse(JSON.parse(text))
     },
     process: () => ({
-      // In force when this returns, as a signal to a process is.
+      // Effective when this returns, like a signal to a process.
       kill: (signal) =>
         void spawnSync('docker', ['kill', '--signal', signal, ...evidence], {
           env: { ...process.env, ...installation.engine.env },
@@ -73,7 +72,7 @@ export async function startTestStack(): Promise<ContainerStack> {
   }
 }
 
-/** The provider has a name among containers alone: here it is the port of this machine that it publishes. */
+/** Maps the provider's container name to its published port on this machine. */
 function reachProvider({ issuer, trust }: Installation): void {
   const { hostname } = new URL(issuer)
   const ca = [...rootCertificates, readFileSync(join(trust, 'ca.crt'), 'utf8')]
@@ -81,7 +80,7 @@ function reachProvider({ issuer, trust }: Installation): void {
   setGlobalDispatcher(new Agent({ connect: { ca, lookup: find } }))
 }
 
-/** A Redis in a container, on a port that stays the same over restarts. */
+/** Starts Redis in a container, on a port that survives restarts. */
 export async function startTestRedis(): Promise<TestRedis> {
   const { images } = findInstallation().installation
   const port = await findFreePort()
@@ -91,7 +90,7 @@ export async function startTestRedis(): Promise<TestRedis> {
     console: randomPassword(),
     admin: randomPassword(),
   }
-  // Redis takes each argument for one word of the rule.
+  // Redis expects one word of the rule per argument.
   const users = formatRedisUsers(passwords).flatMap((line) => ['--user', ...line.split(' ').slice(1)])
   const urlOf = (login: RedisLogin): string => `redis://${redisUserName(login)}:${passwords[login]}@127.0.0.1:${port}`
   const launch = async (): Promise<StartedTestContainer> =>
@@ -112,7 +111,7 @@ export async function startTestRedis(): Promise<TestRedis> {
     urls: { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') },
     port,
     kill: (signal) => {
-      // As a signal to a process is: in force when this returns.
+      // Effective when this returns, like a signal to a process.
       if (server !== undefined) spawnSync('docker', ['kill', '--signal', signal, server.getId()], { env })
     },
     stop,

@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 const conditions = ['@postern/source', 'node', 'development|production']
 
-// Tests that run on containers, one after the other: they share one installation.
+// Container tests run one after the other, because they share one installation.
 export default defineConfig({
   resolve: {
     conditions,
@@ -18,7 +18,8 @@ export default defineConfig({
     root: join(import.meta.dirname, '..', '..'),
     include: [
       'verification/containers/*.test.ts',
-      // End-to-end tests that work through the compose file. The others need processes, files or settings that it does not publish.
+      // End-to-end tests that work with the compose file. The others need processes, files or settings that it does not
+      // publish.
       'test/end-to-end/integrator-reads-findings.test.ts',
       'test/end-to-end/administrator-revokes-a-key.test.ts',
       'test/end-to-end/console.test.ts',
@@ -27,7 +28,7 @@ export default defineConfig({
       'test/end-to-end/large-upload.test.ts',
       'test/end-to-end/resumable-upload.test.ts',
       'test/end-to-end/scopes.test.ts',
-      // What the database and the keys promise, on a PostgreSQL and a Redis in containers.
+      // Tests of the database and the keys with PostgreSQL and Redis in containers.
       'packages/tenant-db/test/*.test.ts',
       'services/keys/test/*.test.ts',
     ],
@@ -36,7 +37,7 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    // As in the configuration of the other tests: vitest itself waits a second.
+    // Equal to the other configuration: vitest itself waits a second.
     expect: { poll: { timeout: 30_000 } },
     reporters: ['default'],
   },

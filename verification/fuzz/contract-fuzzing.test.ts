@@ -21,8 +21,8 @@ import { type Wrong, startStandIn, startVagueOne, startYesSayer, wrongs } from '
 import { type Witness, openWitness } from './witness.ts'
 
 /**
- * Requests made from the contracts, for every operation, against the whole system. In `npm test` so many for each operation;
- * `npm run test:fuzz` goes on, with one seed after the other, for ten minutes.
+ * Generated requests for every operation against the whole system. `npm test` runs one round; `npm run test:fuzz` runs
+ * rounds with new seeds for ten minutes.
  */
 const minutes = Number(process.env['POSTERN_FUZZ_MINUTES'] ?? '0')
 const seed = Number(process.env['POSTERN_FUZZ_SEED'] ?? randomInt(2 ** 31))
@@ -32,9 +32,9 @@ let stack: TestStack
 let issuer: RunningIssuer
 let witness: Witness
 let fuzzer: Fuzzer
-/** The same judge before another gateway. */
+/** Creates the same judge for another gateway. */
 let fuzzerOf: (gateway: string) => Fuzzer
-/** Text that only resources of another tenant hold. */
+/** A text that only another tenant's resources contain. */
 const canary = 'Canary of another tenant'
 
 beforeAll(async () => {
@@ -63,10 +63,10 @@ beforeAll(async () => {
     nobody: undefined,
     garbage: 'ApiKey postern_garbage',
   }
-  // Keys are managed in a tenant of their own: what is revoked there is not what fuzzes.
+  // Keys are managed in a separate tenant, so that a revoke does not stop the fuzzer.
   const person = `Bearer ${await issuer.issue({ tenantId: keyed.id, roles: ['admin'], expiresInSeconds: 7200 })}`
   await stack.createKey(keyed, { scopes: ['read:findings'] })
-  // What people do with evidence, they do with that of their own tenant.
+  // People use evidence of their own tenant.
   const sender = await stack.createKey(keyed, { scopes: ['write:evidence'] })
   for (const body of ['one', 'two', 'three']) {
     const file = { key: sender.key, method: 'POST', body, headers: { 'content-type': 'text/plain' } } as const
@@ -87,7 +87,7 @@ afterAll(async () => {
   await issuer.stop()
 })
 
-/** Limits of requests and keys are the platform's to set. */
+/** The platform sets the limits of requests and keys. */
 async function liftLimits(): Promise<void> {
   const client = new Client({ connectionString: stack.database.url('superuser') })
   await client.connect()
@@ -104,24 +104,24 @@ async function fuzz(route: Route, ofSeed: number): Promise<void> {
       { seed: ofSeed, numRuns: requestsEach, interruptAfterTimeLimit: 60_000 },
     )
   } catch (error) {
-    // What ids a request is about follows from those before it as well: the whole round is to be run again.
+    // Ids depend on earlier requests, so the whole round must be repeated.
     throw new Error(`found by POSTERN_FUZZ_SEED=${ofSeed}, after the operations before ${route.id}`, { cause: error })
   }
 }
 
-/** What takes away comes last, so that there is something left for all the others. */
+/** Destructive operations run last. */
 const routes = routeTable.toSorted((a, b) => Number(takesAway(a)) - Number(takesAway(b)))
 
 function takesAway({ id, method }: Route): boolean {
   return method === 'DELETE' || id === 'keys.revoke' || id === 'keys.change-policy'
 }
 
-describe('no request makes the system fail, say too much, or do what its contract does not allow:', () => {
+describe('every response follows its contract and reveals no internals:', () => {
   test.each(routes.map((route) => [route.id, route] as const))('%s', { timeout: 120_000 }, async (_id, route) => {
     await expect(fuzz(route, seed)).resolves.toBeUndefined()
   })
 
-  test('a body that two readers could take for two things is refused by every operation that takes JSON', async () => {
+  test('an ambiguous body is rejected by every operation that accepts JSON', async () => {
     const takingJson = routes.filter(({ body }) => body !== undefined)
     expect(takingJson.length).toBeGreaterThan(10)
     for (const route of takingJson) {
@@ -135,7 +135,7 @@ describe('no request makes the system fail, say too much, or do what its contrac
     }
   }, 60_000)
 
-  test.runIf(minutes > 0)('all of them in turn, for as long as was asked', { timeout: 0 }, async () => {
+  test.runIf(minutes > 0)('all operations in turn, for the requested time', { timeout: 0 }, async () => {
     const until = Date.now() + minutes * 60_000
     const faults: string[] = []
     let rounds = 0
@@ -159,12 +159,12 @@ describe('no request makes the system fail, say too much, or do what its contrac
     expect(faults).toEqual([])
   })
 
-  test('and nearly every operation was also carried out: these were not only requests that nobody looks at', async () => {
+  test('nearly every operation also succeeds', async () => {
     const tried = routes.filter((route) => fuzzer.tally.has(route.id) && !isUnsupported(route))
     const notCarriedOut = (): Route[] =>
       tried.filter(({ id }) => ![...(fuzzer.tally.get(id)?.keys() ?? [])].some((status) => status < 400))
     const mostThatMayRemain = Math.floor(tried.length * 0.15)
-    // What a few requests of chance did not reach, a few more do; only that no request reaches is a fault of this test.
+    // Operations that random requests missed get a few more. Only an unreachable operation is a fault.
     for (let more = 1; more <= 6 && notCarriedOut().length > mostThatMayRemain; more += 1) {
       for (const route of notCarriedOut()) await fuzz(route, seed + more)
     }
@@ -204,28 +204,28 @@ describe('the same judge', () => {
     }
   }
   const sees: Readonly<Record<Wrong, RegExp>> = {
-    'fails in its own name': /must not make the system fail/,
-    'shows what another tenant has': /holds text of another tenant/,
-    'tells of its inside': /tells of the inside/,
-    'names its server': /An answer has server/,
-    'has a member that no document has': /not in the document/,
-    'leaves out a member that the document has': /not in the document/,
+    'returns its own error': /caused a server error/,
+    'shows data of another tenant': /contains text of another tenant/,
+    'reveals internals': /reveals internals/,
+    'names its server': /The response has server/,
+    'adds an undocumented member': /does not match the OpenAPI document/,
+    'omits a documented member': /does not match the OpenAPI document/,
     'has no request id': /no X-Request-Id/,
-    'refuses what it has carried out': /It was refused, and yet findings\.\w+/,
+    'rejects a request after executing it': /The request was rejected but changed findings\.\w+/,
   }
 
   test.each(Object.keys(wrongs) as Wrong[])('finds a gateway that %s', async (wrong) => {
     await expect(run(await startStandIn(gatewayUrl(), canary, wrong), [right])).rejects.toThrow(sees[wrong])
   })
 
-  test('finds a gateway that takes what is to be refused, and one that does not say where a body is wrong', async () => {
+  test('detects a gateway that accepts invalid requests, and one without pointers in its errors', async () => {
     await expect(run(await startYesSayer(gatewayUrl()), [right, spoiled])).rejects.toThrow(
-      /It should be refused: a body/,
+      /The request should be rejected: a body/,
     )
     await expect(run(await startVagueOne(gatewayUrl()), [right, spoiled])).rejects.toThrow(/without the places/)
   })
 
-  test('finds nothing at one that is right', async () => {
+  test('reports no faults for a correct gateway', async () => {
     expect(await run(await startStandIn(gatewayUrl(), canary, undefined), [right, spoiled])).toEqual([201, 400])
   })
 })

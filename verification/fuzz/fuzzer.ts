@@ -17,25 +17,25 @@ export interface FilledRequest {
 }
 
 export interface Fuzzer {
-  /** Sends a request, judges the answer and gives its status. Throws with both where the answer is one that must not be. */
+  /** Sends a request, checks the response and returns its status. Throws with both if the response is wrong. */
   run(route: Route, draft: Draft): Promise<number>
-  /** How often each operation was answered with which status. */
+  /** The number of responses by operation and status. */
   readonly tally: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
 
-/** What no answer may hold: the inside of a program, of a database, or of the machine. */
+/** Internals of the program, database or machine, which no response may contain. */
 const inside =
   /node_modules|\.ts:[0-9]+|SQLSTATE|\bpg_[a-z]|permission denied|violates |relation "|near "|duplicate key value|ECONN|ENOENT|postern-assertion|\bat (?:async )?[A-Za-z.]+ \(/
 
-/** How long a gateway may be without its lease. */
+/** The maximum time that a gateway may be without its lease. */
 const withoutLeaseMs = 60_000
 
-/** Starts to fuzz one gateway. `authorizationOf` gives the credentials of a caller for a route. */
+/** Creates a fuzzer for one gateway. `authorizationOf` returns the credentials of a caller for a route. */
 export function createFuzzer(options: {
   readonly gateway: string
   readonly pool: Pool
   readonly witness: Witness
-  /** Text that only resources of another tenant hold. */
+  /** A text that only another tenant's resources contain. */
   readonly canary: string
   readonly authorizationOf: (caller: Caller, route: Route) => string | undefined
 }): Fuzzer {
@@ -43,7 +43,7 @@ export function createFuzzer(options: {
   const connections = new Agent({ connections: 4, headersTimeout: 30_000, bodyTimeout: 30_000 })
   const tally = new Map<string, Map<number, number>>()
 
-  /** Again, where the gateway has no lease for a moment, as on a machine that is busy enough: it has done nothing then. */
+  /** Repeats a request if the gateway has no lease, for example on a busy machine. It has done nothing then. */
   async function exchange(route: Route, request: FilledRequest, caller: Caller): Promise<CheckedAnswer> {
     for (const from = performance.now(); ;) {
       const answer = await exchangeOnce(route, request, caller)
@@ -69,7 +69,7 @@ export function createFuzzer(options: {
     return { status: answer.statusCode, headers: answer.headers, text, json: parse(text) }
   }
 
-  /** Asks for the entity tag of the resource, where the request shall have it. */
+  /** Fetches the entity tag of the resource if the request needs it. */
   async function withOwnEtag(request: FilledRequest, route: Route): Promise<FilledRequest> {
     const [name] = Object.entries(request.headers).find(([, value]) => value === ownEtag) ?? []
     if (name === undefined) return request
@@ -94,7 +94,7 @@ export function createFuzzer(options: {
   }
 }
 
-/** The request with what its markers stand for. */
+/** Replaces the markers of a request. */
 function fill(pool: Pool, route: Route, { params, query, headers, body }: Draft): FilledRequest {
   let at = 0
   const path = route.path.replaceAll(/:[a-z_]+/g, () => params[at++] ?? '-')
@@ -111,7 +111,7 @@ function fill(pool: Pool, route: Route, { params, query, headers, body }: Draft)
   }
 }
 
-/** What HTTP can carry in a field value (RFC 9110 §5.5). */
+/** Makes a text valid for a header field (RFC 9110 §5.5). */
 function inHeader(value: string): string {
   return value.replaceAll(/[^\u0020-\u007e\u0080-\u00ff]/g, '?').trim()
 }
@@ -121,32 +121,33 @@ function fillContent(pool: Pool, content: string | Buffer): string | Buffer {
   return Buffer.from(pool.fill(content.toString('latin1')), 'latin1')
 }
 
-/** Whether the contract says that the operation always answers 501. */
+/** Returns whether the contract says that the operation always returns 501. */
 export function isUnsupported({ problems }: Route): boolean {
   return problems.includes('not_implemented')
 }
 
 function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, canary: string): string | undefined {
-  // An upload for which there is no room, and an operation that is not supported by design, are no failures.
+  // A full store and operations that are not supported by design are no failures.
   const isByDesign = answer.status === 507 || (answer.status === 501 && isUnsupported(route))
-  if (answer.status >= 500 && !isByDesign) return 'A request must not make the system fail.'
-  if (inside.test(answer.text)) return 'An answer tells of the inside.'
-  if (answer.text.includes(canary)) return 'An answer holds text of another tenant.'
-  for (const name of ['server', 'x-powered-by']) if (answer.headers[name] !== undefined) return `An answer has ${name}.`
+  if (answer.status >= 500 && !isByDesign) return 'The request caused a server error.'
+  if (inside.test(answer.text)) return 'The response reveals internals.'
+  if (answer.text.includes(canary)) return 'The response contains text of another tenant.'
+  for (const name of ['server', 'x-powered-by'])
+    if (answer.headers[name] !== undefined) return `The response has ${name}.`
   try {
     assertInContract(route.method, `${request.path}?${request.query}`, answer)
   } catch (error) {
-    return `The answer is not in the document: ${String(error).slice(0, 300)}`
+    return `The response does not match the OpenAPI document: ${String(error).slice(0, 300)}`
   }
   const refusal = reasonToRefuse(route, request)
-  if (refusal !== undefined && answer.status < 400) return `It should be refused: ${refusal}.`
-  // An error of SCIM has words alone.
+  if (refusal !== undefined && answer.status < 400) return `The request should be rejected: ${refusal}.`
+  // SCIM errors have no pointers.
   if (request.body?.spoiled !== undefined && route.body !== undefined && route.dialect === undefined)
     return faultOfRefusal(request.body.spoiled, request, answer)
   return undefined
 }
 
-/** What of the request the contract does not take; undefined too where that is not easily said. */
+/** Returns why the contract rejects the request; undefined if it is valid or unclear. */
 function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): string | undefined {
   const names = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name = '']) => name)
   const pattern = new RegExp(`^${route.path.replaceAll(/:[a-z_]+/g, '([^/]+)')}$`)
@@ -163,26 +164,26 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
         list.length === 1 ? list[0]?.[1] : list.map(([, value]) => value),
       ]),
     )
-    // A page that people read may come with whatever their other tools hang on to its address.
+    // Pages for people accept unknown parameters, which other tools add to URLs.
     const isPage = route.answers[200]?.mediaType === 'text/html'
     if (!isPage && !(route.query ?? z.strictObject({})).safeParse(given).success) return 'the query'
-    // Who has the document alone could not know that it is taken.
+    // The OpenAPI document must describe everything that is accepted.
     const published = publishedOf(route)
     const lacking = Object.entries(given).find(
       ([name, value = '']) => published.faultOfParameter(name, value) !== undefined,
     )
-    if (!isPage && lacking !== undefined) return `${lacking[0]} is published as something else`
+    if (!isPage && lacking !== undefined) return `${lacking[0]} does not match the published schema`
   }
   if (route.body === undefined || typeof body?.content !== 'string') return undefined
   if (body.spoiled !== undefined) return `a body with ${body.spoiled}`
   if (!route.body.safeParse(parse(body.content)).success) return 'the body'
-  // Of SCIM's bodies more is taken than is said, as RFC 7644 wants it; items of a bulk request are each answered by itself.
+  // SCIM accepts more than its schema says, as RFC 7644 requires. Items of a bulk request get their own results.
   const isLenient = route.dialect === 'scim' || route.path.endsWith('/bulk')
   const fault = isLenient ? undefined : publishedOf(route).faultOfBody(parse(body.content))
-  return fault === undefined ? undefined : `the body is published as something else (${fault})`
+  return fault === undefined ? undefined : `the body does not match the published schema (${fault})`
 }
 
-/** Of a body that could be taken for two things: where that is, is said. */
+/** Returns what is wrong with the rejection of an ambiguous body: it must say where the ambiguity is. */
 function faultOfRefusal(
   spoiled: string,
   { headers }: FilledRequest,
@@ -195,14 +196,14 @@ function faultOfRefusal(
   if (refusal.success || isOfBytes || (status !== 400 && status !== 422)) return undefined
   const other = z.object({ errors: z.array(z.object({ parameter: z.string() })).min(1) }).safeParse(json)
   const isOfUrl = z.object({ code: z.enum(['non_canonical_path', 'bad_request']) }).safeParse(json)
-  // Of bytes that are not those that were announced nothing else is said.
+  // If the digest does not match, nothing else is reported.
   const isOfDigest =
     headers['content-digest'] !== undefined && z.object({ code: z.literal('digest_mismatch') }).safeParse(json).success
-  return other.success || isOfUrl.success || isOfDigest ? undefined : `No pointer says where ${spoiled} is.`
+  return other.success || isOfUrl.success || isOfDigest ? undefined : `No pointer shows the position of ${spoiled}.`
 }
 
 async function changedBy(witness: Witness, route: Route, answer: CheckedAnswer): Promise<string | undefined> {
-  // Who reads evidence is noted: the one thing that a look leaves behind.
+  // Reads of evidence are recorded, so they may change this table.
   const isNoted = route.id === 'evidence.read-content'
   if ((route.method === 'GET' || route.method === 'HEAD') && !isNoted) return undefined
   if (answer.status < 400) {
@@ -210,7 +211,7 @@ async function changedBy(witness: Witness, route: Route, answer: CheckedAnswer):
     return undefined
   }
   const changed = await witness.changed()
-  return changed === undefined ? undefined : `It was refused, and yet ${changed} changed.`
+  return changed === undefined ? undefined : `The request was rejected but changed ${changed}.`
 }
 
 function describe(route: Route, request: FilledRequest, answer: CheckedAnswer): string {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { sumUp } from './keep.ts'
 
-// What `npm run test:fuzz` keeps.
-test('what rounds came to is counted over all operations, and what was never carried out is not', () => {
+// The results that `npm run test:fuzz` stores.
+test('results count all operations, and separately those that succeeded', () => {
   const tally = new Map([
     [
       'findings.list',

@@ -2,23 +2,23 @@ import { describeMachine } from '../bench/report.ts'
 import { readCommit } from '../../test/support/commit.ts'
 import { writeResults } from '../../test/support/results.ts'
 
-/** What rounds of the fuzzer came to. */
+/** The results of a fuzzer run. */
 export interface Fuzzed {
   readonly minutes: number
-  /** Of the first round; each further one has the next number. */
+  /** The seed of the first round; each further round increments it. */
   readonly seed: number
   readonly rounds: number
   readonly requests: number
   readonly operations: number
-  /** Those that were carried out at least once. */
+  /** Operations that succeeded at least once. */
   readonly carriedOut: number
-  /** How many requests were answered with which status. */
+  /** The number of responses by status. */
   readonly answers: Readonly<Record<string, number>>
-  /** A line for each fault that was found, with the seed of its round. */
+  /** A line for each fault with the seed of its round. */
   readonly faults: readonly string[]
 }
 
-/** Reckons what the tally of a fuzzer comes to. */
+/** Sums up the tally of a fuzzer. */
 export function sumUp(tally: ReadonlyMap<string, ReadonlyMap<number, number>>) {
   const answers: Record<string, number> = {}
   for (const counts of tally.values()) {

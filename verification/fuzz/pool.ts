@@ -1,9 +1,9 @@
-/** What a marker stands for: something of a resource that is there when the request is sent. */
+/** What a marker stands for: a property of an existing resource. */
 export type Kind = 'id' | 'ref' | 'etag' | 'cursor' | 'foreign'
 
 /**
- * A word in a generated request that becomes an id (or reference, entity tag, cursor) when it is sent. So a request can be
- * generated, printed and generated again before there is anything that it could be about.
+ * Returns a marker that becomes an id, reference, entity tag or cursor when the request is sent. Requests can therefore
+ * be generated and repeated before resources exist.
  */
 export function marker(kind: Kind, collection: string, at: number): string {
   return `__${kind}.${collection}.${at}__`
@@ -13,10 +13,10 @@ const markers = /__([a-z]+)\.([A-Za-z-]+)\.([0-9]+)__/g
 const maxEach = 40
 const maxAll = 500
 
-/** Ids and the like of what the fuzzer has made or found, by collection. */
+/** Known ids and references by collection. */
 export interface Pool {
   add(kind: Kind, collection: string, value: string): void
-  /** The text with every marker filled in; one that nothing can fill becomes an id of nothing. */
+  /** Replaces every marker. A marker without a resource becomes an unknown id. */
   fill(text: string): string
   all(): readonly { readonly kind: Kind; readonly collection: string; readonly value: string }[]
 }
@@ -36,7 +36,7 @@ export function createPool(): Pool {
       for (const name of [`${kind}.${collection}`, `${kind}.any`]) {
         const list = listOf(name)
         if (!list.includes(value)) list.push(value)
-        // The oldest stay: they are what a seed was found with.
+        // Keeps the oldest entries, on which a seed depends.
         if (list.length > maxEach) list.splice(maxEach / 2, 1)
       }
     },
@@ -48,14 +48,14 @@ export function createPool(): Pool {
   }
 }
 
-/** Takes from an answer what later requests can be about. */
+/** Collects ids and references from a response for later requests. */
 export function harvest(
   pool: Pool,
   path: string,
   answer: { readonly headers: Readonly<Record<string, string | string[] | undefined>>; readonly json: unknown },
 ): void {
   const parts = path.split('?', 1)[0]?.split('/') ?? []
-  // The last word of the path that names a collection: /api/v1/findings/{id}/action-plans holds action plans.
+  // The last collection in the path: /api/v1/findings/{id}/action-plans contains action plans.
   const [collection = 'any'] = parts.toReversed().filter((part) => /^[A-Za-z][A-Za-z-]+$/.test(part) && !isVerb(part))
   const listed = listIn(answer.json)
   const items = Array.isArray(listed) ? listed.slice(0, 5) : [listed]
@@ -73,7 +73,7 @@ export function harvest(
   if (made !== null) pool.add('id', made[1] ?? 'any', made[2] ?? '')
 }
 
-/** A list as it is, or in the envelope that SCIM puts it in. */
+/** Returns a list, with or without SCIM's envelope. */
 function listIn(json: unknown): unknown {
   return typeof json === 'object' && json !== null && 'Resources' in json ? json.Resources : json
 }

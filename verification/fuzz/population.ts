@@ -4,10 +4,7 @@ import { type Answer, send } from '../../test/support/http.ts'
 
 const identified = z.object({ id: z.string() })
 
-/**
- * Something of everything that a tenant can have, by the key and with the external ids that the fuzzer uses. `text` stands
- * in all of it.
- */
+/** Creates one of every resource of a tenant, with the fuzzer's external ids. All of them contain `text`. */
 export async function populate(options: {
   readonly gateway: string
   readonly key: string

@@ -6,7 +6,7 @@ import { type Draft, requestsFor } from './requests.ts'
 
 const drafts = new Map<string, readonly Draft[]>()
 
-/** What a seed of its own makes for a route. */
+/** Returns the requests that a fixed seed generates for a route. */
 function draftsOf(id: string): readonly Draft[] {
   const route = routeTable.find((each) => each.id === id)
   if (route === undefined) throw new Error(`no route ${id}`)
@@ -15,7 +15,7 @@ function draftsOf(id: string): readonly Draft[] {
   return known
 }
 
-/** Parameters that take several values, by the routes that have them. */
+/** Parameters with several values, with their routes. */
 const filters = routeTable.flatMap((route) =>
   Object.entries(route.query?.shape ?? {})
     .filter(([, schema]) => {
@@ -27,8 +27,8 @@ const filters = routeTable.flatMap((route) =>
     .map(([name, schema]) => [`${name} of ${route.id}`, route.id, name, schema] as const),
 )
 
-describe('most of the requests that are made of the contract hold what it takes:', () => {
-  test('there are such filters', () => {
+describe('most generated requests have valid values:', () => {
+  test('filters with several values exist', () => {
     expect(filters.length).toBeGreaterThan(10)
   })
 
@@ -41,7 +41,7 @@ describe('most of the requests that are made of the contract hold what it takes:
     expect(taken.length / given.length).toBeGreaterThan(0.5)
   })
 
-  test('every form of a list is asked for', () => {
+  test('every format of a list is requested', () => {
     const list = routeTable.find((route) => route.id === 'findings.list')
     if (list === undefined) throw new Error('no list of findings')
     const asked = new Set(draftsOf(list.id).map(({ headers }) => headers['Accept']))

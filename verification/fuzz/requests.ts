@@ -7,18 +7,18 @@ import { marker } from './pool.ts'
 import { starters } from './starters.ts'
 import { type Schema, asSchema, ids, valuesOf } from './values.ts'
 
-/** Stands for the entity tag that the resource of the path has when the request is sent. */
+/** Stands for the current entity tag of the path's resource. */
 export const ownEtag: string = marker('etag', 'own', 0)
 
-/** Who sends a request. */
+/** The sender of a request. */
 export type Caller = 'fit' | 'reader' | 'writer' | 'nobody' | 'garbage'
 
-/** A request whose markers are not filled in yet. */
+/** A request with unresolved markers. */
 export interface Draft {
   readonly caller: Caller
-  /** Values of the parameters of the path, as they go over the wire. */
+  /** Encoded path parameters. */
   readonly params: readonly string[]
-  /** Pairs of the query, as they go over the wire. */
+  /** Encoded query parameters. */
   readonly query: readonly string[]
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body | undefined
@@ -27,7 +27,7 @@ export interface Draft {
 export interface Body {
   readonly contentType: string | undefined
   readonly content: string | Buffer
-  /** Why no service may act upon it; undefined where it may be all right. */
+  /** Why every service must reject it; undefined if it may be valid. */
   readonly spoiled: string | undefined
 }
 
@@ -36,7 +36,7 @@ const callers: fc.Arbitrary<Caller> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('reader', 'writer', 'nobody', 'garbage') },
 )
 
-/** Requests for a route: most of them nearly right, since those get furthest. */
+/** Returns requests for a route. Most are nearly valid, because those reach the most code. */
 export function requestsFor(route: Route): fc.Arbitrary<Draft> {
   return fc.record({
     caller: callers,
@@ -52,14 +52,14 @@ function schemaOf(schema: unknown): Schema {
   return asSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
 }
 
-/** A filter of several values takes any text, and reads it: what the values are is told by what it makes of it. */
+/** A filter with several values accepts any text. Its items have a schema of their own. */
 function querySchemaOf(schema: unknown): Schema {
   if (!(schema instanceof z.ZodType)) return {}
   const read = asSchema(z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' }))
   return read['type'] === 'array' && asSchema(read['items'] ?? {})['type'] === 'string' ? read : schemaOf(schema)
 }
 
-/** Bytes of a path that are not what a parameter is, or not what a path is. */
+/** Invalid path segments. */
 const oddSegments = [
   '0',
   'null',
@@ -84,7 +84,7 @@ function params(route: Route, name: string, schema: unknown): fc.Arbitrary<strin
   const collection = words.slice(0, words.indexOf(`:${name}`)).at(-1) ?? 'any'
   const described = schemaOf(schema)
   const right = valuesOf(described, name)
-  // What is uploaded below one path is looked at below another.
+  // Uploads under one path are read under another one.
   const likely = name === 'id' ? ids(collection === 'evidence-files' ? 'evidence' : collection) : right
   return fc.oneof(
     { weight: 12, arbitrary: likely.map((value) => encode(String(value))) },
@@ -94,7 +94,7 @@ function params(route: Route, name: string, schema: unknown): fc.Arbitrary<strin
   )
 }
 
-/** As a careful client writes it: the colon of `ref:` stands for itself. */
+/** Encodes like a careful client. The colon of `ref:` stays. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll('%3A', ':').replaceAll("'", '%27') || '-'
 }
@@ -132,7 +132,7 @@ function queries(route: Route): fc.Arbitrary<readonly string[]> {
   })
   const required = Object.entries(route.query?.shape ?? {}).map(
     ([name, schema]) =>
-      // A file that comes as it is has its name here.
+      // A raw file has its name in this parameter.
       name === 'file_name' || (schema instanceof z.ZodType && !schema.safeParse(undefined).success),
   )
   const chosen = fc
@@ -159,7 +159,7 @@ function pair(name: string, value: unknown): string {
 
 const visible = fc.string({ unit: fc.constantFrom(...' !"#$%&\'()*+,-./0aZ;:=<>?@[]^_{|}~ÿ'), maxLength: 40 })
 
-/** Values of a header by its name: right ones first. */
+/** Returns values for a header, valid ones first. */
 function headerValues(name: string): fc.Arbitrary<string> {
   switch (name) {
     case 'If-Match':
@@ -361,7 +361,7 @@ const fileNames = fc.oneof(
   },
 )
 
-/** Forms of up to three files, some of them not quite in the form of a form (RFC 7578). */
+/** Forms of up to three files, some of them malformed (RFC 7578). */
 const forms = fc
   .tuple(
     fc.oneof(details, nearly(details), fc.constant(undefined)),

@@ -3,14 +3,14 @@ import { createServer } from 'node:http'
 import { problemDocument } from '@postern/contracts'
 import { Agent } from 'undici'
 
-/** An answer as a stand-in gives it. */
+/** A response of the stand-in. */
 interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
 }
 
-/** What a gateway may do that the judge of the fuzzer must find. `canary` is a text of another tenant. */
+/** Faults that the fuzzer must detect. `canary` is a text of another tenant. */
 export type Wrong = keyof typeof wrongs
 
 type Twist = (answer: Answer, canary: string) => Answer
@@ -22,7 +22,7 @@ const twisted = ({ status, headers, text }: Answer, change: (json: object) => ob
     : { status, headers, text }
 }
 
-/** As the first member that is text. */
+/** Puts the words into the first text member. */
 const saying = (answer: Answer, words: string): Answer =>
   twisted(answer, (json) => {
     const [name] = Object.entries(json).find(([, value]) => typeof value === 'string') ?? ['title']
@@ -30,15 +30,14 @@ const saying = (answer: Answer, words: string): Answer =>
   })
 
 export const wrongs = {
-  'fails in its own name': (answer) => ({ ...answer, status: 500, text: problemOf('internal_error', answer) }),
-  'shows what another tenant has': (answer, canary) => saying(answer, canary),
-  'tells of its inside': (answer) => saying(answer, 'duplicate key value in pg_class, SQLSTATE 23505'),
+  'returns its own error': (answer) => ({ ...answer, status: 500, text: problemOf('internal_error', answer) }),
+  'shows data of another tenant': (answer, canary) => saying(answer, canary),
+  'reveals internals': (answer) => saying(answer, 'duplicate key value in pg_class, SQLSTATE 23505'),
   'names its server': (answer) => ({ ...answer, headers: { ...answer.headers, server: 'nginx' } }),
-  'has a member that no document has': (answer) => twisted(answer, (json) => ({ ...json, undocumented: 1 })),
-  'leaves out a member that the document has': (answer) =>
-    twisted(answer, (json) => Object.fromEntries(Object.entries(json).slice(1))),
+  'adds an undocumented member': (answer) => twisted(answer, (json) => ({ ...json, undocumented: 1 })),
+  'omits a documented member': (answer) => twisted(answer, (json) => Object.fromEntries(Object.entries(json).slice(1))),
   'has no request id': ({ status, text, headers: { 'x-request-id': _id, ...headers } }) => ({ status, text, headers }),
-  'refuses what it has carried out': (answer) => ({
+  'rejects a request after executing it': (answer) => ({
     status: 403,
     headers: { 'content-type': 'application/problem+json', 'x-request-id': idOf(answer) },
     text: problemOf('insufficient_scope', answer),
@@ -53,12 +52,12 @@ function problemOf(code: 'internal_error' | 'insufficient_scope', answer: Answer
   return JSON.stringify(problemDocument(code, idOf(answer)))
 }
 
-/** Stands before a right gateway; every answer goes through the twist, or is given as it is. */
+/** Starts a proxy in front of a correct gateway that changes every response by `wrong`. */
 export async function startStandIn(origin: string, canary: string, wrong: Wrong | undefined) {
   return await startProxy(origin, (answer) => (wrong === undefined ? answer : wrongs[wrong](answer, canary)))
 }
 
-/** Stands before a right gateway, and says yes to whatever that refuses: with the last answer that was a success. */
+/** Starts a proxy that replaces every rejection with the last successful response. */
 export async function startYesSayer(origin: string) {
   let last: Answer | undefined
   return await startProxy(origin, (answer) => {
@@ -67,7 +66,7 @@ export async function startYesSayer(origin: string) {
   })
 }
 
-/** Stands before a right gateway, and does not say where a body is wrong. */
+/** Starts a proxy that removes the pointers from errors. */
 export async function startVagueOne(origin: string) {
   return await startProxy(origin, (answer) =>
     answer.status < 400 ? answer : twisted(answer, ({ ...json }) => ({ ...json, errors: undefined })),

@@ -2,8 +2,8 @@ import { enterpriseUrn, patchUrn } from '@postern/contracts'
 import { marker } from './pool.ts'
 
 /**
- * Bodies that are right as they stand, where chance alone would seldom find one: what two members say of each other, and
- * what the resource allows. From these the nearly right ones are made too.
+ * Valid bodies that random generation would rarely find, because their members depend on each other. Nearly valid
+ * bodies are derived from them.
  */
 export const starters: Readonly<Record<string, readonly unknown[]>> = {
   'findings.change-status': [

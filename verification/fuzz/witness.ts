@@ -1,26 +1,23 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 
-/** Sees whether anything of what tenants own has changed in the database. */
+/** Detects changes of tenant data in the database. */
 export interface Witness {
-  /** Something was changed by right: what is there now counts from now on. */
+  /** Accepts the current state after an allowed change. */
   accept(): Promise<void>
-  /** The names of what has changed since the last look; undefined where nothing has. */
+  /** Returns the names of tables that changed since the last check, or undefined. */
   changed(): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/**
- * What a refused request may change: that it was there is remembered, a push that is refused is a run that has failed, and
- * an upload under way is nothing yet.
- */
+/** Tables that a rejected request may change: idempotency records, failed runs and uploads in progress. */
 const beside =
   /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
-/** Far more than the sealer takes on a busy machine. */
+/** Far longer than the sealer needs on a busy machine. */
 const sealedWithinMs = 60_000
 
-/** What is said and done about keys; that they are used is written down all the time, and no change. */
+/** The tables of keys and their history. Their usage is recorded all the time and does not count. */
 const ofKeys = [
   `select 'keys.api_key', concat(count(*), ' ', sum(version)) from keys.api_key`,
   `select 'keys.tenant', concat(count(*), ' ', sum(version), ' ', sum(policy_version)) from keys.tenant`,
@@ -30,7 +27,7 @@ const ofKeys = [
   `select 'keys.revocation', count(*)::text from keys.revocation`,
 ]
 
-/** Looks with rights that no service has, at the tables of the services that keep what requests say. */
+/** Opens a witness as a superuser, over the tables that store request data. */
 export async function openWitness(connectionString: string): Promise<Witness> {
   const client = new Client({ connectionString })
   await client.connect()
@@ -40,7 +37,7 @@ export async function openWitness(connectionString: string): Promise<Witness> {
         and table_name <> 'migration' order by 1`,
   )
   const seen = tables.map(({ name }) => name).filter((name) => !beside.test(name))
-  // A row that is written has another xmin, one that is taken away is not counted.
+  // A written row has a new xmin; a deleted row changes the count.
   const looks = seen.map(
     (name) => `select '${name}' as name, concat(count(*), ' ', max(xmin::text::bigint)) as state from ${name}`,
   )
@@ -49,7 +46,7 @@ export async function openWitness(connectionString: string): Promise<Witness> {
     const { rows } = await client.query<{ name: string; state: string }>(look)
     return new Map(rows.map(({ name, state }) => [name, state]))
   }
-  /** Entries of the log get their position shortly after the commit, which is a change that nobody asks for. */
+  /** Log entries get their position shortly after the commit, without a request. */
   const untilSealed = async (): Promise<void> => {
     for (const from = performance.now(); performance.now() - from < sealedWithinMs;) {
       const { rows } = await client.query(`select from findings.tracker_log where "position" < 0 limit 1`)

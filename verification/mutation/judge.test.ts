@@ -20,13 +20,13 @@ const because = (mutants: readonly Mutant[], times?: number): (string | undefine
   judge(mutants, [times === undefined ? reason : { ...reason, times }]).survivors.map((one) => one.because)
 
 describe('the judge of mutation tests', () => {
-  test('finds what survived without a reason: that of another file, text or replacement is none', () => {
+  test('reports survivors without a reason for their file, text and replacement', () => {
     for (const other of [{ file: 'b.ts' }, { original: 'one > two' }, { replacements: ['false'] }]) {
       expect(judge([survivor], [{ ...reason, ...other }]).survivors).toEqual([{ mutant: survivor, because: undefined }])
     }
   })
 
-  test('counts it as unnoticed also with a reason, and what no test has reached too', () => {
+  test('counts survivors as undetected even with a reason, and code that no test reaches', () => {
     const mutants = [
       survivor,
       { ...survivor, original: 'x', status: 'NoCoverage' },
@@ -38,7 +38,7 @@ describe('the judge of mutation tests', () => {
     expect(judge(mutants, [reason]).survivors[0]?.because).toBe('it always is')
   })
 
-  test('takes a reason for as many as it was given for: one more of the same text elsewhere is another matter', () => {
+  test('accepts a reason only for the stated number of survivors', () => {
     const elsewhere = { ...survivor, line: 9 }
     expect(because([survivor, elsewhere])).toEqual([undefined, undefined])
     expect(because([survivor, elsewhere], 2)).toEqual(['it always is', 'it always is'])
@@ -49,7 +49,7 @@ describe('the judge of mutation tests', () => {
     }
   })
 
-  test('finds the reasons that are for nothing any more, in the files that it has looked at', () => {
+  test('reports unused reasons of the tested files', () => {
     expect(judge([{ ...survivor, status: 'Killed' }], [reason, { ...reason, file: 'b.ts' }]).idle).toEqual([reason])
     expect(judge([survivor], [reason]).idle).toEqual([])
   })

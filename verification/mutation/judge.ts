@@ -1,41 +1,41 @@
-/** A small alteration of the code, and what the tests made of it. */
+/** A mutation and the result of its tests. */
 export interface Mutant {
   readonly file: string
   readonly line: number
   readonly mutator: string
   readonly original: string
   readonly replacement: string
-  /** StrykerJS's word for it. */
+  /** StrykerJS's status. */
   readonly status: string
 }
 
-/** Why alterations need not be noticed: those of `file` that replace `original` by one of `replacements`. */
+/** Why mutations of `original` to one of `replacements` in `file` need not be detected. */
 export interface Reason {
   readonly file: string
   readonly original: string
   readonly replacements: readonly string[]
-  /** How many of each survive, where the file has the same text in several places; one when it is not said. */
+  /** The number of survivors per replacement if the file has the text several times; 1 by default. */
   readonly times?: number
   readonly because: string
 }
 
-/** What the tests of an area are worth. */
+/** The result of an area. */
 export interface Verdict {
   readonly noticed: number
-  /** Of these, what never came to an end: on a machine that is busy with something else it may be the machine. */
+  /** Mutants that timed out, perhaps because of a busy machine. */
   readonly timedOut: number
   readonly unnoticed: number
-  /** Per cent of those that tests could notice. What has a reason counts as unnoticed all the same. */
+  /** Percentage of detected mutants. Survivors with a reason count as undetected. */
   readonly score: number
   readonly survivors: readonly { readonly mutant: Mutant; readonly because: string | undefined }[]
-  /** Reasons for what is not there, or is noticed by now. */
+  /** Reasons without a survivor. */
   readonly idle: readonly Reason[]
 }
 
 const noticedStatuses: ReadonlySet<string> = new Set(['Killed', 'Timeout'])
 const unnoticedStatuses: ReadonlySet<string> = new Set(['Survived', 'NoCoverage'])
 
-/** Counts what was noticed, and finds the reason for each that was not. */
+/** Counts detected mutants and finds the reasons for the others. */
 export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): Verdict {
   const unnoticed = mutants.filter(({ status }) => unnoticedStatuses.has(status))
   const reasonOf = reasonsFor(unnoticed, reasons)
@@ -54,8 +54,8 @@ export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): V
 }
 
 /**
- * Why each of these need not be noticed; undefined where nobody has said so. Where more of them read the same than the reason was
- * given for, or fewer, it is no reason for any: nobody can say which of them were meant.
+ * Returns the reason for each survivor. If the number of equal survivors differs from the reason's, it applies to none
+ * of them.
  */
 export function reasonsFor(
   survivors: readonly Omit<Mutant, 'status'>[],

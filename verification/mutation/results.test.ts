@@ -26,8 +26,8 @@ const mutant: Mutant = {
 }
 const about = { date: '2026-11-22', source: '0123456789ab', minutes: 1.5 }
 
-describe('what is kept of a run over one file', () => {
-  test('is how much was noticed, and what was not', () => {
+describe('the stored result of one file', () => {
+  test('contains the counts and the survivors', () => {
     const statuses = ['Survived', 'NoCoverage', 'Killed', 'Killed', 'Timeout', 'CompileError', 'Ignored']
     const result = resultOf(
       statuses.map((status) => ({ ...mutant, status })),
@@ -38,7 +38,7 @@ describe('what is kept of a run over one file', () => {
     expect(resultsSchema.parse({ area: { 'a.ts': result } })).toEqual({ area: { 'a.ts': result } })
   })
 
-  test('is summed with that of the other files of its area, of whatever day', () => {
+  test('is summed with the other files of its area, whatever their date', () => {
     const kept: Record<string, Result> = {
       'a.ts': resultOf([mutant, ...Array.from({ length: 8 }, () => ({ ...mutant, status: 'Killed' }))], about),
       'b.ts': resultOf([mutant, { ...mutant, status: 'Timeout' }], { ...about, date: '2026-11-24' }),
@@ -50,7 +50,7 @@ describe('what is kept of a run over one file', () => {
     expect(rows).toContain('| api-key | 0 | not run | | | |')
   })
 
-  test('is of a file as it was, and none of one that has changed or was never altered', () => {
+  test('is valid only for the unchanged file', () => {
     const files = ['verification/mutation/areas.ts', 'verification/mutation/judge.ts', 'verification/mutation/run.ts']
     const [same = '', changed = '', never = ''] = files
     const kept = {
@@ -61,7 +61,7 @@ describe('what is kept of a run over one file', () => {
     expect(notRun(area, kept, root)).toEqual([changed, never])
   })
 
-  test('is of the tests as they were: those that were taken away or changed since may notice less', () => {
+  test('is valid only for unchanged tests', () => {
     const file = 'verification/mutation/judge.ts'
     const area = { name: 'any', mutate: [file], tests: ['verification/mutation/*.test.ts'], needsServers: false }
     const few = {
@@ -90,7 +90,7 @@ describe('the areas', () => {
     }
   })
 
-  test('name tests that there are, of files that they alter', () => {
+  test('name existing tests and mutated files', () => {
     for (const area of areas) {
       const files = filesOf(area, root)
       expect(files, area.name).toEqual(expect.arrayContaining(Object.keys(area.testsOf ?? {})))

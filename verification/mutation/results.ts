@@ -14,35 +14,35 @@ const survivorSchema = z.strictObject({
 })
 
 const resultSchema = z.strictObject({
-  /** The day on which the run ended, in UTC. */
+  /** The day when the run ended, in UTC. */
   date: z.iso.date(),
-  /** The beginning of the SHA-256 of the file that was altered. */
+  /** The first digits of the SHA-256 of the mutated file. */
   source: z.string().regex(/^[0-9a-f]{12}$/),
-  /** The same of the tests that were to notice; what was kept before they were looked at has none. */
+  /** The same for its tests. Older results have none. */
   tests: z
     .string()
     .regex(/^[0-9a-f]{12}$/)
     .optional(),
   minutes: z.number().nonnegative(),
   noticed: z.int().nonnegative(),
-  /** Of these, what never came to an end. */
+  /** Mutants that timed out. */
   timedOut: z.int().nonnegative(),
   survivors: z.array(survivorSchema),
 })
 
-/** What the tests have made of all alterations of one file. */
+/** The result of all mutants of a file. */
 export type Result = z.infer<typeof resultSchema>
 
-/** The last result of each file, by the name of its area and its path. */
+/** The last result of each file, by area and path. */
 export const resultsSchema = z.record(z.string(), z.record(z.string(), resultSchema))
 export type Results = z.infer<typeof resultsSchema>
 
-/** The files that an area alters, from the root of the repository. */
+/** Returns the mutated files of an area, from the root of the repository. */
 export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
   return find(mutate, root)
 }
 
-/** Globs of the tests that are to notice what is altered in a file of an area. */
+/** Returns the globs of the tests for a file of an area. */
 export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>, file: string): readonly string[] {
   return few?.[file] ?? tests
 }
@@ -51,7 +51,7 @@ function find(globs: readonly string[], root: string): string[] {
   const found = globs.map((glob) => {
     const isSpared = glob.startsWith('!')
     const paths = globSync(isSpared ? glob.slice(1) : glob, { cwd: root })
-    // A name that was mistyped, or of a file that is gone: it would be left out in silence.
+    // Rejects misspelt or deleted names, which would be skipped silently.
     if (paths.length === 0) throw new Error(`nothing is called ${glob}`)
     return { isSpared, paths }
   })
@@ -60,19 +60,19 @@ function find(globs: readonly string[], root: string): string[] {
   return [...asked].filter((path) => !spared.has(path)).toSorted()
 }
 
-/** What tells one text of a file, or of several, from another. */
+/** Returns a hash of the contents of files. */
 export function sourceOf(root: string, ...paths: readonly string[]): string {
   const digest = createHash('sha256')
   for (const path of paths) digest.update(readFileSync(join(root, path)))
   return digest.digest('hex').slice(0, 12)
 }
 
-/** What tells one state of the tests of a file from another. Tests alone: not what they share. */
+/** Returns a hash of the tests of a file, without shared helpers. */
 export function stateOfTests(area: Pick<Area, 'tests' | 'testsOf'>, file: string, root: string): string {
   return sourceOf(root, ...find(testsOf(area, file), root))
 }
 
-/** What a run has found in one file, as it is kept. */
+/** Returns the stored form of a file's result. */
 export function resultOf(
   mutants: readonly Mutant[],
   about: Pick<Result, 'date' | 'source' | 'tests' | 'minutes'>,
@@ -86,10 +86,10 @@ export function resultOf(
   }
 }
 
-/** What an area must score, in per cent. */
+/** The minimum score of an area, in percent. */
 export const requiredScore = 90
 
-/** Whether a file, or its tests, are no longer what they were when its result was kept; or there is none. */
+/** Returns whether a file or its tests have changed since the stored result. */
 export function isOld(
   area: Pick<Area, 'tests' | 'testsOf'>,
   file: string,
@@ -100,19 +100,19 @@ export function isOld(
   return kept.tests !== undefined && kept.tests !== stateOfTests(area, file, root)
 }
 
-/** Those of an area's files of which nothing is kept, or that have changed since, they or their tests. */
+/** Returns the files of an area without a current result. */
 export function notRun(area: Area, kept: Readonly<Record<string, Result>>, root: string): string[] {
   return filesOf(area, root).filter((file) => isOld(area, file, kept[file], root))
 }
 
-/** What is kept of the files of one area, taken together. */
+/** The sum of the results of an area. */
 export interface Sum {
   readonly noticed: number
   readonly timedOut: number
   readonly unnoticed: number
-  /** Per cent of those that tests could notice, cut off after one place. */
+  /** Percentage of detected mutants, rounded down to one decimal. */
   readonly score: number
-  /** Survivors that nobody has given a reason for. */
+  /** Survivors without a reason. */
   readonly unexplained: number
 }
 
@@ -130,7 +130,7 @@ export function sumOf(kept: Readonly<Record<string, Result>>, reasons: readonly 
   }
 }
 
-/** The table that a run prints: each area with the sum of what is kept of its files. */
+/** Returns the table of areas with their summed results. */
 export function tableOf(results: Results, reasons: readonly Reason[]): string[] {
   const rows = areas.map(({ name }) => {
     const kept = results[name] ?? {}

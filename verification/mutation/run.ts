@@ -1,6 +1,6 @@
-// `npm run test:mutation`: alters the code of each area in every small way that StrykerJS knows, runs the area's tests against
-// each altered version, and lists what no test has noticed. With names of areas only those; with `--file` only these files of it.
-// Each file's result is kept in .results/mutation.json. A file that has not changed since is left out, unless `--again` is given.
+// `npm run test:mutation`: runs the tests of each area against every StrykerJS mutant and lists the survivors. Takes
+// area names, and `--file` for single files. Results are in .results/mutation.json; unchanged files are skipped unless
+// `--again` is given.
 import { readFile } from 'node:fs/promises'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
@@ -31,20 +31,20 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 })
 
-/** Runs the tests of an area against all altered versions of one of its files, one after the other. */
+/** Runs the tests of an area against all mutants of a file, one after the other. */
 async function mutate(area: Area, file: string): Promise<Mutant[]> {
   if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
   else process.env['POSTERN_TEST_SERVERS'] = 'none'
   process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(testsOf(area, file))
-  // What is drawn is the same for every alteration, and in the next run.
+  // The random seed is the same for every mutant and run.
   process.env['POSTERN_SEED'] ??= '7'
   const stryker = new Stryker({
     configFile: join(import.meta.dirname, 'stryker.config.json'),
     plugins: [import.meta.resolve('@stryker-mutator/vitest-runner')],
-    // Below the folder of tools: nothing that looks at the sources finds the altered ones.
+    // In the tools folder, where nothing searches for sources.
     tempDirName: '.tools/mutation',
     mutate: [file],
-    // Beyond four times as long as usual: a busy machine is not to be taken for what never ends.
+    // Four times the usual time, so that a busy machine does not look like an endless loop.
     timeoutMS: area.needsServers ? 60_000 : 20_000,
     reporters: ['dots'],
   })
@@ -64,13 +64,13 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   })
 }
 
-/** What the run names: it may be the machine; and what is counted neither as noticed nor as unnoticed. */
+/** Statuses that may be caused by the machine or are not counted. */
 const worthALook: Readonly<Record<string, string>> = {
   Timeout: 'never ended',
   RuntimeError: 'failed before or after the tests',
 }
 
-/** What vitest says of a test that it has given up: no more than StrykerJS's own limit does it say that anything was noticed. */
+/** Vitest's message for a timed-out test, which proves no more than StrykerJS's own limit. */
 const gaveUp = /^(?:Test|Hook) timed out in \d+ms/
 
 interface Place {
@@ -78,7 +78,7 @@ interface Place {
   readonly column: number
 }
 
-/** The text between two places; lines and columns count from 1. */
+/** Returns the text between two positions. Lines and columns start at 1. */
 function cut(source: string, { start, end }: { readonly start: Place; readonly end: Place }): string {
   const lines = source.split('\n')
   const offset = ({ line, column }: Place): number =>
@@ -107,7 +107,7 @@ async function readReasons(): Promise<Reason[]> {
   return JSON.parse(await readFile(join(import.meta.dirname, 'survivors.json'), 'utf8'))
 }
 
-/** Keeps the result of a file in the place of its last one. */
+/** Stores the result of a file, replacing the last one. */
 async function keep(area: string, file: string, result: Result): Promise<void> {
   const results = await readKept()
   const ofArea = Object.entries({ ...results[area], [file]: result }).toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -118,7 +118,7 @@ async function readKept(): Promise<Results> {
   return resultsSchema.parse(JSON.parse((await readResults('mutation')) ?? '{}'))
 }
 
-// It is long, and nobody waits for it.
+// Skips long areas unless they are named.
 setPriority(Math.max(10, getPriority()))
 const unknown = positionals.filter((name) => !areas.some((area) => area.name === name))
 if (unknown.length > 0) throw new Error(`there is no area ${unknown.join(', ')}`)

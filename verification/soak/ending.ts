@@ -1,26 +1,28 @@
 import type { Judged } from './judge.ts'
 
-/** What a soak has come to. */
+/** The result of a soak. */
 export interface Ending {
-  /** 0: all that must be flat is. 1: something is wrong. 2: nothing is known to be wrong, but the run cannot tell. */
+  /** 0: every figure is flat. 1: something is wrong. 2: the run cannot tell. */
   readonly exitCode: 0 | 1 | 2
   readonly text: string
-  /** Whether the run was long enough to judge what grows. */
+  /** Whether the run was long enough to judge growth. */
   readonly isJudged: boolean
 }
 
 export interface Seen {
-  /** Figures that were never noted, by name. */
+  /** Names of figures without values. */
   readonly missing: readonly string[]
-  /** Of each figure; undefined: the run was too short to judge it. */
+  /** The verdict of each figure; undefined if the run was too short. */
   readonly verdicts: readonly (Judged['verdict'] | undefined)[]
-  /** How many answers were wrong. */
+  /** The number of wrong responses. */
   readonly faults: number
-  /** How many requests were refused because their key was revoked: without any, the load has not shown that any is. */
+  /**
+   * The number of requests rejected because of a revoked key. Without any, the load proves nothing about revocation.
+   */
   readonly refusedAsRevoked: number
 }
 
-/** Reckons how a soak ends. Only what was judged, in full, ends it with 0. */
+/** Returns the result of a soak. It is 0 only if everything was judged. */
 export function endingOf({ missing, verdicts, faults, refusedAsRevoked }: Seen): Ending {
   const isJudged = verdicts.length > 0 && verdicts.every((verdict) => verdict !== undefined)
   const count = (verdict: Judged['verdict']): number => verdicts.filter((one) => one === verdict).length

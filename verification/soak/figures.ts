@@ -1,10 +1,10 @@
 import { type Point, leastOfEachMinute } from './judge.ts'
 
-/** A kind of figure: its unit, and how much it may rise in an hour and still count as flat (README of `test`, Soak). */
+/** A kind of figure: its unit, and how much it may rise per hour and still count as flat. */
 export interface Kind {
   readonly unit: string
   readonly boundPerHour: number
-  /** Of what follows peaks of the load: a leak lifts the least values, peaks do not. */
+  /** For figures with load peaks: a leak raises the minimum, peaks do not. */
   readonly isLeastOfMinute?: true
 }
 
@@ -19,7 +19,7 @@ export const kinds = {
   'keys that stay for ever': { unit: '', boundPerHour: 0 },
 } satisfies Readonly<Record<string, Kind>>
 
-/** One figure of one part of the system, look by look. */
+/** The values of one figure of one component. */
 export interface Series {
   readonly part: string
   readonly kind: keyof typeof kinds
@@ -36,7 +36,7 @@ const ofStores: Readonly<Record<string, readonly Series['kind'][]>> = {
   Redis: ['keys', 'keys that stay for ever', 'memory', 'connections'],
 }
 
-/** Names of the figures that a soak of these processes must have and that were never noted. */
+/** Returns the names of required figures without values. */
 export function neverNoted(processes: readonly string[], series: readonly Series[]): string[] {
   const parts = [...processes.map((name) => [name, ofProcesses] as const), ...Object.entries(ofStores)]
   return parts.flatMap(([part, expected]) =>
@@ -46,7 +46,7 @@ export function neverNoted(processes: readonly string[], series: readonly Series
   )
 }
 
-/** What is judged of a figure. */
+/** Returns the points of a figure that are judged. */
 export function judgedPoints({ kind, points }: Series): readonly Point[] {
   const { isLeastOfMinute }: Kind = kinds[kind]
   return isLeastOfMinute === true ? leastOfEachMinute(points) : points

@@ -4,12 +4,12 @@ import type { ManagedProcess } from '@postern/local-stack/testing'
 import { WebSocket } from 'undici'
 import { z } from 'zod'
 
-/** For each process of a stack: opens the inspector of Node.js on a free port of the loopback address. */
+/** Opens the Node.js inspector of each process on a free loopback port. */
 export const inspectorVariables = { NODE_OPTIONS: '--inspect=127.0.0.1:0' } as const
 
-/** The inspector of one process. */
+/** The inspector of a process. */
 export interface HeapMeter {
-  /** Collects all garbage and gives what is left, in bytes: objects, and what lies beside the heap for them. */
+  /** Collects garbage and returns the remaining bytes, on the heap and outside. */
   leftAfterCollection(): Promise<number>
   close(): void
 }
@@ -17,7 +17,7 @@ export interface HeapMeter {
 const answerSchema = z.object({ id: z.number(), result: z.unknown().optional() })
 const usageSchema = z.object({ usedSize: z.number(), backingStorageSize: z.number().default(0) })
 
-/** Connects with the inspector whose address the process has printed at its start. */
+/** Connects to the inspector whose address the process printed at its start. */
 export async function openHeapMeter({ name, logFile }: ManagedProcess): Promise<HeapMeter> {
   const [, address] = /^Debugger listening on (ws:\/\/\S+)$/m.exec(await readFile(logFile, 'utf8')) ?? []
   if (address === undefined) throw new Error(`${name} has no inspector`)

@@ -1,40 +1,35 @@
 import { median } from '../bench/stats.ts'
 
-/** A figure at a moment, in milliseconds since the load began. */
+/** A value at a time, in milliseconds since the load started. */
 export interface Point {
   readonly at: number
   readonly value: number
 }
 
 export interface Judged {
-  /** Medians of the first and of the last quarter of what was judged. */
+  /** Medians of the first and the last quarter. */
   readonly early: number
   readonly late: number
   readonly risePerHour: number
-  /** How far from the line a value usually lies (the median of the distances, made comparable with a standard deviation). */
+  /** The usual distance of a value from the line (median, scaled to a standard deviation). */
   readonly spread: number
-  /**
-   * `unclear`: the values jump so much that a rise as large as the bound could hide among them. `unread`: there are too few
-   * values, or one of them could not be read.
-   */
+  /** `unclear`: a rise as large as the limit could be hidden by the spread. `unread`: values are missing. */
   readonly verdict: 'flat' | 'rises' | 'unclear' | 'unread'
 }
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** Of normally distributed values: a standard deviation is so many medians of their distances from the middle. */
+/** The ratio of the standard deviation to the median distance of normally distributed values. */
 const deviationsOfMedian = 1.4826
-/** Fewer values are no series. The shortest that is judged has one a minute, for ten minutes. */
+/** The minimum number of values. The shortest judged series has one per minute for ten minutes. */
 const leastValues = 8
-/** A slope is known to about two standard errors. */
+/** The slope's uncertainty is two standard errors. */
 const errorsOfDoubt = 2
 
 /**
- * Judges whether a figure stays flat: whether it rises by no more than `boundPerHour`.
- *
- * The rise is the steeper of two. The median of the slopes between any two points (Theil and Sen) does not follow single
- * peaks, such as garbage that was about to be collected. What the last quarter lies above the first finds what began late
- * and what went up in one step. A figure that falls is flat.
+ * Judges whether a figure rises by at most `boundPerHour`. The rise is the larger of two: the median of all pairwise
+ * slopes (Theil–Sen), which ignores peaks, and the difference between the last and first quarter, which detects late
+ * leaks and steps.
  */
 export function judge(points: readonly Point[], boundPerHour: number): Judged {
   const quarter = Math.ceil(points.length / 4)
@@ -53,13 +48,13 @@ function areRead(points: readonly Point[]): boolean {
   return points.length >= leastValues && points.every(({ value }) => Number.isFinite(value))
 }
 
-/** Flat is what is known to be: no comparison with what is no number says so. */
+/** Flat must be proven: NaN never compares as flat. */
 function verdictOf(risePerHour: number, doubt: number, boundPerHour: number): Judged['verdict'] {
   if (risePerHour > boundPerHour) return 'rises'
   return risePerHour <= boundPerHour && doubt <= boundPerHour ? 'flat' : 'unclear'
 }
 
-/** The least value of each minute, in its middle. A minute with fewer looks than the others says nothing of its least. */
+/** Returns the minimum of each minute. Minutes with fewer values than the others are omitted. */
 export function leastOfEachMinute(points: readonly Point[]): Point[] {
   const minutes = [...Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))]
   const looks = median(minutes.map(([, of]) => of.length))
@@ -84,7 +79,7 @@ function spreadAround(points: readonly Point[], slope: number): number {
   return deviationsOfMedian * median(above.map((distance) => Math.abs(distance - line)))
 }
 
-/** Of the slope of a line through points that lie so far from it. */
+/** The standard error of the slope for this spread. */
 function standardError(points: readonly Point[], spread: number): number {
   const mean = points.reduce((sum, { at }) => sum + at, 0) / points.length
   return spread / Math.sqrt(points.reduce((sum, { at }) => sum + (at - mean) ** 2, 0))

@@ -7,7 +7,7 @@ import { type Failure, type Stall, tellApart } from './stalls.ts'
 import { type Nuisance, brokenUpload, startNuisance } from './nuisance.ts'
 import { type Visits, startVisits } from './visits.ts'
 
-/** Something of every service, a part of it over two; three of eight write. */
+/** Operations of every service, some of them across two; three of eight write. */
 const sequence: readonly Operation[] = [
   'whoami',
   'list',
@@ -20,29 +20,32 @@ const sequence: readonly Operation[] = [
 ]
 const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
 
-/** What the load did, and what was wrong with what came of it. */
+/** What the load did, and the faults found. */
 export interface LoadReport {
   readonly requests: number
   readonly byStatus: Readonly<Record<string, number>>
   readonly acceptedWrites: number
   readonly keysMade: number
   readonly revocations: number
-  /** Requests with a revoked key that were refused as such. */
+  /** Requests rejected because their key was revoked. */
   readonly refusedAsRevoked: number
   readonly nuisances: Readonly<Record<string, number>>
   readonly visits: number
-  /** A line for each broken promise, failure and answer that was not to be. Empty: all was well. */
+  /** A line for each broken promise, failure and unexpected response. */
   readonly faults: readonly string[]
-  /** A line for each 503 while the host gave no processor, or right after it. */
+  /** A line for each 503 during or right after a stall of the host. */
   readonly ofStalls: readonly string[]
 }
 
 export interface MixedLoad {
-  /** Ends everything and checks the whole history. */
+  /** Stops the load and checks the whole history. */
   finish(): Promise<LoadReport>
 }
 
-/** Begins `perSecond` requests over the gateways, changes of keys, mistakes, clients that go away, people at the console. */
+/**
+ * Starts `perSecond` requests over the gateways, key changes, invalid requests, aborted clients, and people at the
+ * console.
+ */
 export async function startMixedLoad(
   stack: TestStack,
   perSecond: number,

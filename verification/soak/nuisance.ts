@@ -6,7 +6,7 @@ import { breakOff } from '../../test/support/raw.ts'
 import type { Failure } from './stalls.ts'
 import { WrongAnswer, failureOf } from './surprise.ts'
 
-/** What is asked wrongly, and the status that it must get. */
+/** An invalid request and its expected status. */
 interface Mistake {
   readonly name: string
   readonly path: string
@@ -14,20 +14,20 @@ interface Mistake {
   readonly status: number
 }
 
-/** Requests that are refused, and clients that go away, until stopped. */
+/** Invalid requests and aborting clients, until stopped. */
 export interface Nuisance {
-  /** How often each has been done. */
+  /** How often each kind ran. */
   readonly done: Readonly<Record<string, number>>
-  /** What was answered otherwise than it must be. */
+  /** Unexpected responses. */
   readonly surprises: readonly Failure[]
   stop(): Promise<void>
 }
 
 const findings = '/api/v1/findings'
-/** Begins the name of each file of which only a part is sent. */
+/** The prefix of partially uploaded files. */
 export const brokenUpload = 'broken-off-'
 
-/** `key` may do everything, `narrow` may read the universe alone. */
+/** `key` has all scopes, `narrow` only read:universe. */
 function mistakesOf(key: string, narrow: string): Mistake[] {
   const { value } = generateKey()
   const mistyped = value.slice(0, -1) + (value.endsWith('0') ? '1' : '0')
@@ -56,7 +56,7 @@ function mistakesOf(key: string, narrow: string): Mistake[] {
 
 const json = { 'content-type': 'application/json' }
 
-/** Begins the nuisance at the gateways in turn, one thing every `everyMs`, each kind for itself. */
+/** Starts the nuisance, one action of each kind every `everyMs`, at the gateways in turn. */
 export function startNuisance(options: {
   readonly gateways: readonly string[]
   readonly key: string
@@ -107,14 +107,14 @@ export function startNuisance(options: {
   }
 }
 
-/** Each at every gateway: as many kinds as gateways would meet the same gateway each time. */
+/** Rotates so that each kind reaches every gateway. */
 function pick<T>(from: readonly T[], turn: number): T {
   const found = from[Math.floor(turn / 2) % from.length]
   if (found === undefined) throw new Error('there is nothing to pick')
   return found
 }
 
-/** Ways of clients to go away. */
+/** Ways in which clients abort. */
 function partingsOf(key: string): { name: string; part: (gateway: string, turn: number) => Promise<void> }[] {
   const head = (line: string, ...more: string[]): string =>
     [`${line} HTTP/1.1`, 'host: x', `authorization: ApiKey ${key}`, ...more, '', ''].join('\r\n')
@@ -148,7 +148,7 @@ function partingsOf(key: string): { name: string; part: (gateway: string, turn: 
 
 const linger = 1500
 
-/** Sends bytes, waits a moment, reading or not, and goes without a word. */
+/** Sends bytes, waits with or without reading, and closes the connection. */
 async function leave(origin: string, bytes: string, deaf = false): Promise<void> {
   const { hostname, port } = new URL(origin)
   const socket = connect({ host: hostname, port: Number(port) })

@@ -1,5 +1,5 @@
-// The yardstick: fastify with @fastify/http-proxy as its documentation sets it up, without authentication or any other
-// work, with the connection settings that suit it best.
+// The yardstick: fastify with @fastify/http-proxy as documented, without authentication or other work, with its best
+// connection settings.
 import httpProxy from '@fastify/http-proxy'
 import { fastify } from 'fastify'
 

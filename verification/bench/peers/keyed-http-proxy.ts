@@ -1,5 +1,5 @@
-// @fastify/http-proxy with what a gateway for API keys needs, in hooks: a key that is looked up in memory by its hash, a limit, and
-// an HMAC signature for the upstream. It has no revocation, no tenant assertion, no metrics and no audit trail.
+// @fastify/http-proxy with hooks for an API-key gateway: key lookup in memory by hash, a limit, and an HMAC signature.
+// No revocation, tenant assertion, metrics or audit trail.
 import { createHash, createHmac } from 'node:crypto'
 import httpProxy from '@fastify/http-proxy'
 import { fastify } from 'fastify'

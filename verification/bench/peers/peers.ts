@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { findFreePort } from '@postern/local-stack/testing'
 import { type Peer, findProgram, loadCore, measuredCore, startPeer } from '../processes.ts'
 
-/** What every upstream answers: one kibibyte of JSON. */
+/** The response of every upstream: one kibibyte of JSON. */
 const answer = JSON.stringify({ padding: 'x'.repeat(1024 - '{"padding":""}'.length) })
 
 const script = (name: string): readonly string[] => [join(import.meta.dirname, name)]
 
-/** A server that answers everything with one kibibyte of JSON, on the core of the load generator. */
+/** Starts a server that always responds with one kibibyte of JSON, on the core of the load generator. */
 export async function startUpstream(folder: string): Promise<Peer> {
   const port = await findFreePort()
   const nginx = findProgram('nginx')
@@ -31,7 +31,9 @@ export async function startUpstream(folder: string): Promise<Peer> {
   })
 }
 
-/** fastify with @fastify/http-proxy, bare. */
+/**
+ * Starts fastify with plain @fastify/http-proxy.
+ */
 export async function startHttpProxy(name: string, upstream: Peer): Promise<Peer> {
   const port = await findFreePort()
   return await startPeer({
