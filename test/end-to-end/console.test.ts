@@ -83,7 +83,7 @@ describe('at the console', () => {
     expect((await send(gateway, '/api/v1/findings', { key })).status).toBe(401)
   })
 
-  test('people see nothing of another tenant', async () => {
+  test('people see no data of another tenant', async () => {
     const [one, other] = [await signIn('harbourline-admin'), await signIn('korvex-admin')]
     expect([one.session?.tenant.id, other.session?.tenant.id]).toEqual([tenants.harbourline.id, tenants.korvex.id])
     const made = await one.call('POST', '/api/v1/api-keys', newKey)

@@ -143,7 +143,7 @@ describe('a Content-Digest', () => {
       200,
     ],
     ['what an identity provider sends', '/scim/v2/Users', 'application/scim+json', '{"userName":"a@b.example"}', 201],
-  ])('is held against the bytes of %s before anything is done of them', async (_what, path, type, body, status) => {
+  ])('is checked against the bytes of %s before they are processed', async (_what, path, type, body, status) => {
     const { key } = await stack.createKey(await stack.createTenant(), {
       scopes: ['read:findings', 'write:findings', 'admin:sync'],
     })

@@ -53,7 +53,7 @@ test('the guides have blocks to run', () => {
   expect(blocks.length).toBeGreaterThan(10)
 })
 
-describe.skipIf(missing.length > 0)('every block of a guide runs as it is', () => {
+describe.skipIf(missing.length > 0)('every block of a guide runs unchanged', () => {
   test.each(blocks.map((block, index) => [`${block.guide}, block ${index + 1}`, block] as const))(
     '%s',
     async (_title, { language, code }) => {

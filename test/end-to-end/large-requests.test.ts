@@ -61,7 +61,7 @@ describe('a push of a thousand rows with the longest ids', () => {
         nodes: rows.map((n) => ({ node_key: longId('node', n), name: `Node ${n}`, entities: [entityIds[n]] })),
       },
     ],
-  ])('of %s is taken in, found as it was, and listed', async (dataset, list, body) => {
+  ])('of %s is stored, found unchanged and listed', async (dataset, list, body) => {
     for (const counts of [
       { created: rows.length, unchanged: 0 },
       { created: 0, unchanged: rows.length },

@@ -46,11 +46,11 @@ import {
 import { type Trial, isLong, partOf, planTrials, seed } from './plan.ts'
 
 /**
- * Every fault under a steady load, while keys and tenants change. In `npm test` a fault lasts only as long as it needs to
- * show what it does; `npm run test:faults` has all of them for longer, and then in pairs.
+ * Every fault under a steady load while keys and tenants change. In `npm test` each fault is short; `npm run
+ * test:faults` runs all of them for longer, and then in pairs.
  */
 const gatewayCount = 3
-/** Something of every service; four of eleven write. */
+/** Operations of every service; four of eleven write. */
 const sequence: readonly Operation[] = [
   'whoami',
   'list',
@@ -83,20 +83,20 @@ const chosen = partOf(planned)
 const outcomes: Outcome[] = []
 const leftOut: string[] = []
 
-/** What ends in its turn, the last first, whatever of it fails: without that, later files would look for their data here. */
+/** Cleans up in reverse order even after failures. Otherwise later files would find the data here. */
 const ends = new AsyncDisposableStack()
 
 let cluster: RunningCluster
 let disk: SmallDisk | string
 let stack: TestStack
-/** Where clients find the gateways. */
+/** The addresses at which clients reach the gateways. */
 let fronts: TcpProxy[]
 let gateways: string[]
 let traffic: Traffic
 let churn: Churn
-/** Requests of the history that have been checked. */
+/** The number of requests that were already checked. */
 let checked = 0
-/** When a process of keys stood still. */
+/** When a keys process was frozen. */
 const keysFrozen: Freeze[] = []
 /** When the host gave this machine no processor. */
 let watch: StallWatch
@@ -104,7 +104,7 @@ let watch: StallWatch
 beforeAll(async () => {
   watch = await watchStalls()
   ends.defer(async () => await watch.stop())
-  // Its own, which is killed and frozen; one that keeps what it has confirmed, as an installation's does.
+  // Its own server, which is killed and frozen, and whose commits are durable like in an installation.
   cluster = await startTestCluster({ durable: true })
   ends.defer(async () => await cluster.stop())
   disk = await mountSmallDisk()
@@ -119,16 +119,16 @@ beforeAll(async () => {
   ends.defer(async () => void (await Promise.all(fronts.map(async (front) => await front.close()))))
   gateways = fronts.map(({ port }) => `http://127.0.0.1:${port}`)
   traffic = startTraffic({ gateways, perSecond, sequence, pushesNew: true })
-  // By a clock that is wrong, every signature is of another time.
+  // With a wrong clock, every signature has a wrong time.
   churn = await prepareChurn({ ...stack, gateways }, traffic, { scopes, narrow, repeated: [401] })
-  // Processes that have just started have connections to open, all at once.
+  // Newly started processes open all their connections at once.
   await recovered(performance.now())
   await churn.start()
 })
 
 afterAll(async () => await ends.disposeAsync())
 
-/** Checks all that has ended since it was last called. */
+/** Checks all requests that ended since the last call. */
 function expectPromisesKept(): void {
   const { keys, changes } = churn
   const requests = traffic.requests.slice(checked)
@@ -136,7 +136,7 @@ function expectPromisesKept(): void {
   expect(describeViolations(findViolations({ requests, keys, changes }), changes)).toEqual([])
 }
 
-/** Resolves when every gateway has carried out every operation that `isMeant` in a request begun after `since`. */
+/** Resolves when every gateway has completed every operation that `isMeant` in a request started after `since`. */
 async function succeeded(since: number, isMeant: Fault['spares'] = () => true): Promise<void> {
   const streams = gateways.flatMap((gateway, index) =>
     operations.flatMap((operation) => (isMeant(index, operation) ? [{ gateway, operation }] : [])),
@@ -161,7 +161,9 @@ async function recovered(healedAt: number): Promise<void> {
   })
 }
 
-/** While a gateway is frozen: revokes a key that it knows, and waits until requests with the dead key stand before it. */
+/**
+ * While a gateway is frozen: revokes a key that it has in memory, and waits until requests with that key are queued.
+ */
 async function revokeBeforeFrozen(gateway: string, revoke: () => Promise<Revocation>): Promise<Revocation> {
   const revocation = await revoke()
   for (let count = 0; count < 2; count += 1) {
@@ -172,7 +174,10 @@ async function revokeBeforeFrozen(gateway: string, revoke: () => Promise<Revocat
   return revocation
 }
 
-/** Begins the faults, has them last, and ends them; gives the revocation of a key that a frozen gateway holds, where there is one. */
+/**
+ * Starts the faults, keeps them for their time, and ends them. Returns the revocation of a key that a frozen gateway
+ * had, if any.
+ */
 async function goThrough(
   { applied, lastsMs, isExact }: Trial,
   frozen: string | undefined,
@@ -184,11 +189,11 @@ async function goThrough(
     const appliedAt = performance.now()
     const [revocation] = await Promise.all([
       frozen === undefined || revoke === undefined ? undefined : revokeBeforeFrozen(frozen, revoke),
-      // What has nothing to do with the fault goes on while it lasts, however long that takes to be seen.
+      // Operations unrelated to the fault must continue, however long that takes to observe.
       isExact
         ? undefined
         : succeeded(appliedAt, (gateway, operation) => applied.every(({ spares }) => spares(gateway, operation))),
-      // Of two at once, one may leave nothing for the other to do.
+      // One of two simultaneous faults may prevent the other.
       ...(applied.length === 1 ? applied.map(async ({ seen }) => await seen()) : []),
       delay(lastsMs),
     ])
@@ -216,7 +221,7 @@ async function expectWithstood(trial: Trial): Promise<void> {
   process.stdout.write(describeOutcome(outcome))
 
   expectPromisesKept()
-  // Without the stalls of the host, which are not the product's; what the product or this suite takes of the processors is no excuse.
+  // Without stalls of the host. Load from the product or this suite is not subtracted.
   expect(outcome.longest_wait_ms).toBeLessThanOrEqual(longestWaitMs)
   expect(outcome.longest_call_ms).toBeLessThanOrEqual(longestCallMs)
   const ended = applied.flatMap(({ endsGateway }) => (endsGateway === undefined ? [] : [gateways[endsGateway]]))
@@ -225,10 +230,10 @@ async function expectWithstood(trial: Trial): Promise<void> {
   for (const { ending } of applied) if (ending !== undefined) expectOrderly(ending(), unanswered)
   if (beforeFrozen !== undefined) {
     const { change, enforcement } = beforeFrozen
-    // A gateway that had no lease when it was frozen, on a very busy machine, needs no fence.
+    // On a very busy machine, a frozen gateway may have had no lease and needs no fencing.
     if (enforcement?.gateways === gatewayCount) {
       expect(enforcement.confirmed + enforcement.fenced).toBe(gatewayCount)
-      // Another may lose its lease where no processor is free for as long as one lasts: without one nobody can renew it.
+      // Other gateways may lose their lease while no processor is free.
       if (outcome.no_processor_ms < leaseMs) expect(enforcement.fenced).toBe(1)
     }
     expect(enforcement?.confirmed).toBeLessThan(gatewayCount)
@@ -243,14 +248,14 @@ async function expectWithstood(trial: Trial): Promise<void> {
         endedAt > healedAt,
     )
     expect(woken.length).toBeGreaterThanOrEqual(2)
-    // Refused; or, while it could ask nobody, not decided.
+    // Rejected, or undecided while it could ask nobody.
     const refusals = new Set(woken.map(({ code }) => code ?? 'accepted'))
     expect([...refusals].filter((code) => code !== 'key_revoked' && code !== 'auth_unavailable')).toEqual([])
   }
   outcomes.push(outcome)
 }
 
-/** Each process has ended by itself, without an error, and no request that had come to it before was cut off. */
+/** Every process ended without an error and completed its earlier requests. */
 function expectOrderly({ askedAt, exits }: Ending, unanswered: readonly Request[]): void {
   expect(exits.length).toBeGreaterThan(0)
   expect(exits.filter((exit) => exit !== 0)).toEqual([])
@@ -259,7 +264,7 @@ function expectOrderly({ askedAt, exits }: Ending, unanswered: readonly Request[
 
 const longestTestMs = 300_000
 
-describe('no promise is broken, no write is lost and all is well again after', () => {
+describe('every promise holds, no write is lost, and the system recovers from', () => {
   test.for(chosen)('$name', { timeout: longestTestMs }, async (trial, { skip }) => {
     const reasons = await Promise.all(trial.applied.map(async ({ prepare }) => await prepare?.()))
     const reason = reasons.find((one) => one !== undefined)
@@ -280,7 +285,7 @@ function isUntouched({ id }: Key): boolean {
 describe('after all faults', () => {
   let areWritesFound = false
 
-  test('every accepted write is there once, and no refused one is', { timeout: longestTestMs }, async () => {
+  test('every accepted write is stored once, and no rejected one is', { timeout: longestTestMs }, async () => {
     await churn.stop()
     await traffic.stop()
     expectPromisesKept()
@@ -299,7 +304,7 @@ describe('after all faults', () => {
     expect(of('create')).toBeGreaterThan(100)
     expect(of('upload')).toBeGreaterThan(50)
     expect(of('push')).toBeGreaterThan(50)
-    // As it was confirmed: the same question to a history in which one more was revoked, and one was not, has an answer.
+    // Control: with one revocation added and one removed, the same check reports violations.
     const [first, second] = [churn.changes.find(({ kind }) => kind === 'revoked'), churn.keys.find(isUntouched)]
     const extra: Change = { kind: 'revoked', of: second?.id ?? '', calledAt: 0, returnedAt: 1 }
     const others = churn.changes.filter((change) => change !== first)
@@ -312,7 +317,7 @@ describe('after all faults', () => {
     areWritesFound = true
   })
 
-  test('no process has met with what it did not expect', async () => {
+  test('no process reported an unexpected error', async () => {
     const logs = await stack.logs()
     const crashes = logs.split('\n').filter((line) => /"event":"(?:request_crashed|answer_not_in_contract)"/.test(line))
     expect(crashes).toEqual([])
@@ -329,7 +334,7 @@ describe('after all faults', () => {
   })
 })
 
-describe('the same checks see', () => {
+describe('the checks detect', () => {
   const expected: Readonly<Record<Wrong, readonly Promised[]>> = {
     remembers: [
       'no revoked key is accepted',
@@ -356,7 +361,7 @@ describe('the same checks see', () => {
         prefix: 'control',
         sequence: ['whoami', 'create'],
       })
-      // What is changed is waited for at the right one alone: the others may never come to it.
+      // Waits only for the correct one, because the others may never finish.
       const changes = await prepareChurn({ ...stack, gateways: [right] }, hostile, { scopes, narrow, restMs: 300 })
       await changes.start()
       const from = performance.now()

@@ -23,7 +23,7 @@ const before = { measured_at: '2026-11-21T00:00:00.000Z', commit: 'aaaaaaa' }
 const measured = { measured_at: '2026-11-22T00:00:00.000Z', commit: 'bbbbbbb' }
 const load = { perSecond: 100 }
 
-test('what parts of a run have shown stands together, each with its own date, and what is missing is said', () => {
+test('the results of all parts are listed with their dates, and missing parts are named', () => {
   const first = merge(planned, undefined, {
     seed: '1',
     load,
@@ -48,7 +48,7 @@ test('what parts of a run have shown stands together, each with its own date, an
   expect(second).toMatchObject({ missing: [], left_out: [] })
 })
 
-test('what another seed has shown is no part of it', () => {
+test('results of another seed are omitted', () => {
   const old = { seed: '1', outcomes: [{ ...outcome('one', 1), ...before }], left_out: [] }
   const kept = merge(planned, old, { seed: '2', load, outcomes: [outcome('two', 2)], leftOut: [], measured })
   expect(kept.outcomes.map(({ name }) => name)).toEqual(['two'])

@@ -4,37 +4,37 @@ import { readResults, writeResults } from '../support/results.ts'
 import type { Outcome } from './outcome.ts'
 import type { Trial } from './plan.ts'
 
-/** When and of what a figure is. */
+/** Time and commit of a figure. */
 interface Measured {
   /** ISO 8601. */
   readonly measured_at: string
-  /** As `readCommit` gives it. */
+  /** From `readCommit`. */
   readonly commit: string
 }
 
-/** What a run, whole or of a part, has shown. */
+/** The results of a whole or partial run. */
 export interface Shown {
   readonly seed: string
   readonly load: Readonly<Record<string, number>>
   readonly outcomes: readonly Outcome[]
-  /** Names of trials, each with the reason why this machine cannot have it. */
+  /** Names of trials that this machine cannot run, with the reason. */
   readonly leftOut: readonly string[]
 }
 
-/** `.results/faults.json`: each trial as it was last seen to pass. */
+/** `.results/faults.json`: the last passing result of each trial. */
 export interface Kept {
   readonly seed: string
   readonly load: Shown['load']
   readonly machine: ReturnType<typeof describeMachine>
-  /** How many trials the long form has. */
+  /** The number of trials in the long form. */
   readonly planned: number
-  /** Those that no run has passed yet. */
+  /** Trials that have not passed yet. */
   readonly missing: readonly string[]
   readonly left_out: readonly string[]
   readonly outcomes: readonly (Outcome & Measured)[]
 }
 
-/** Puts what a run has shown beside what others have, each with its date and commit. Of another seed nothing is kept. */
+/** Merges the results of a run with earlier ones. Results of another seed are dropped. */
 export async function keepOutcomes(planned: readonly Pick<Trial, 'name'>[], shown: Shown): Promise<Kept> {
   const text = await readResults('faults')
   const before: Kept | undefined = text === undefined ? undefined : JSON.parse(text)
@@ -44,7 +44,7 @@ export async function keepOutcomes(planned: readonly Pick<Trial, 'name'>[], show
   return kept
 }
 
-/** What is kept, in the order of the plan: the newest of each trial that is planned still. */
+/** Returns the newest result of each planned trial, in order. */
 export function merge(
   planned: readonly Pick<Trial, 'name'>[],
   before: Pick<Kept, 'seed' | 'outcomes' | 'left_out'> | undefined,

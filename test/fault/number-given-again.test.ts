@@ -4,15 +4,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 
 /*
- * PostgreSQL fails over to a standby that has not heard of the last change. Its number in the log is given again, to a
- * revocation. What a standby lacks is what was committed last, so it is taken away here as it would be there: the change,
- * its number, and what gateways have said behind it.
+ * PostgreSQL fails over to a standby that lacks the last change. Its log number is assigned again to a revocation. The
+ * test removes what such a standby lacks: the change, its number and later cursors of gateways.
  */
 
 let stack: TestStack
 
 beforeAll(async () => {
-  // What Redis announces is in force whatever its number: it is not there.
+  // Redis is off, because its announcements work regardless of numbers.
   stack = await startTestStack({ redis: false })
 })
 
@@ -23,7 +22,7 @@ async function revoke(tenant: { readonly id: string }, id: string) {
   return await stack.operator.call(as, 'POST', `/api/v1/api-keys/${id}/revoke`, { body: { reason: 'leaked' } })
 }
 
-test('a revocation with the number of one that is lost is in force when it returns', async () => {
+test('a revocation that reuses the number of a lost one is in force when it returns', async () => {
   const tenant = await stack.createTenant()
   const [lost, key] = [
     await stack.createKey(tenant, { scopes: ['read:findings'] }),
@@ -31,7 +30,7 @@ test('a revocation with the number of one that is lost is in force when it retur
   ]
   const ask = async () => (await send(stack.gateways[0] ?? '', '/api/v1/findings', { key: key.key })).status
   expect(await ask()).toBe(200)
-  // The gateway has heard of it.
+  // The gateway has received it.
   expect(await revoke(tenant, lost.id)).toMatchObject({ status: 200, json: { enforcement: { confirmed: 1 } } })
   expect(await ask()).toBe(200)
   const client = new Client({ connectionString: stack.database.url('superuser') })
@@ -54,7 +53,7 @@ test('a revocation with the number of one that is lost is in force when it retur
   } finally {
     await client.end()
   }
-  // Repeated, it waits for the change that is there.
+  // A repeated revoke waits for the existing change.
   expect((await revoke(tenant, key.id)).status).toBe(200)
   expect(await ask()).toBe(401)
 })

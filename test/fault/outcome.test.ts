@@ -23,7 +23,7 @@ function outcome(calls: readonly Call[], excuses: Partial<Excuses> = {}) {
   return outcomeOf(span, { requests: [] }, { revocations: [], calls }, { ...none, ...excuses })
 }
 
-test('calls that were not confirmed are timed like those that were, and those that begin in the trial before', () => {
+test('unconfirmed calls and calls that start in the previous trial are timed as well', () => {
   expect(outcome([call(1100, 1150, 200), call(1200, 1700, 503)])).toMatchObject({
     longest_call_ms: 500,
     unconfirmed_calls: 1,
@@ -31,12 +31,12 @@ test('calls that were not confirmed are timed like those that were, and those th
   expect(outcome([call(300, 1200, 200)])).toMatchObject({ longest_call_ms: 900, unconfirmed_calls: 0 })
 })
 
-test('what ends in another trial is of that, and what has no answer is of none', () => {
+test('a call belongs to the trial in which it ends, and a call without a response to none', () => {
   const others = [call(100, 1000, 200), call(1100, 2001, 200), call(1000, 1900, 0), call(1000, 1900, 412)]
   expect(outcome(others)).toMatchObject({ longest_call_ms: 0, unconfirmed_calls: 0 })
 })
 
-test('the time in which keys stood still is no time of a call that it may have held', () => {
+test('the time in which the keys service was stopped is not counted for calls that waited for it', () => {
   const keysFrozen = [
     { from: 0, healingFrom: 90, to: 100 },
     { from: 400, healingFrom: 690, to: 700 },
@@ -44,12 +44,12 @@ test('the time in which keys stood still is no time of a call that it may have h
   expect(timeOf(call(50, 1000, 200), { ...none, keysFrozen })).toBe(600)
   expect(timeOf(call(700, 1000, 200), { ...none, keysFrozen })).toBe(300)
   expect(outcome([call(300, 1200, 200)], { keysFrozen })).toMatchObject({ longest_call_ms: 600 })
-  // Answered before the frozen one could go on: by the other.
+  // Answered by the other process before the frozen one continued.
   expect(timeOf(call(300, 689, 503), { ...none, keysFrozen })).toBe(389)
   expect(timeOf(call(300, 695, 200), { ...none, keysFrozen })).toBe(100)
 })
 
-test('a stall of the host is no time of a call or of a wait, once, and only where they meet', () => {
+test('a stall of the host is subtracted once from overlapping calls and waits', () => {
   const stalls = [
     { from: 1000, to: 1200 },
     { from: 5000, to: 9000 },
@@ -65,7 +65,7 @@ test('a stall of the host is no time of a call or of a wait, once, and only wher
   expect(reckoned).toMatchObject({ longest_wait_ms: 700, stalled_ms: 200 })
 })
 
-test('a machine without a free processor lengthens nothing that is reckoned', () => {
+test('a busy machine does not lengthen measured times', () => {
   const full = { ...span, served: { fullMs: 30_000, stolen: 0.1 } }
   const waited = { ...revocation(1100, 1900), enforcement: { gateways: 3, confirmed: 3, fenced: 0, waited_ms: 750 } }
   const reckoned = outcomeOf(full, { requests: [] }, { revocations: [waited], calls: [call(1100, 1900, 200)] }, none)
@@ -78,7 +78,7 @@ const revocation = (calledAt: number, returnedAt: number | undefined): Revocatio
   enforcement: undefined,
 })
 
-test('a revocation is of the trial in which it returns', () => {
+test('a revocation belongs to the trial in which it returns', () => {
   const revocations = [revocation(500, 1200), revocation(500, 900), revocation(1500, undefined), revocation(1500, 2100)]
   expect(outcomeOf(span, { requests: [] }, { revocations, calls: [] }, none)).toMatchObject({
     revocations: 1,

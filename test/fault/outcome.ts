@@ -4,47 +4,47 @@ import type { Call, Churn, Revocation } from '../support/churn.ts'
 import { type Change, type Violation, costBetween } from '../support/promises.ts'
 import type { Traffic } from '../support/traffic.ts'
 
-/** The protocol's own bound on a revocation: a lease granted before it has then run out, whatever became of its gateway. */
+/** The protocol's limit of a revocation: every earlier lease has then ended. */
 export const boundMs = leaseMs + 500
-/** Until a call to keys is answered, with 503 if need be: for a connection to PostgreSQL, for its answer, and for the gateways. */
+/** The limit of a call to keys, possibly with 503: connecting to PostgreSQL, its response, and waiting for gateways. */
 const answeredMs = 2000 + 7000 + boundMs
-/** For a process that is to answer by then, on a machine that has no processor to spare. Nothing that runs here adds to it. */
+/** Allowance for a process on a busy machine. The work of the tests is not included. */
 const slackMs = 1500
-/** A call to revoke waits no longer for the gateways. */
+/** The longest wait of a revoke for gateways. */
 export const longestWaitMs = boundMs + slackMs
-/** A call to revoke, narrow, suspend or resume is answered in that time, 200 or 503. */
+/** The longest call to revoke, narrow, suspend or resume, with 200 or 503. */
 export const longestCallMs = answeredMs + slackMs
 
-/** What one trial cost. Times in milliseconds. */
+/** The cost of a trial. Times in milliseconds. */
 export interface Outcome {
   readonly name: string
   readonly lasted_ms: number
   readonly requests: number
-  /** By status and problem code; refusals are no failures. */
+  /** By status and problem code, without rejections. */
   readonly failed: Readonly<Record<string, number>>
-  /** The longest time without a success of one operation at one gateway. */
+  /** The longest time without success of one operation at one gateway. */
   readonly longest_gap_ms: number
-  /** From the end of the fault until every operation had succeeded at every gateway and failures had ceased. */
+  /** From the end of the fault until every operation had succeeded at every gateway and failures stopped. */
   readonly recovered_ms: number
   readonly revocations: number
-  /** Times that they were asked for: those that could not be confirmed were asked for again. */
+  /** The number of calls, including repetitions of unconfirmed ones. */
   readonly revocation_calls: number
-  /** Those that a gateway was fenced for. */
+  /** Revocations that fenced a gateway. */
   readonly fenced: number
-  /** The longest from the first call to the confirmation. */
+  /** The longest time from the first call to the confirmation. */
   readonly longest_revocation_ms: number
-  /** The longest that one call waited for the gateways, without the time in which the host gave this machine no processor. */
+  /** The longest wait of a call for gateways, without stalls of the host. */
   readonly longest_wait_ms: number
-  /** Calls to revoke, narrow, suspend or resume that were answered 503: not confirmed. */
+  /** Unconfirmed calls (503) to revoke, narrow, suspend or resume. */
   readonly unconfirmed_calls: number
   /**
-   * The longest that such a call took until it was answered, 200 or 503, without the time in which the host gave no processor,
-   * or in which a frozen process of keys may have held it.
+   * The longest such call, without stalls of the host and without times in which a frozen keys process may have held
+   * it.
    */
   readonly longest_call_ms: number
-  /** The longest time in which the machine had no processor free, whoever took it: told, and no excuse. */
+  /** The longest time without a free processor. Reported only. */
   readonly no_processor_ms: number
-  /** How long the host gave this machine no processor; not known of what was measured before it was looked at. */
+  /** How long the host gave this machine no processor. Missing in older results. */
   readonly stalled_ms?: number
 }
 
@@ -54,21 +54,21 @@ export interface While {
   readonly to: number
 }
 
-/** While a process was frozen. */
+/** A time in which a process was frozen. */
 export interface Freeze extends While {
-  /** Before this it cannot have answered anything. */
+  /** It cannot have responded before this time. */
   readonly healingFrom: number
 }
 
-/** What no product can do anything about. */
+/** Delays that no product can avoid. */
 export interface Excuses {
   /** When the host gave this machine no processor. */
   readonly stalls: readonly While[]
-  /** When a process of keys stood still. */
+  /** When a keys process was frozen. */
   readonly keysFrozen: readonly Freeze[]
 }
 
-/** How much of one time lies in others, which may meet each other. */
+/** Returns how much of a time overlaps others, which may overlap each other. */
 export function timeWithin({ from, to }: While, others: readonly While[]): number {
   let [sum, reached] = [0, from]
   for (const other of others.toSorted((one, next) => one.from - next.from)) {
@@ -80,8 +80,8 @@ export function timeWithin({ from, to }: While, others: readonly While[]): numbe
 }
 
 /**
- * How long a call took, without the stalls of the host, and without the time in which who was to answer it stood still. What
- * was answered before that one could go on, another process has answered.
+ * Returns the duration of a call without stalls of the host and without its frozen process. Responses before that
+ * process continued came from another one.
  */
 export function timeOf(
   { calledAt, endedAt }: Pick<Call, 'calledAt' | 'endedAt'>,
@@ -91,13 +91,13 @@ export function timeOf(
   return endedAt - calledAt - timeWithin({ from: calledAt, to: endedAt }, [...stalls, ...held])
 }
 
-/** How long a revocation waited for the gateways, without the stalls of the host meanwhile. */
+/** Returns how long a revocation waited for gateways, without stalls of the host. */
 function waitOf(
   { change: { calledAt, returnedAt = calledAt }, enforcement }: Revocation,
   stalls: readonly While[],
 ): number {
   const waitedMs = enforcement?.waited_ms ?? 0
-  // Of the last attempt, which is what is timed: a stall amid one before excuses nothing.
+  // Of the last attempt, which is the measured one.
   const from = Math.max(calledAt, returnedAt - waitedMs)
   return Math.max(0, waitedMs - timeWithin({ from, to: returnedAt }, stalls))
 }
@@ -110,7 +110,7 @@ interface Span {
   readonly served: Served
 }
 
-/** Reckons what became of requests and revocations while a fault lasted and after it. */
+/** Returns the results of requests and revocations during and after a fault. */
 export function outcomeOf(
   span: Span,
   traffic: Pick<Traffic, 'requests'>,
@@ -119,7 +119,7 @@ export function outcomeOf(
 ): Outcome {
   const { name, from, healedAt, to, served } = span
   const cost = costBetween(traffic.requests, from, to)
-  // By their ends: what begins in one trial and ends in the next is of the next.
+  // By their end: a call that ends in the next trial belongs to the next trial.
   const revocations = churn.revocations.filter(
     ({ change: { returnedAt } }) => returnedAt !== undefined && returnedAt > from && returnedAt <= to,
   )
@@ -147,7 +147,7 @@ export function outcomeOf(
   }
 }
 
-/** The outcome in one line. */
+/** Formats the outcome in one line. */
 export function describeOutcome(outcome: Outcome): string {
   return (
     `fault: ${outcome.name}, ${seconds(outcome.lasted_ms)}: ${outcome.requests} requests, ` +
@@ -163,10 +163,10 @@ function seconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(2)} s`
 }
 
-/** Of each kind of violation so many are told one by one. */
+/** The number of violations of each kind that are listed. */
 const mostOfAKind = 3
 
-/** What was broken, a line for each kind with how often, and a line for each of the first of them. */
+/** Lists broken promises: a line per kind with its count, and the first violations. */
 export function describeViolations(violations: readonly Violation[], changes: readonly Change[]): string[] {
   const kinds = Map.groupBy(violations, ({ promised, request: { operation, status, code } }) => {
     return `${promised}: ${operation} was answered ${status} ${code ?? ''}`.trimEnd()

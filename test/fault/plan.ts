@@ -5,21 +5,21 @@ import type { Fault } from '../support/fault.ts'
 export const isLong: boolean = process.env['POSTERN_FAULTS'] === 'long'
 const singleMs = Number(process.env['POSTERN_FAULT_MS'] ?? (isLong ? 4000 : 700))
 const pairMs = Number(process.env['POSTERN_FAULT_PAIR_MS'] ?? 3000)
-/** For how long a process stands still in the long form. */
+/** How long a process is frozen in the long form. */
 const freezesMs = [1000, 3000, 10_000, 30_000]
-/** Which two faults of two parts meet follows from it. */
+/** Decides which two faults of two parts are combined. */
 export const seed: string = process.env['POSTERN_FAULT_SEED'] ?? '1'
 const hasAllPairs = process.env['POSTERN_FAULT_PAIRS'] === 'all'
 
-/** `3/8`: the third of eight parts of the long form; each takes an eighth of its time. Default: all of it. */
+/** `3/8`: the third of eight parts of the long form. Default: all. */
 const [nth, outOf] = (process.env['POSTERN_FAULT_PART'] ?? '1/1').split('/').map(Number)
 
-/** Faults that begin together, or none. */
+/** Faults that start together, or none. */
 export interface Trial {
   readonly name: string
   readonly applied: readonly Fault[]
   readonly lastsMs: number
-  /** Whether it ends by the clock alone, also when nothing of what it spares has been seen to go on. */
+  /** Whether it ends by the clock, even if the spared operations were not observed. */
   readonly isExact: boolean
 }
 
@@ -38,13 +38,13 @@ function singles(fault: Fault): Trial[] {
   return [trial(fault.outlastsLeases === true ? Math.max(singleMs, leaseMs + 500) : singleMs, [fault])]
 }
 
-/** One of several, the same for the same seed and name. */
+/** Returns one of several, the same for each seed and name. */
 function draw<T>(from: readonly T[], name: string): readonly T[] {
   const drawn = createHash('sha256').update(`${seed} ${name}`).digest().readUInt32BE(0) % from.length
   return from.slice(drawn, drawn + 1)
 }
 
-/** Any two parts once, each with a fault of its own that the seed draws; or any two faults of two parts. */
+/** Returns each pair of parts once, with faults drawn by the seed, or every pair of faults. */
 function pairs(faults: readonly Fault[]): Trial[] {
   const parts = [...Map.groupBy(faults, ({ part }) => part)]
   return parts.flatMap(([part, ofPart], index) =>
@@ -56,13 +56,13 @@ function pairs(faults: readonly Fault[]): Trial[] {
   )
 }
 
-/** No fault, each by itself and, in the long form, two at a time. */
+/** Returns trials: no fault, each fault, and in the long form pairs. */
 export function planTrials(faults: readonly Fault[]): Trial[] {
   const single = faults.filter(({ inShortForm }) => isLong || inShortForm === true).flatMap(singles)
   return [trial(singleMs, []), ...single, ...(isLong ? pairs(faults) : [])]
 }
 
-/** The trials of the part that this run is to have. */
+/** Returns the trials of this run's part. */
 export function partOf(trials: readonly Trial[]): Trial[] {
   if (nth === undefined || outOf === undefined || !(nth >= 1 && nth <= outOf)) {
     throw new Error('POSTERN_FAULT_PART is to be a number and how many parts there are, such as 3/8')

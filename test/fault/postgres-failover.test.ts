@@ -14,7 +14,7 @@ import { readWrites } from '../support/writes.ts'
 import { describeViolations } from './outcome.ts'
 
 /*
- * The URL of PostgreSQL names a primary and its synchronous standby. The primary is killed while every service writes and keys are
+ * The URL names a primary and its synchronous standby. The primary is killed while every service writes and keys are
  * revoked; then the standby is promoted.
  */
 const sequence: readonly Operation[] = [
@@ -53,7 +53,7 @@ function isAcceptedWrite({ externalId, status }: Request): boolean {
   return externalId !== undefined && [200, 201].includes(status)
 }
 
-/** Resolves when every gateway has carried out every operation in a request begun after `since`. */
+/** Resolves when every gateway has completed every operation in a request started after `since`. */
 async function succeeded(since: number): Promise<void> {
   await Promise.all(
     stack.gateways.flatMap((gateway) =>

@@ -44,7 +44,7 @@ function newRecord(): KeyRecord {
   }
 }
 
-/** What a gateway, the keys service and a console have of a group. */
+/** The clients of a gateway, the keys service and a console for a group. */
 function open({ urls }: TestRedisGroup) {
   const cache = openRedisCache({ url: urls.gateway, ring, logger: quiet, onRefused: () => undefined })
   const keys = openKeyCache({ url: urls.keys, mac: ring }, { logger: quiet, metrics: createMetrics('keys') })
@@ -66,7 +66,7 @@ function open({ urls }: TestRedisGroup) {
 
 type Opened = ReturnType<typeof open>
 
-/** Tries until it works: whoever is in between says so by rejecting. */
+/** Retries until the work succeeds. */
 async function inTheEnd<T>(work: () => Promise<T | undefined>): Promise<T> {
   const deadline = performance.now() + 60_000
   for (;;) {
@@ -77,9 +77,9 @@ async function inTheEnd<T>(work: () => Promise<T | undefined>): Promise<T> {
   }
 }
 
-/** Stores a record and finds it as the gateway does; announces a revocation and hears of it; leases tokens. */
+/** Stores and finds a record, announces and receives a revocation, and leases tokens. */
 async function expectAllToWork({ cache, keys, sessions, heard }: Opened): Promise<void> {
-  // In a cluster they lie on several nodes.
+  // In a cluster they are on several nodes.
   const records = Array.from({ length: 12 }, newRecord)
   for (const record of records) expect(await inTheEnd(async () => await storedBy(keys, record, cache))).toEqual(record)
   const seq = heard.length + 1
@@ -89,13 +89,13 @@ async function expectAllToWork({ cache, keys, sessions, heard }: Opened): Promis
     return heard.length >= seq ? true : undefined
   })
   const source = createTokenSource(cache.commands)
-  // Of a lease that was counted the answer may be late, and lost: another tenant asks again.
+  // The response of a counted lease may be lost, so another tenant asks again.
   const lease = await inTheEnd(async () => await source.lease(`{${randomBytes(8).toString('hex')}}:tenant`, 100, 10))
   expect(lease).toMatchObject({ granted: 10, left: 90 })
   await expectSessionsToWork(sessions)
 }
 
-/** Stores a record as the keys service does, which is told nothing of it, and looks for it as a gateway does. */
+/** Stores a record like the keys service, without a confirmation, and reads it like a gateway. */
 async function storedBy(
   keys: Opened['keys'],
   record: KeyRecord,
@@ -105,12 +105,12 @@ async function storedBy(
   return await cache.find(record.hash)
 }
 
-/** What the console does with sessions: begins, finds, uses, replaces and ends them, one by one and all of a person. */
+/** Creates, finds, uses, replaces and ends sessions, singly and all of a person. */
 async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
   const subject = randomUUID()
   const [now, issuer] = [Date.now(), 'https://sign-in.example']
   const times = { seenAt: now, endsAt: now + 3_600_000, lastEndsAt: now + 3_600_000 }
-  // In a cluster they lie on several nodes, and the ways to find them on others.
+  // In a cluster, sessions and their indexes are on several nodes.
   const begun = Array.from({ length: 12 }, (_none, index) => ({
     id: randomId(),
     content: {
@@ -158,7 +158,7 @@ async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
   }
 }
 
-/** How many it has ended. Unknown where an attempt gave no answer: it may have ended some, and the next one finds the others. */
+/** Returns how many it ended. Unknown if an attempt had no response: the next one finds only the others. */
 async function removedBy(sessions: SessionStore, owner: Owner): Promise<number | 'unknown'> {
   let attempts = 0
   const removed = await inTheEnd(async () => {
@@ -184,18 +184,18 @@ describe.each([
     await group.stop()
   })
 
-  test('keys are found, revocations heard, tokens counted and sessions kept', async () => await expectAllToWork(opened))
+  test('keys, announcements, counters and sessions work', async () => await expectAllToWork(opened))
 
-  test('a request waits for no server that has died, and all goes on with the one that takes its place', async () => {
+  test('requests do not wait for a dead server and continue with its replacement', async () => {
     const records = Array.from({ length: 6 }, newRecord)
     const { cache, keys, sessions } = opened
     for (const record of records) await inTheEnd(async () => await storedBy(keys, record, cache))
     const [first] = group.servers
     first?.kill('SIGKILL')
     await first?.exited
-    // Found or not: an answer comes, and never a rejection.
+    // Found or not: a response arrives, never a rejection.
     for (const { hash } of records) await opened.cache.find(hash)
-    // A session is there, or nobody can tell: never is anybody told that he has none while it could not be read.
+    // A session is found, or the lookup fails; it is never reported as missing.
     for (const id of Array.from({ length: 6 }, randomId)) {
       const answer = await sessions.find(id).catch((error: unknown) => error)
       if (answer !== undefined) expect(answer).toMatchObject({ code: 'service_unavailable' })
@@ -225,7 +225,7 @@ async function ask(port: number, { user, password }: Login, ...args: readonly st
 async function startSentinels(): Promise<TestRedisGroup> {
   const group = await startTestSentinels()
   const { port, password } = group.sentinel
-  // Who knows no second server could make none the first.
+  // A client with only one address could not switch.
   await inTheEnd(async () => {
     const text = JSON.stringify(await ask(port, { password }, 'SENTINEL', 'REPLICAS', 'main'))
     return text.includes('"master-link-status","ok"') ? true : undefined

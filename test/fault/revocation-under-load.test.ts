@@ -9,7 +9,7 @@ import { countStatuses, findViolations, type Observation, startLoad, type Target
 
 const gatewayCount = 4
 const revocationsPerFault = 200
-/** Keys under load, and revocations that wait, side by side. */
+/** Concurrent keys under load and concurrent revocations. */
 const atOnce = 10
 
 let stack: TestStack
@@ -21,7 +21,7 @@ beforeAll(async () => {
   await liftLimits()
 })
 
-/** A fast machine makes more requests of its tenant than the default allows: 60,000 a minute. */
+/** A fast machine makes more requests than the tenant's default of 60,000 a minute. */
 async function liftLimits(): Promise<void> {
   const client = new Client({ connectionString: stack.database.url('superuser') })
   await client.connect()
@@ -39,10 +39,7 @@ interface Outcome {
   readonly longestMs: number
 }
 
-/**
- * Revokes as a careful client does: a 503 says that the revocation is not yet confirmed and is to be repeated, which a
- * machine that is starved of time gives now and then. Resolves with the time at which it had returned for good.
- */
+/** Revokes like a careful client: repeats a 503, which means unconfirmed. Returns the time of the final response. */
 async function revoke(keyId: string): Promise<number> {
   const triesAtMost = 10
   for (let tries = 1; ; tries += 1) {
@@ -57,7 +54,7 @@ async function revoke(keyId: string): Promise<number> {
   }
 }
 
-/** Revokes keys while all gateways serve them, each once it has been accepted everywhere and is thus in every memory. */
+/** Revokes keys under load, each after every gateway has accepted it and has it in memory. */
 async function revokeUnderLoad(count: number): Promise<Outcome> {
   const targets: Target[] = []
   const revocations = new Map<string, number>()
@@ -79,7 +76,7 @@ async function revokeUnderLoad(count: number): Promise<Outcome> {
     const returnedAt = await revoke(target.keyId)
     revocations.set(target.keyId, returnedAt)
     longestMs = Math.max(longestMs, returnedAt - calledAt)
-    // Every gateway is asked again after the answer, until it has refused, so that each could have broken the promise.
+    // Continues until every gateway has rejected the key, so that each could have broken the promise.
     await load.until(target.keyId, (history) => {
       const later = history.filter(({ startedAt }) => startedAt > returnedAt)
       return gatewaysOf(later, 401).size === gatewayCount
@@ -113,8 +110,8 @@ function report(name: string, { history, revocations, longestMs }: Outcome): voi
 }
 
 /**
- * Accepted before, refused after, and nothing else but 503: a gateway that could not renew its lease in time, because the
- * machine gave it none, says that it does not know. It may be an exception only, whatever happens to Redis.
+ * Accepted before, rejected after, and otherwise only 503: a gateway on a starved machine may lose its lease, but only
+ * as an exception.
  */
 function expectPromiseKept({ history, revocations }: Outcome): void {
   expect(findViolations(history, revocations)).toEqual([])

@@ -90,7 +90,7 @@ async function upload({ gateway }: System, key: string, content: Buffer): Promis
   return receipt.id
 }
 
-test('evidence in a bucket is read again after its database and then its bucket were backed up, and brought back elsewhere', async () => {
+test('evidence is readable after its database and then its bucket were backed up and restored elsewhere', async () => {
   const [store, other] = [await openStore(), await openStore()]
   const before = await start(await newHome(), store.env)
   const call = asOperator(before)

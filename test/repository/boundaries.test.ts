@@ -117,7 +117,7 @@ describe('the dependencies that package.json files declare', () => {
     expect(ours(devDependencies).filter((unit) => !uses.includes(unit) && !tests.includes(unit))).toEqual([])
   })
 
-  test('the gateway reaches neither tenant-db nor pg through any of them', () => {
+  test('the gateway reaches neither tenant-db nor pg through its dependencies', () => {
     const reached = new Set(['@postern/gateway'])
     for (const name of reached) {
       const manifest = manifests.find((each) => each.name === name)
@@ -128,7 +128,7 @@ describe('the dependencies that package.json files declare', () => {
     expect([...reached].filter((name) => name === '@postern/tenant-db' || name === 'pg')).toEqual([])
   })
 
-  test('the root declares tools only, since all packages find what it has', () => {
+  test('the root package declares only tools, because every package can import its dependencies', () => {
     const { dependencies, devDependencies } = manifestSchema.parse(
       JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')),
     )
@@ -240,7 +240,7 @@ const rules: readonly ModuleRule[] = [
 describe('the imports of the modules', () => {
   const graph = readModuleGraph(root)
 
-  test('all of them are read', () => {
+  test('all modules are read', () => {
     // Counted in another way than they are read.
     const files = globSync('{packages,services}/**/*', {
       cwd: root,
@@ -254,7 +254,7 @@ describe('the imports of the modules', () => {
     expect(modulePatterns).toContain('services/*/src/**/*.ts')
   })
 
-  test('keep the rules', () => {
+  test('follow the rules', () => {
     expect(findModuleViolations(graph, rules)).toEqual([])
   })
 
@@ -290,7 +290,7 @@ describe('a planted violation is reported', () => {
     return findModuleViolations(readModuleGraph(planted), rules).map(({ rule }) => rule)
   }
 
-  test('and what is allowed is not', () => {
+  test('an allowed import is not reported', () => {
     expect(violationsWith('clean', {})).toEqual([])
     const types = {
       'services/keys/src/key/routes.ts': `import type { Tx } from '@postern/tenant-db'; import './rules.ts'`,
@@ -334,7 +334,7 @@ describe('a planted violation is reported', () => {
     expect(violationsWith(rule, files)).toContain(rule.trim())
   })
 
-  test('for every rule that there is', () => {
+  test('for every rule', () => {
     expect(Object.keys(violations)).toEqual(expect.arrayContaining(rules.map(({ name }) => name)))
   })
 })

@@ -76,11 +76,11 @@ beforeAll(async () => (database = await createTestDatabase()))
 afterAll(async () => await database.drop())
 
 describe('the catalog of the migrated database', () => {
-  test('keeps every rule of tenant isolation', async () => {
+  test('follows every rule of tenant isolation', async () => {
     expect(await checkCatalog(database.url('superuser'), { allow })).toEqual([])
   })
 
-  test('needs every allowance that it has', async () => {
+  test('needs every allowed exception', async () => {
     const reported = JSON.stringify(await checkCatalog(database.url('superuser'), { allow: {} }))
     expect(Object.values(allow).flat()).not.toEqual([])
     expect(
@@ -90,7 +90,7 @@ describe('the catalog of the migrated database', () => {
     ).toEqual([])
   })
 
-  test('does not pass with a table of a service that forgets its tenant', async () => {
+  test('reports a table without a tenant', async () => {
     const owner = new Client({ connectionString: database.url('superuser') })
     await owner.connect()
     try {

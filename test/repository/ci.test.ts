@@ -78,13 +78,13 @@ function git(...args: readonly string[]): string {
 }
 
 describe('the closing line of CI', () => {
-  test('counts what ran on containers', () => {
+  test('counts the container tests', () => {
     const { lines, status } = runCi({ containers: write('containers.json', report(5, 0)) })
     expect(lines).toContain('asked: run test:containers -- --where-fair')
     expect([lines.at(-1), status]).toEqual(['18 passed, 0 failed', 0])
   })
 
-  test('counts each failure on containers, and fails', () => {
+  test('counts each failure of the container tests and fails', () => {
     const { lines, status } = runCi({ containers: `${write('containers.json', report(5, 2))}; exit 1` })
     expect([lines.at(-1), status]).toEqual(['18 passed, 2 failed', 1])
     const named = lines.filter((line) => line.startsWith('FAILED')).map((line) => line.split(' > ')[1])
@@ -95,13 +95,13 @@ describe('the closing line of CI', () => {
     ['ended without a report, as when an image cannot be built', 'exit 1'],
     ['was ended by the clock', 'exit 124'],
     ['said that all passed, and failed', `${write('containers.json', report(5, 0))}; exit 1`],
-  ])('counts a failure where the run on containers %s', (_what, containers) => {
+  ])('counts a failure if the container tests %s', (_what, containers) => {
     const { lines, status } = runCi({ containers })
     expect(lines.at(-1)).toMatch(/, 1 failed$/)
     expect(status).toBe(1)
   })
 
-  test('draws what tests draw at random from the commit, so that the same can be seen again', () => {
+  test('derives random seeds from the commit, so that failures can be repeated', () => {
     git('init', '-q')
     git('commit', '-q', '--allow-empty', '-m', 'a')
     const drawn = Number.parseInt(git('rev-parse', 'HEAD').slice(0, 7), 16)
@@ -109,18 +109,18 @@ describe('the closing line of CI', () => {
     expect(lines).toContain(`drawn: ${drawn} ${drawn}`)
   })
 
-  test('leaves out what says by itself that it is skipped', () => {
+  test('omits steps that report themselves as skipped', () => {
     const { lines, status } = runCi({ containers: "echo 'SKIPPED containers: no engine'" })
     expect([lines.at(-1), status]).toEqual(['13 passed, 0 failed', 0])
   })
 
-  test('asks for containers where nothing is set, on a machine that gives them a fair chance', () => {
+  test('runs container tests by default on a machine that is large enough', () => {
     const { lines, status } = runCi({ containers: write('containers.json', report(5, 0)) }, '')
     expect(lines).toContain('asked: run test:containers -- --where-fair')
     expect([lines.at(-1), status]).toEqual(['18 passed, 0 failed', 0])
   })
 
-  test('says in one line that containers are not wanted, and asks for them without conditions where they are to run', () => {
+  test('prints that container tests are off, or runs them unconditionally if requested', () => {
     const off = runCi({ containers: 'exit 1' }, 'off')
     expect(off.lines.filter((line) => line.startsWith('SKIPPED'))).toHaveLength(1)
     expect([off.lines.at(-1), off.status]).toEqual(['13 passed, 0 failed', 0])
@@ -128,7 +128,7 @@ describe('the closing line of CI', () => {
     expect(runCi({ containers: 'exit 1' }, 'on').lines).toContain('asked: run test:containers --')
   })
 
-  test('counts backup and restore, also when they left no report', () => {
+  test('counts backup and restore even without a report', () => {
     const { lines, status } = runCi({ containers: 'true', recovery: 'exit 1' })
     expect([lines.at(-1), status]).toEqual(['11 passed, 1 failed', 1])
   })
@@ -159,7 +159,7 @@ describe('the closing line of CI', () => {
       `npm run test:containers ended with code 124 ${noneFailed}`,
     ],
     ['containers, without a test', { containers: write('containers.json', report(0, 0)) }, 'code 0 and ran no test'],
-  ])('names what failed without a failed test: %s', (_what, commands, expected) => {
+  ])('names a failure without a failed test: %s', (_what, commands, expected) => {
     const { lines, status } = runCi(commands)
     expect([lines.at(-1)?.split(', ')[1], status]).toEqual(['1 failed', 1])
     const named = lines.filter((line) => line.startsWith('FAILED '))
@@ -168,7 +168,7 @@ describe('the closing line of CI', () => {
   })
 })
 
-test('an error outside every test stands beside the report, with the test that ran meanwhile', () => {
+test('an error outside of tests is reported with the test that was running', () => {
   writeFileSync(
     join(folder, 'a.test.mjs'),
     `test('waits', async () => {
@@ -195,7 +195,7 @@ test('an error outside every test stands beside the report, with the test that r
   ])
 })
 
-describe('a machine gives the run on containers a fair chance', () => {
+describe('a machine is large enough for the container tests', () => {
   const enough = {
     processors: least.processors,
     memoryBytes: least.memoryBytes,
@@ -203,7 +203,7 @@ describe('a machine gives the run on containers a fair chance', () => {
     share: least.share,
   }
 
-  test('where it has what is asked for', () => expect(whyUnfair(enough)).toBeUndefined())
+  test('if it has the required resources', () => expect(whyUnfair(enough)).toBeUndefined())
 
   test.each([
     ['too few processors', { processors: 1 }, 'there are 1 processors, and 2 are needed'],

@@ -83,7 +83,7 @@ function share(one: string, other: string): boolean {
 }
 
 describe('the compose file', () => {
-  test('publishes gateway and console alone, and to this machine alone unless told otherwise', () => {
+  test('publishes only gateway and console, and by default only on this machine', () => {
     expect(all.flatMap(([name, { ports }]) => ports.map((port) => `${name} ${port}`))).toEqual([
       'gateway ${POSTERN_BIND:-127.0.0.1}:${POSTERN_PORT:-8080}:8080',
       'console ${POSTERN_BIND:-127.0.0.1}:${POSTERN_CONSOLE_PORT:-8090}:8080',
@@ -108,12 +108,12 @@ describe('the compose file', () => {
     expect(service.cap_drop).toEqual(['ALL'])
   })
 
-  test.each(all)('shows %s the secrets of no other', (name, { volumes }) => {
+  test.each(all)('gives %s only its own secrets', (name, { volumes }) => {
     const mounted = volumes.filter((volume) => volume.includes('POSTERN_SECRETS'))
     expect(mounted).toEqual([`\${POSTERN_SECRETS:-./secrets}/${name}:/etc/postern/secrets:ro`])
   })
 
-  test.each(serviceNames)('passes on to %s every setting that a site decides, or the documents name it', (name) => {
+  test.each(serviceNames)('passes every setting of an installation to %s, or the documents name it', (name) => {
     const asked = new Set<string>()
     const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
     expect(() => services[name].readConfig(env)).toThrow('must be set')
@@ -129,12 +129,12 @@ describe('the compose file', () => {
     expect(unnamed).toEqual([])
   })
 
-  test.each(serviceNames)('gives %s a configuration that it accepts', (name) => {
+  test.each(serviceNames)('gives %s a valid configuration', (name) => {
     expect(services[name].readConfig(environmentOf(name))).toMatchObject({ host: '0.0.0.0', port: 8080 })
     expect(find(name).command).toEqual([`services/${name}/dist/main.js`])
   })
 
-  test('gives gateway and console one that they accept where nobody names an OpenID provider', () => {
+  test('gives gateway and console a valid configuration without an OpenID provider', () => {
     expect(fill(find('console').environment['POSTERN_OIDC_ISSUER'] ?? 'none', {})).toBe('')
     expect(console.readConfig({ ...environmentOf('console'), POSTERN_OIDC_ISSUER: '' }).provider).toBeUndefined()
     expect(gateway.readConfig({ ...environmentOf('gateway'), POSTERN_OIDC_ISSUER: '' })).toMatchObject({
@@ -142,13 +142,13 @@ describe('the compose file', () => {
     })
   })
 
-  test.each(serviceNames)('lets %s drain for longer than its idle connections live', (name) => {
+  test.each(serviceNames)('lets %s drain for longer than its idle connections stay open', (name) => {
     const { drainMs } = services[name].readConfig(environmentOf(name))
     // undici closes them up to a second later than asked.
     expect(drainMs).toBeGreaterThan(idleConnections.keepAliveMaxTimeout + 1000)
   })
 
-  test('lets everybody reach what it is configured to reach', () => {
+  test('lets every service reach its configured targets', () => {
     const pairs = all.flatMap(([name]) => destinations(name).map((destination) => [name, destination] as const))
     expect(pairs.length).toBeGreaterThan(15)
     const [outside, inside] = [true, false].map((is) => pairs.filter(([, to]) => (to === 'sign-in.example') === is))
@@ -159,7 +159,7 @@ describe('the compose file', () => {
     expect(share('pgbouncer', 'postgres')).toBe(true)
   })
 
-  test('keeps gateway and console away from the database, and Redis away from all but three', () => {
+  test('separates gateway and console from the database, and gives only three services access to Redis', () => {
     expect([share('gateway', 'pgbouncer'), share('console', 'pgbouncer')]).toEqual([false, false])
     expect(all.flatMap(([name]) => (share(name, 'postgres') ? [name] : [])).toSorted()).toEqual([
       'migrate',
@@ -174,7 +174,7 @@ describe('the compose file', () => {
     ])
   })
 
-  test('keeps the store away from all but evidence, with a network of its own', () => {
+  test('gives only evidence access to the store, in a separate network', () => {
     expect(all.flatMap(([name]) => (share(name, 'store') ? [name] : [])).toSorted()).toEqual(['evidence', 'store'])
     expect(find('store').networks).toEqual(['store'])
     expect(destinations('evidence')).toContain('store')
@@ -187,7 +187,7 @@ describe('the compose file', () => {
     expect(dockerfile).toContain('chmod 1777 /var/lib/postern/store')
   })
 
-  test('starts services when migrations are done and what they connect to is ready, and the gateway when services are', () => {
+  test('starts services after the migrations and their dependencies, and the gateway after the services', () => {
     expect(find('console').depends_on['gateway']?.condition).toBe('service_healthy')
     const waited = ['pgbouncer', 'redis'] as const
     expect(all.flatMap(([name, service]) => (service['profiles'] === undefined ? [] : [name]))).toEqual(['operator'])
@@ -204,7 +204,7 @@ describe('the compose file', () => {
   })
 })
 
-test('with compose.tls.yaml everybody who asks PostgreSQL, PgBouncer or Redis knows the authority, and those take nothing without TLS', () => {
+test('with compose.tls.yaml, PostgreSQL, PgBouncer and Redis require TLS and every client verifies their certificates', () => {
   const { services: secured } = z
     .looseObject({ services: z.record(z.string(), z.looseObject({})) })
     .parse(parse(readFileSync(join(deploy, 'compose.tls.yaml'), 'utf8'), { merge: true }))
@@ -226,7 +226,7 @@ test('with compose.tls.yaml everybody who asks PostgreSQL, PgBouncer or Redis kn
   expect(settings + readFileSync(join(site, 'database.ini'), 'utf8')).not.toMatch(/^\[/m)
 })
 
-test('what the image runs of this folder is sent to who builds it', () => {
+test('the build context contains every file of this folder that the image runs', () => {
   const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
   const programs = [...dockerfile.matchAll(/"(deploy\/[\w.-]+)"/g)].map(([, path]) => `!${path}`)
   expect(programs).toHaveLength(2)
@@ -234,7 +234,7 @@ test('what the image runs of this folder is sent to who builds it', () => {
   expect(sent).toEqual(expect.arrayContaining(programs))
 })
 
-test('the image is built with the Node and pnpm of the repository, and holds every service', () => {
+test("the image is built with the repository's Node and pnpm, and contains every service", () => {
   const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
   const manifest = z
     .looseObject({ packageManager: z.string(), config: z.object({ node: z.object({ pin: z.string() }) }) })

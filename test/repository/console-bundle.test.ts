@@ -14,7 +14,7 @@ function gzipOf(path: string): number {
 }
 
 describe('the first page of the console', () => {
-  test('is at most 200 KB, with all scripts and styles that it cannot do without', async () => {
+  test('is at most 200 KB with all required scripts and styles', async () => {
     await buildConsolePages()
     const html = readFileSync(join(built, 'index.html'), 'utf8')
     // Vite names what the first script imports, and what that imports, as modulepreload.

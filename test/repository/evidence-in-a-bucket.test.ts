@@ -76,7 +76,7 @@ function configOf(environment: Readonly<Record<string, string>>) {
 }
 
 describe.each(Object.entries(environments))('%s', (_name, read) => {
-  test('gives the evidence service a configuration that it accepts, with a bucket and no directory', () => {
+  test('gives the evidence service a valid configuration with a bucket and without a directory', () => {
     expect(configOf(read()).store).toMatchObject({
       kind: 's3',
       bucket: 'postern-evidence',
@@ -85,14 +85,14 @@ describe.each(Object.entries(environments))('%s', (_name, read) => {
     })
   })
 
-  test('takes the key from files alone', () => {
+  test('reads the key only from files', () => {
     const files = Object.entries(read()).filter(([, value]) => value.startsWith(secretsMount))
     expect(files.map(([, value]) => basename(value))).toEqual(expect.arrayContaining(ownSecrets))
     for (const [key] of Object.entries(read())) expect(ownSecrets).not.toContain(key)
   })
 })
 
-test('compose.s3.yaml gives evidence, and nobody else, a way to the bucket, and starts no store', () => {
+test('compose.s3.yaml gives only evidence access to the bucket and starts no store', () => {
   const { services, networks } = readCompose('compose.s3.yaml')
   expect(Object.keys(services)).toEqual(['evidence', 'store'])
   expect(services.store?.profiles).toEqual(['store'])
@@ -101,7 +101,7 @@ test('compose.s3.yaml gives evidence, and nobody else, a way to the bucket, and 
   expect(services.evidence.networks).toEqual([...(before ?? []), 'bucket'])
 })
 
-describe('the compose file by itself', () => {
+describe('the compose file without overlays', () => {
   const { evidence } = readCompose('compose.yaml').services
   const volume = 'evidence:/var/lib/postern/blobs'
 
@@ -117,7 +117,7 @@ describe('the compose file by itself', () => {
     expect(readFileSync(join(secrets, 'store/store-users'), 'utf8')).toBe(`${accessKeyId} ${secretAccessKey}\n`)
   })
 
-  test('with compose.directory.yaml keeps it in that volume, needs no access key and starts no store', () => {
+  test('with compose.directory.yaml stores evidence on a volume, without an access key and a store', () => {
     expect(evidence.volumes).toContain(volume)
     const { services } = readCompose('compose.directory.yaml')
     expect(configOf({ ...evidence.environment, ...services.evidence.environment }).store).toEqual({
@@ -128,7 +128,7 @@ describe('the compose file by itself', () => {
   })
 })
 
-test('the policy of the component keeps the arrows of the base and adds one, over TLS', () => {
+test("the component's network policy adds one TLS connection to those of the base", () => {
   const policySchema = z.looseObject({
     metadata: z.looseObject({ name: z.literal('evidence') }),
     spec: z.looseObject({ egress: z.array(z.object({ to: z.array(z.unknown()), ports: z.array(z.unknown()) })) }),

@@ -31,7 +31,7 @@ function holding(pattern: RegExp): string[] {
 }
 
 describe('the files of the repository', () => {
-  test('all are read', () => {
+  test('all files are read', () => {
     const paths = texts.map(({ path }) => path)
     expect(paths).toEqual(
       expect.arrayContaining(['package.json', '.gitignore', '.ci/run', 'pnpm-lock.yaml', 'LICENSE']),
@@ -39,28 +39,28 @@ describe('the files of the repository', () => {
     expect(paths.length).toBeGreaterThan(200)
   })
 
-  test('hold no path of somebody’s machine', () => {
+  test('contain no local paths', () => {
     // In brackets, so that this file does not hold what it looks for.
     expect(holding(/(?<![\w.$~}:/-])[/](?:work|tmp|home|root|Users)[/]\w[\w./-]*/)).toEqual([])
   })
 
-  test('name no host that packages come from: that is the machine’s to say', () => {
+  test('name no package host, which each machine configures', () => {
     expect(holding(/(?:deb|security)[.]debian[.]org|registry[.]npmjs[.]org|(?:archive|ports)[.]ubuntu[.]com/)).toEqual(
       [],
     )
   })
 
-  test('hold no private key', () => {
+  test('contain no private keys', () => {
     expect(holding(/-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/]{16}/)).toEqual([])
   })
 
-  test('the lockfile names packages and their digests, and no host that they come from', () => {
+  test('the lockfile contains packages and digests but no hosts', () => {
     const lockfile = readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8')
     expect(lockfile).toContain('integrity: sha512-')
     expect(lockfile.match(/^.*(?:\w+:\/\/|tarball:).*$/gm) ?? []).toEqual([])
   })
 
-  test('no other lockfile or registry setting stands beside it', () => {
+  test('there is no second lockfile or registry setting', () => {
     const names =
       /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|bun\.lockb?|\.npmrc|\.yarnrc(?:\.yml)?)$/
     expect(texts.flatMap(({ path }) => (names.test(path) ? [path] : []))).toEqual([])

@@ -31,7 +31,7 @@ test('a process that says it is ready is healthy', async () => {
   expect(await check({ POSTERN_PORT: String(await listen(ready)) })).toBe(0)
 })
 
-test('one that has to ask elsewhere first, as for its database, is healthy as well', async () => {
+test('a process whose check takes time, for example for its database, is healthy', async () => {
   const port = await listen((request, response) => {
     void (async () => {
       await once(spawn(process.execPath, ['--version'], { stdio: 'ignore' }), 'exit')
@@ -41,19 +41,19 @@ test('one that has to ask elsewhere first, as for its database, is healthy as we
   expect(await check({ POSTERN_PORT: String(port) })).toBe(0)
 })
 
-test('one that says it is not ready is not healthy, whatever else it answers', async () => {
+test('a process that is not ready is unhealthy, whatever its response contains', async () => {
   const port = await listen((request, response) => {
     response.writeHead(503).end('{"status":"200 OK"}')
   })
   expect(await check({ POSTERN_PORT: String(port) })).toBe(1)
 })
 
-test('one that closes the connection without an answer is not healthy', async () => {
+test('a process that closes the connection without a response is unhealthy', async () => {
   const port = await listen((request) => request.socket.destroy())
   expect(await check({ POSTERN_PORT: String(port) })).toBe(1)
 })
 
-test('one that does not listen is not healthy', async () => {
+test('a process that does not listen is unhealthy', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -62,7 +62,7 @@ test('one that does not listen is not healthy', async () => {
   expect(await check({ POSTERN_PORT: String(port) })).toBe(1)
 })
 
-test('where health has a port of its own, that one is asked', async () => {
+test('a separate health port is used', async () => {
   const open = await listen((request, response) => response.writeHead(503).end())
   expect(await check({ POSTERN_PORT: String(open), POSTERN_ADMIN_PORT: String(await listen(ready)) })).toBe(0)
 })

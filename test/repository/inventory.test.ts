@@ -44,20 +44,20 @@ function takeStock(components: readonly unknown[]): { readonly names: readonly s
 const both = [{ ...component('a', '1.0.0'), group: '@scope' }, component('b', '2.0.0')]
 
 describe('the bill of materials of an image', () => {
-  test('names the packages that are there, and leaves out those that are not', () => {
+  test('names exactly the installed packages', () => {
     const { names } = takeStock([...both, component('gone', '1.0.0')])
     expect(names).toEqual(expect.arrayContaining(['a@1.0.0', 'b@2.0.0', `pkg:generic/node@${process.versions.node}`]))
     expect(names.join()).not.toContain('gone')
   })
 
-  test('is refused where something is there that it does not name', () => {
+  test('is rejected if it omits a file', () => {
     expect(takeStock(both.slice(1)).error).toContain('does not name @scope/a@1.0.0')
   })
 
   test.each([
     ['var/lib/dpkg/status', 'of Debian'],
     ['var/lib/dpkg/status.d/libc6', 'of an image without a package manager'],
-  ])('names the packages %s tells of', (path) => {
+  ])('names the packages in %s', (path) => {
     write('system/etc/os-release', 'ID=debian\nVERSION_ID="13"\nNAME="Debian GNU/Linux"\n')
     const status = 'Status: install ok installed\n'
     write(

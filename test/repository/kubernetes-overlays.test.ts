@@ -16,13 +16,13 @@ describe.skipIf(program === '')('the development overlay', () => {
   const render = once(() => renderOverlay(program, join(folder, 'kubernetes/overlays/development')))
   describeObjects(render)
 
-  test('hands each component the secrets that it mounts', () => {
+  test('provides the secrets that each component mounts', () => {
     const names = render().flatMap(({ kind, metadata }) => (kind === 'Secret' ? [metadata.name] : []))
     const mounted = workloadsOf(render()).flatMap(({ pod }) => pod.volumes.flatMap((v) => secretName(v)))
     expect(mounted.toSorted()).toEqual(names.toSorted())
   })
 
-  test('changes no arrow', () => {
+  test('changes no connection', () => {
     expect(arrowsOf(render(), 'egress')).toEqual(arrowsOf(base, 'egress'))
     expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(base, 'ingress'))
   })
@@ -32,11 +32,11 @@ describe.skipIf(program === '')('the production overlay', () => {
   const render = once(() => renderOverlay(program, join(folder, 'kubernetes/overlays/production')))
   describeObjects(render)
 
-  test('holds no secret', () => {
+  test('contains no secrets', () => {
     expect(render().filter(({ kind }) => kind === 'Secret')).toEqual([])
   })
 
-  test('sends the arrows to PostgreSQL and Redis out of the cluster, adds those to the OpenID provider, and changes no other', () => {
+  test('moves the connections to PostgreSQL and Redis out of the cluster, adds those to the OpenID provider, and changes no others', () => {
     const outside = arrowsOf(render(), 'egress').map((arrow) =>
       arrow.replace(/192\.0\.2\.\d+\/\d+:5432$/, 'postgres:5432').replace(/192\.0\.2\.\d+\/\d+:6379$/, 'redis:6379'),
     )
@@ -47,7 +47,7 @@ describe.skipIf(program === '')('the production overlay', () => {
     expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(base, 'ingress'))
   })
 
-  test('leads from what stands in front to gateway and console alone, for as long as a large body takes', () => {
+  test('routes only to gateway and console, with time limits for large bodies', () => {
     expect(render().filter(({ kind }) => kind === 'Ingress')).toEqual([])
     const routes = render().filter(({ kind }) => kind === 'HTTPRoute')
     expect(routes.map(({ metadata }) => metadata.name).toSorted()).toEqual(['console', 'gateway'])
@@ -66,7 +66,7 @@ describe.skipIf(program === '')('the production overlay', () => {
     }
   })
 
-  test('lets PgBouncer and the migrations check PostgreSQL by the authority of the site', () => {
+  test("lets PgBouncer and the migrations verify PostgreSQL with the site's authority", () => {
     for (const [name, mountPath] of [
       ['pgbouncer', '/etc/pgbouncer/ca'],
       ['migrate', '/etc/postern/trust'],
@@ -121,14 +121,14 @@ describe.skipIf(program === '')(
     })
     describeObjects(render)
 
-    test('has every component but the one in whose place another is', () => {
+    test('has every component except replaced ones', () => {
       const there = readdirSync(join(folder, 'kubernetes/components'))
       const chosen = readFileSync(join(folder, 'kubernetes/overlays/with-components/kustomization.yaml'), 'utf8')
       expect(render().length).toBeGreaterThan(20)
       expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
     })
 
-    test('adds the arrows of its components and no other', () => {
+    test('adds only the connections of its components', () => {
       const production = renderOverlay(program, join(folder, 'kubernetes/overlays/production'))
       const senders = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']
       const added = [
@@ -140,7 +140,7 @@ describe.skipIf(program === '')(
       expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(production, 'ingress'))
     })
 
-    test('sends traces from whoever answers requests, and keeps evidence on no volume', () => {
+    test('exports traces of every service and stores no evidence on a volume', () => {
       for (const name of ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']) {
         expect(environmentOf(findWorkload(render(), name))['POSTERN_OTLP_URL'], name).toMatch(/^http/)
       }
@@ -148,7 +148,7 @@ describe.skipIf(program === '')(
       expect(findWorkload(render(), 'evidence').pod.volumes.map(({ name }) => name)).toEqual(['secrets', 'authority'])
     })
 
-    test('lets whoever speaks to a server of the site check it by the authority of the site', () => {
+    test("lets every client verify the site's servers with the site's authority", () => {
       for (const name of ['gateway', 'keys', 'evidence', 'sync', 'console']) {
         const { pod } = findWorkload(render(), name)
         expect(pod.volumes, name).toContainEqual({ name: 'authority', configMap: { name: 'postern-authority' } })

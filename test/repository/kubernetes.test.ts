@@ -14,7 +14,7 @@ describe('the objects of the base', () => {
     expect(arrowsOf(base, 'egress')).toEqual(configuredArrows())
   })
 
-  test('let a pod be reached by exactly those, by the ingress, and by the monitoring', () => {
+  test('let a pod be reached only by its clients, the ingress and the monitoring', () => {
     const outside = [
       'namespace:ingress > gateway:8080',
       'namespace:monitoring > gateway:9080',
@@ -27,7 +27,7 @@ describe('the objects of the base', () => {
     expect(arrowsOf(base, 'ingress')).toEqual([...configuredArrows(), ...outside].toSorted())
   })
 
-  test('let the gateway reach the services that routes lead to, and no other', () => {
+  test('let the gateway reach only services with routes', () => {
     const leading = new Set(routeTable.map(({ upstream }) => upstream).filter((name) => name !== 'gateway'))
     const arrows = [...leading].map((name) => `gateway > ${name}:8080`).toSorted()
     expect(arrows).toHaveLength(5)
@@ -46,14 +46,14 @@ describe('the objects of the base', () => {
     )
   })
 
-  test('keep the edge away from PostgreSQL', () => {
+  test('separate the edge from PostgreSQL', () => {
     expect(configuredArrows().filter((arrow) => /^(?:gateway|console) > (?:postgres|pgbouncer)/.test(arrow))).toEqual(
       [],
     )
   })
 })
 
-test('the check against the schemas finds a wrong type, a wrong word and an unknown field', async () => {
+test('the schema check detects a wrong type, a wrong value and an unknown field', async () => {
   const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' } }
   const port = { name: 'http', port: 80 }
   expect(await kubernetesFaults({ ...service, spec: { ports: [port] } })).toEqual([])

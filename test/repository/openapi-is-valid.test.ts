@@ -32,7 +32,7 @@ describe('the OpenAPI document', () => {
     expect(validator.version).toBe('3.1')
   })
 
-  test('would not be with an operation that answers nothing', async () => {
+  test('is invalid with an operation without responses (control)', async () => {
     const document = readDocument()
     const operation = member(member(member(document, 'paths'), '/api/v1/findings'), 'get')
     expect(operation).toBeDefined()
@@ -40,7 +40,7 @@ describe('the OpenAPI document', () => {
     expect(await new Validator().validate(document)).toMatchObject({ valid: false })
   })
 
-  test('refers to nothing that it does not hold', () => {
+  test('contains every referenced object', () => {
     const document = readDocument()
     const held = new Set(
       ['schemas', 'headers'].flatMap((kind) =>
@@ -54,13 +54,13 @@ describe('the OpenAPI document', () => {
     expect(references.filter((reference) => !held.has(reference))).toEqual([])
   })
 
-  test('holds every route, and no other', () => {
+  test('contains every route and no others', () => {
     const expected = routeTable.map(({ id, method, path }) => [`${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`, id])
     expect(Object.fromEntries(operations())).toEqual(Object.fromEntries(expected))
     expect(operations().size).toBe(routeTable.length)
   })
 
-  test('says of every path parameter what it is', () => {
+  test('describes every path parameter', () => {
     const paths = Object.entries(member(readDocument(), 'paths') ?? {})
     for (const [path, item] of paths) {
       const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)

@@ -108,7 +108,7 @@ describe.each(Object.entries(bodies))('the document says of the body of %s', (ro
   })
 })
 
-test('every PATCH with a body that can be empty is refused where it changes nothing, and the document says so', () => {
+test('every PATCH without a change is rejected, and the document says so', () => {
   const patches = routeTable.filter(
     ({ method, body, dialect }) => method === 'PATCH' && body !== undefined && dialect === undefined,
   )
@@ -131,7 +131,7 @@ const headers: Readonly<Record<string, readonly [broken: string, kept: string]>>
   'Upload-Checksum': ['crc32 AAAA', 'sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0='],
 }
 
-test('each header of requests has a schema that refuses what the service refuses', () => {
+test('every request header has a schema that rejects what the service rejects', () => {
   const found = new Map<string, unknown>()
   for (const route of routeTable) {
     const parameters = operationOf(route)['parameters']
@@ -147,7 +147,7 @@ test('each header of requests has a schema that refuses what the service refuses
   }
 })
 
-test('no example is one that the service refuses', () => {
+test('the service accepts every example', () => {
   for (const route of routeTable) {
     const parameters = operationOf(route)['parameters']
     for (const parameter of Array.isArray(parameters) ? parameters.map(asRecord) : []) {
@@ -165,7 +165,7 @@ test('no example is one that the service refuses', () => {
   expect(JSON.stringify(operationOf(routeOf('sync.scim-patch-group'))['requestBody'])).not.toContain('"active"')
 })
 
-test('406 is listed only where an answer has a body', () => {
+test('406 is listed only for operations whose response has a body', () => {
   for (const route of routeTable) {
     const responses = asRecord(operationOf(route)['responses'])
     const hasBody = Object.keys(route.answers).some((status) => {
@@ -175,7 +175,7 @@ test('406 is listed only where an answer has a body', () => {
   }
 })
 
-test('a list that can be had as CSV names its columns, and that it comes as a file', () => {
+test('a list with CSV documents its columns and its file name', () => {
   const lists = routeTable.filter((route) => columnsOf(route).length > 0)
   expect(lists.length).toBeGreaterThan(10)
   for (const route of lists) {

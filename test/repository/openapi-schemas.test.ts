@@ -22,7 +22,7 @@ const answersOf = (route: Route) =>
   )
 
 describe('the OpenAPI document', () => {
-  test('has schemas in which a strict reader finds nothing that JSON Schema does not know', () => {
+  test('uses only keywords of JSON Schema', () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
     formats.default(ajv)
     const components = asJson(asJson(document['components'])['schemas'])
@@ -33,7 +33,7 @@ describe('the OpenAPI document', () => {
     expect(() => ajv.compile({ components: { schemas: components }, anyOf })).not.toThrow()
   })
 
-  test.each(routes)('shows what its schemas take, of %s', (_id, route) => {
+  test.each(routes)('has examples that match its schemas, for %s', (_id, route) => {
     const published = publishedOf(route)
     const parameters = z.array(z.unknown()).parse(operationOf(route)['parameters']).map(asJson)
     for (const { name, in: place, example } of parameters) {
@@ -56,7 +56,7 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('asks in a body for no member that may be left out, whatever an answer with a part of the same name always has', () => {
+  test('requires no optional member in a body, even if a response with the same schema always has it', () => {
     const components = asJson(asJson(document['components'])['schemas'])
     const parts = routeTable.flatMap(({ id, body }) => {
       const { $defs = {} } = body === undefined ? {} : z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' })
@@ -67,7 +67,7 @@ describe('the OpenAPI document', () => {
     expect(published).toEqual(parts)
   })
 
-  test('takes in a body what is trimmed, also in a part that answers have without it', () => {
+  test('accepts untrimmed text in request bodies', () => {
     const create = routeTable.find(({ id }) => id === 'findings.create')
     if (create?.body === undefined) throw new Error('findings are not there')
     const body = { title: 'A', condition: 'B', severity: 'high', owner: { name: '\r\nAda Lund ' } }
@@ -75,7 +75,7 @@ describe('the OpenAPI document', () => {
     expect(publishedOf(create).faultOfBody(body)).toBeUndefined()
   })
 
-  test('would be seen to lie: a problem, an answer and a body that are none are none', () => {
+  test('rejects an invalid problem, response and body (control)', () => {
     const list = routeTable.find(({ id }) => id === 'findings.list')
     const create = routeTable.find(({ id }) => id === 'findings.create')
     if (list === undefined || create === undefined) throw new Error('findings are not there')
@@ -106,11 +106,11 @@ const addresses = ['a@x.io', 'a@x.io,b@x.io', 'a@x.io,x', ',a@x.io,']
 const references = ['F-2026-0042', 'F-2026-0042,F-2026-0043', 'F-1,,F-2', 'F-1,x']
 
 describe('a filter of several values', () => {
-  test('is there, in many lists', () => {
+  test('exists in many lists', () => {
     expect(filters.length).toBeGreaterThan(40)
   })
 
-  test.each(filters)('is published as what it takes, and as no more: %s', (_title, route, name, { schema, words }) => {
+  test.each(filters)('is published with exactly the accepted values: %s', (_title, route, name, { schema, words }) => {
     const published = publishedOf(route)
     const single = [...values, ...references, ...addresses, ...words]
     const given = [...single, ...single.map((value) => [value, value]), ...single.map((value) => [value, id, ...words])]

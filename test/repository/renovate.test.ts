@@ -44,13 +44,13 @@ function foundIn(path: string): (string | undefined)[][] {
     )
 }
 
-test('Renovate looks after the catalog, the images and the tools', () => {
+test('Renovate updates the catalog, the images and the tools', () => {
   expect(configuration.enabledManagers).toEqual(expect.arrayContaining(['npm', 'dockerfile', 'kubernetes']))
   expect(matches(configuration.kubernetes.managerFilePatterns, 'deploy/kubernetes/base/gateway.yaml')).toBe(true)
   expect(matches(configuration['docker-compose'].managerFilePatterns, 'deploy/compose.yaml')).toBe(true)
 })
 
-test('each expression of Renovate finds what it is for', () => {
+test('each regular expression of Renovate matches its files', () => {
   expect(foundIn('deploy/compose.yaml').map(([name]) => name)).toEqual(expect.arrayContaining(['postgres']))
   expect(foundIn('deploy/compose.yaml')).toHaveLength(2)
   expect(foundIn('deploy/Dockerfile').map(([name]) => name)).toEqual(['node', 'pnpm'])

@@ -85,7 +85,7 @@ describe('a release is rolled out', () => {
   const { calls, status } = rollout(['overlay'])
   const steps = stepsOf(calls)
 
-  test('once: no object is left out, and no workload changes twice', () => {
+  test('applies every object once and changes no workload twice', () => {
     expect(status).toBe(0)
     const selectors = calls.flatMap((call) => /^apply .* --selector (.*)$/.exec(call)?.[1] ?? [])
     const all = selectors.flatMap((selector) => picked(selector)).map(({ kind, name }) => `${kind} ${name}`)
@@ -95,18 +95,18 @@ describe('a release is rolled out', () => {
     expect(new Set(changes).size).toBe(changes.length)
   })
 
-  test('with policies and the namespace first, and migrations to their end before any service changes', () => {
+  test('applies policies and the namespace first, and completes migrations before services change', () => {
     expect(picked(/ --selector (.*)$/.exec(calls[0] ?? '')?.[1]).map(({ kind }) => kind)).toContain('NetworkPolicy')
     const [migrated = -1] = positions(steps, 'wait', ['migrate'])
     expect(Math.min(...positions(steps, 'change', [...services, ...edge]))).toBeGreaterThan(migrated)
   })
 
-  test.each(asking)('to %s when every %s is the new one, which it asks', (asker, asked) => {
+  test.each(asking)('updates %s after every %s that it calls', (asker, asked) => {
     const [changed = -1] = positions(steps, 'change', [asker])
     expect(changed).toBeGreaterThan(Math.max(...positions(steps, 'wait', [asked])))
   })
 
-  test('to gateways and consoles when every service is the new one', () => {
+  test('updates gateways and consoles after every service', () => {
     const serving = Math.max(...positions(steps, 'wait', services))
     expect(Math.min(...positions(steps, 'change', edge))).toBeGreaterThan(serving)
     expect(Math.min(...positions(steps, 'wait', edge))).toBeGreaterThan(serving)
@@ -115,7 +115,7 @@ describe('a release is rolled out', () => {
   test.each([
     ['migrations fail', 'wait --for=condition=complete', [...services, ...edge]],
     ['a service does not become ready', 'deployment/evidence', edge],
-  ])('no further than where %s', (_what, failing, untouched) => {
+  ])('stops if %s', (_what, failing, untouched) => {
     const stopped = rollout(['overlay'], failing)
     expect(stopped.status).not.toBe(0)
     const changed = stepsOf(stopped.calls)
@@ -123,15 +123,15 @@ describe('a release is rolled out', () => {
   })
 })
 
-describe('migrations alone', () => {
-  test('touch no Deployment', () => {
+describe('migrations only', () => {
+  test('change no Deployment', () => {
     const { calls, status } = rollout(['--migrate-only', 'overlay'])
     expect(status).toBe(0)
     expect(stepsOf(calls)).toEqual(['change migrate', 'wait migrate'])
     expect(calls.join('\n')).not.toContain('retire')
   })
 
-  test('end the assertion keys that have left the ring, by an argument more of the same Job', () => {
+  test('retire assertion keys with an additional argument of the same Job', () => {
     const { calls, status } = rollout(['--migrate-only', '--retire-assertion-keys', 'overlay'])
     expect(status).toBe(0)
     // A pipe: its parts are written down in any order, each of them once.
@@ -143,7 +143,7 @@ describe('migrations alone', () => {
     expect(calls.filter((call) => /rollout status/.test(call))).toEqual([])
   })
 
-  test('that have failed are not waited for', () => {
+  test('report a failure without waiting', () => {
     const { calls, status } = rollout(['--migrate-only', 'overlay'], 'condition=complete')
     expect(status).toBe(1)
     expect(calls.filter((call) => call.includes('condition=failed'))).toHaveLength(1)
@@ -175,13 +175,13 @@ describe('migrations alone', () => {
   })
 })
 
-test('the runbook asks PgBouncer nothing that only its administrators may ask, since there is none', () => {
+test('the runbook needs no PgBouncer administrator, because there is none', () => {
   const ini = readFileSync(join(kubernetes, '..', 'pgbouncer/pgbouncer.ini'), 'utf8')
   expect(ini).not.toMatch(/^(?:stats|admin)_users/m)
   expect(readFileSync(join(kubernetes, '..', 'runbook.md'), 'utf8')).not.toMatch(/`SHOW /)
 })
 
-test('going back, gateways and consoles are the older ones before any service is, and no migration runs', () => {
+test('a rollback replaces gateways and consoles before services, without migrations', () => {
   const { calls, status } = rollout(['--back', 'overlay'])
   expect(status).toBe(0)
   const steps = stepsOf(calls)
@@ -194,7 +194,7 @@ test('going back, gateways and consoles are the older ones before any service is
   expect(steps.filter((step) => step.endsWith(' migrate'))).toEqual([])
 })
 
-describe('an image that is named without a digest', () => {
+describe('an image without a digest', () => {
   const unpinned = [
     ['a tag', [pinned, 'registry.example/postern-pgbouncer:1.0.0']],
     ['nothing', ['postern']],
@@ -202,13 +202,13 @@ describe('an image that is named without a digest', () => {
     ['no image at all', []],
   ] as const
 
-  test.each(unpinned)('by %s is refused before anything of the cluster changes', (_what, images) => {
+  test.each(unpinned)('in %s is rejected before the cluster changes', (_what, images) => {
     for (const args of [['overlay'], ['--back', 'overlay'], ['--migrate-only', 'overlay']]) {
       expect(rollout(args, 'none', images)).toEqual({ calls: [''], status: 2 })
     }
   })
 
-  test('is taken for development alone, which builds its own', () => {
+  test('is accepted only for development, which builds its own', () => {
     expect(rollout(['overlays/development'], 'none', ['postern:local']).status).toBe(0)
     expect(rollout(['overlays/development-copy'], 'none', ['postern:local']).status).toBe(2)
   })

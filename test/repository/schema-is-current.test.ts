@@ -23,7 +23,7 @@ let database: TestDatabase
 beforeAll(async () => (database = await createTestDatabase()))
 afterAll(async () => await database.drop())
 
-describe('the schema of the migrated database is what the repository says', () => {
+describe('schema.sql matches the migrated database', () => {
   test.each(Object.entries(files))('%s: %s', async (schema, file) => {
     const path = join(root, file)
     const current = await describeSchema(database.url('migrator'), schema)

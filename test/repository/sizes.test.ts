@@ -33,7 +33,7 @@ describe('PgBouncer', () => {
     return Number(value)
   }
 
-  test('opens no more connections than PostgreSQL has: by default behind one, and 200 behind the pods of the manifests', () => {
+  test("opens fewer connections than PostgreSQL accepts: the default with one PgBouncer, 200 with the manifests' two", () => {
     const { replicas, strategy } = z
       .looseObject({
         replicas: z.number(),
@@ -48,7 +48,7 @@ describe('PgBouncer', () => {
     expect(read('deploy/README.md')).toContain("the manifests' two need 200")
   })
 
-  test('keeps connections for each role that no other can take, and enough for the runs of all replicas of sync', () => {
+  test('reserves connections for each role, and enough for the runs of all sync replicas', () => {
     const limits = new Map(
       [...ini.matchAll(/^(postern_\w+) = max_user_connections=(\d+)$/gm)].map(([, role = '', n]) => [role, Number(n)]),
     )
@@ -62,7 +62,7 @@ describe('PgBouncer', () => {
     expect(2 * (limits.get('postern_sync') ?? 0)).toBeGreaterThanOrEqual(maxReplicas * 4)
   })
 
-  test('has a buffer for packets that is longer than two of the longest statements that are written in one piece', () => {
+  test('has a packet buffer longer than two of the longest statements', () => {
     const texts = globSync(['packages/*/src/**/*.ts', 'services/*/src/**/*.ts'], { cwd: root }).flatMap((path) =>
       [...read(path).matchAll(/`\s*(?:select|with|insert|update|delete)\b[^`]*`/gi)].map(([text]) => text.length),
     )
@@ -72,7 +72,7 @@ describe('PgBouncer', () => {
     expect(settingOf('pkt_buf')).toBeGreaterThan(4096)
   })
 
-  test('gives up on what PostgreSQL should have ended, and no sooner', () => {
+  test('times out later than PostgreSQL', () => {
     const ofRoles = read('packages/tenant-db/src/roles.ts')
     const idle = Number(/idle_in_transaction_session_timeout: '(\d+)s'/.exec(ofRoles)?.[1])
     const longest = Number(/'statement_timeout', '(\d+)'/.exec(read('services/sync/src/worker/store.ts'))?.[1]) / 1000
@@ -81,7 +81,7 @@ describe('PgBouncer', () => {
     expect(settingOf('client_login_timeout')).toBeLessThanOrEqual(15)
   })
 
-  test('checks who PostgreSQL is in production', () => {
+  test("verifies PostgreSQL's certificate in production", () => {
     const tls = read('deploy/kubernetes/overlays/production/pgbouncer/tls.ini')
     expect(tls).toMatch(/^server_tls_sslmode = verify-full$/m)
     expect(tls).toMatch(/^server_tls_ca_file = \/etc\/pgbouncer\/ca\/ca\.crt$/m)
@@ -96,7 +96,7 @@ describe('PgBouncer', () => {
   })
 })
 
-test('no service gives a statement up before PostgreSQL does: its own answer keeps the connection', () => {
+test('no service times out before PostgreSQL, so that connections survive', () => {
   const seconds = Number(/statement_timeout: '(\d+)s'/.exec(read('packages/tenant-db/src/roles.ts'))?.[1])
   expect(seconds).toBeGreaterThan(0)
   for (const { name } of workloadsOf(base).filter((each) =>
@@ -118,14 +118,14 @@ function scalingOf(name: string): unknown {
   return base.find(({ kind, metadata }) => kind === 'HorizontalPodAutoscaler' && metadata.name === name)?.['spec']
 }
 
-describe('the sizes that are named', () => {
+describe('the documented sizes', () => {
   const section = read('deploy/README.md').split('\n## Sizes\n')[1]?.split('\n## ')[0] ?? ''
   const [, least = 0, most = 0] = (/\*\*(\d+) to (\d+) µs of a processor\*\*/.exec(section) ?? []).map(Number)
 
   test.each([
     ['100,000 a minute', 100_000],
     ['10 million a minute', 10_000_000],
-  ])('of gateways at %s follow from the cost of a request', (load, perMinute) => {
+  ])('of gateways at %s follow from the measured cost of a request', (load, perMinute) => {
     const [, cell = ''] = new RegExp(`^\\| ${load} [^|]*\\| ([^|]*) \\|`, 'm').exec(section) ?? []
     const processors = [least, most].map((micros) => (perMinute / 60) * micros * 1e-6)
     const planned = processors.map((each) => each * 2)
@@ -138,7 +138,7 @@ describe('the sizes that are named', () => {
     for (const count of new Set(gateways)) expect(counts).toContain(count)
   })
 
-  test('of lists follow from what a page takes', () => {
+  test('of lists follow from the measured cost of a page', () => {
     const [paragraph = ''] = section.split('\n\n').filter((text) => text.startsWith('**Lists are what costs**'))
     const service = Number(/takes ([\d.]+) ms of a processor/.exec(paragraph)?.[1])
     const all = ((100_000 / 60) * service) / 1000
@@ -148,14 +148,14 @@ describe('the sizes that are named', () => {
     for (const number of stated) expect(paragraph).toMatch(new RegExp(`\\b${number.replace('.', '\\.')}\\b`))
   })
 
-  test('of the overlays are those that are said to be their end', () => {
+  test('of the overlays match the stated maximum', () => {
     expect(scalingOf('gateway')).toMatchObject({ maxReplicas: 10 })
     expect(scalingOf('keys')).toMatchObject({ maxReplicas: 4 })
     expect(section).toContain('stop at 10 gateways and 4 replicas of keys')
   })
 })
 
-test('the sync service has the memory that its runs were measured to take, for as many as it carries out at once', () => {
+test('the sync service has enough memory for its concurrent runs', () => {
   // `npm run bench -- --only sync-memory`, 2026-11-23: a run over 1,000,000 rows.
   const peak = 247
   const limits = workloadsOf(base).find(({ name }) => name === 'sync')?.pod.containers[0]?.resources.limits
@@ -179,7 +179,7 @@ describe('the containers of the compose file', () => {
     })
     .parse(parse(read('deploy/compose.yaml'), { merge: true }))
 
-  test('have limits of memory and processes, and logs that do not grow for ever, by variables of a site', () => {
+  test('have configurable limits for memory, processes and logs', () => {
     expect(Object.keys(services)).toHaveLength(13)
     for (const [name, { mem_limit: memory, pids_limit: processes, logging }] of Object.entries(services)) {
       expect(memory, name).toMatch(new RegExp(`^\\$\\{POSTERN_${name.toUpperCase()}_MEMORY:-\\d+[mg]\\}$`))
@@ -195,7 +195,7 @@ describe('the containers of the compose file', () => {
     }
   })
 
-  test('come to a processor first where every request waits for them, and services that start come last', () => {
+  test('give processor time first to services that every request needs, and last to starting ones', () => {
     const weights = Object.entries(services).map(([name, { cpu_shares: shares }]) => [shares, name] as const)
     const names = Map.groupBy(weights, ([shares]) => shares)
     const ranked = [...names]
@@ -214,7 +214,7 @@ describe('the containers of the compose file', () => {
     return Number(number) * (unit === 'g' ? 1024 : 1)
   }
 
-  test('have as much memory as in Kubernetes, and PostgreSQL and Redis what the smallest size says', () => {
+  test('have the memory limits of the Kubernetes base, and of the smallest size for PostgreSQL and Redis', () => {
     const limits = workloadsOf(base).map(({ name, pod }) => [name, pod.containers[0]?.resources.limits.memory] as const)
     expect(limits.length).toBeGreaterThan(9)
     for (const [name, memory] of limits) expect(given(name), name).toBe(mebibytes(memory ?? ''))
@@ -225,7 +225,7 @@ describe('the containers of the compose file', () => {
   })
 })
 
-test('every image that is not ours has an exact version', () => {
+test('every third-party image has an exact version', () => {
   const files = [
     'deploy/compose.yaml',
     'deploy/Dockerfile',
@@ -257,7 +257,7 @@ function rowsOf(path: string, heading: string): string[] {
 describe('every secret', () => {
   const files = [...new Set(componentNames.flatMap((name) => filesOf(name)))]
 
-  test('is in the table of SECURITY.md, with who has it', () => {
+  test('is in the table of SECURITY.md with its owners', () => {
     const table = rowsOf('SECURITY.md', '## Secrets')
       .join('\n')
       .replaceAll('<SERVICE>', '(?:KEYS|FINDINGS|UNIVERSE|EVIDENCE|SYNC)')

@@ -109,7 +109,7 @@ const packages = [...shipped()].flatMap(([name, versions]) =>
   [...versions].map((version) => ({ name, version, licence: licenceOf(name, version) })),
 )
 
-test('every package that an installation runs has a licence that it may be handed on under', () => {
+test('every package of an installation has a licence that allows redistribution', () => {
   expect(packages.length).toBeGreaterThan(100)
   expect(packages.filter(({ licence }) => !named(licence).every((each) => acceptable.has(each)))).toEqual([])
 })
@@ -127,8 +127,8 @@ function printed(...command: readonly string[]): unknown {
 
 const shippedNames = packages.map(({ name, version }) => `${name}@${version}`).toSorted()
 
-describe('who audits or answers for an installation is told', { timeout: 60_000 }, () => {
-  test('every package that it runs, with its hash, and none that only makes or tries it (npm run sbom, CycloneDX)', () => {
+describe('auditors of an installation can list its packages', { timeout: 60_000 }, () => {
+  test('the SBOM lists every package of an installation with its hash, and no development packages (npm run sbom, CycloneDX)', () => {
     const hash = z.object({ alg: z.literal('SHA-512'), content: z.string().regex(/^[0-9a-f]{128}$/) })
     const component = z.looseObject({
       group: z.string().optional(),
@@ -154,7 +154,7 @@ describe('who audits or answers for an installation is told', { timeout: 60_000 
     expect(hashed).toHaveLength(others?.length ?? -1)
   })
 
-  test('the licence of each of them, and of no other (npm run licences)', () => {
+  test('the licence list contains exactly these packages (npm run licences)', () => {
     const listed = z
       .record(
         z.string(),
@@ -175,7 +175,7 @@ function isOlder(version: string, floor: string): boolean {
   return at !== undefined && (have?.[at] ?? 0) < (want?.[at] ?? 0)
 }
 
-test('nothing is locked that is older than what mended a known hole', () => {
+test('the lockfile contains no package with a known vulnerability', () => {
   const locked = Object.keys(snapshots).map((key) => /^(.+?)@([^(@]+)(?:\(.*)?$/.exec(key)?.slice(1, 3) ?? [])
   for (const name of Object.keys(floors))
     expect(
@@ -186,7 +186,7 @@ test('nothing is locked that is older than what mended a known hole', () => {
   expect(isOlder('5.8.2', '5.8.3') && !isOlder('5.10.0', '5.8.3')).toBe(true)
 })
 
-test.each(programFloors)('%s is not older than what mended a known hole', (_name, path, pattern, floor) => {
+test.each(programFloors)('%s includes the fixes of known vulnerabilities', (_name, path, pattern, floor) => {
   const [, version = ''] = pattern.exec(readFileSync(join(root, path), 'utf8')) ?? []
   expect(version).toMatch(/^\d+\.\d+/)
   expect(isOlder(version, floor), version).toBe(false)

@@ -16,7 +16,7 @@ const composeSchema = z.looseObject({
   ),
 })
 
-test('the compose file for traces gives every service that traces a collector and a way to it, and takes nothing away', () => {
+test('the compose file for traces gives every service access to a collector and removes nothing', () => {
   const base = composeSchema.parse(read('compose.yaml')).services
   const own = composeSchema.parse(read('compose.traces.yaml')).services
   expect(Object.keys(own).toSorted()).toEqual(traced)
@@ -30,7 +30,7 @@ test('the compose file for traces gives every service that traces a collector an
   }
 })
 
-test('so does the component for Kubernetes', () => {
+test('the Kubernetes component does the same', () => {
   const { patches } = z
     .looseObject({ patches: z.tuple([z.object({ target: z.looseObject({ name: z.string() }), patch: z.string() })]) })
     .parse(read('kubernetes/components/traces/kustomization.yaml'))

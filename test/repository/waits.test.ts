@@ -54,7 +54,7 @@ function faultsIn(text: string, tsx = false): string[] {
   return faults
 }
 
-test('what is waited for in tests is given time enough on a machine that is busy', () => {
+test('waits in tests are long enough for a busy machine', () => {
   const paths = globSync(['{packages,services}/**/*.{ts,tsx}', '{test,verification}/**/*.ts'], {
     cwd: root,
     exclude: ['**/node_modules', '**/dist'],
@@ -79,6 +79,6 @@ test.each([
   ['vi.waitFor(done, 500)', ['vi.waitFor waits 500 ms']],
   ['expect.poll(done, { timeout: 5000 }).toBe(1)', ['expect.poll waits 5000 ms']],
   ['vi.waitFor(done, { timeout: 30_000 }); expect.poll(done, { interval: 5 }).toBe(1); page.waitFor()', []],
-])('the control: of %s it is said so', (text, faults) => {
+])('the control: %s is reported', (text, faults) => {
   expect(faultsIn(text)).toEqual(faults)
 })

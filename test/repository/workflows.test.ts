@@ -74,7 +74,7 @@ describe.each(workflows)('$path', ({ text, workflow }) => {
     expect(commands.filter((name) => !Object.hasOwn(manifest.scripts, name))).toEqual([])
   })
 
-  test('puts no text of an event into a shell command', () => {
+  test('puts no event text into shell commands', () => {
     expect(steps.filter(({ run = '' }) => /\$\{\{\s*(?:github\.event|github\.head_ref|inputs)/.test(run))).toEqual([])
   })
 })

@@ -66,7 +66,7 @@ describe("another tenant's resource", () => {
   test.each([
     ['finding', 'findings', (side: Side) => side.findingId],
     ['entity', 'entities', (side: Side) => side.entityId],
-  ])('a %s by its id is 404, the same to the byte as one that does not exist', async (_name, path, idOf) => {
+  ])('a %s by its id returns the same 404 as a missing one', async (_name, path, idOf) => {
     const foreign = await send(gateway, `/api/v1/${path}/${idOf(theirs)}`, { key: ours.key })
     const missing = await send(gateway, `/api/v1/${path}/${random}`, { key: ours.key })
     expect(foreign.status).toBe(404)

@@ -6,23 +6,23 @@ import { z } from 'zod'
 
 const findingsSchema = z.array(z.string())
 
-/** Starts a Chromium without a window. */
+/** Starts a headless Chromium. */
 export async function startBrowser(): Promise<Browser> {
   const { path, env } = await findChromium()
   const inherited = Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))
   return await chromium.launch({
     executablePath: path,
-    // Its sandbox needs what containers do not give; it visits our own pages alone.
+    // Its sandbox does not work in containers. It visits only our own pages.
     args: ['--no-sandbox'],
     env: { ...Object.fromEntries(inherited), ...env },
   })
 }
 
 const everything = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
-/** Of these, the rules whose outcome colours decide. All others find the same in light and in dark. */
+/** Rules that depend on colors. All others have the same result in light and dark. */
 const colours = "{ type: 'rule', values: ['color-contrast', 'link-in-text-block'] }"
 
-/** What axe finds against WCAG 2.2 A and AA on the page as it is, in light and in dark: rule and place, one line each. */
+/** Returns axe's WCAG 2.2 A and AA violations of the page, in light and dark, one per line. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
   await page.emulateMedia({ colorScheme: 'light' })
   const light = await runAxe(page, everything)
@@ -33,12 +33,12 @@ export async function accessibilityFaults(page: Page): Promise<string[]> {
 }
 
 async function runAxe(page: Page, rules: string): Promise<string[]> {
-  // What is still moving has neither its colours nor its place.
+  // Animations must end before colors and positions are final.
   await page.evaluate(async () => {
     const ending = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity)
     await Promise.allSettled(ending.map(async (each) => await each.finished))
   })
-  // Half a megabyte of source: once for each document, which then also runs it faster every time.
+  // Half a megabyte of source, injected once per document.
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe.source)
   const found: unknown = await page.evaluate(`axe
     .run(document, { resultTypes: ['violations'], runOnly: ${rules} })

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { type IncomingMessage, type Server, createServer } from 'node:http'
 import { request } from 'undici'
 
-/** A shared cache in front of a server, of the kinds that are found in the field. */
+/** A shared cache in front of a server. */
 export interface CachingProxy extends AsyncDisposable {
   readonly url: string
-  /** What it keeps: `GET /path`. */
+  /** The stored responses: `GET /path`. */
   readonly kept: ReadonlySet<string>
-  /** Requests that it has answered by itself. */
+  /** Returns the number of requests answered from the cache. */
   hits(): number
 }
 
@@ -15,16 +15,16 @@ interface Stored {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[]>>
   readonly body: string
-  /** Names of request headers on which the answer depends, with their values then. */
+  /** Request headers on which the response depends, with their values. */
   readonly varies: readonly (readonly [name: string, value: unknown])[]
 }
 
 const isStatic = /\.(?:css|js|png|ico|svg|woff2?)$/
 
 /**
- * Keeps what may be kept (no `no-store`, no `private`), for ever, by method and target. It minds `Vary`, yet takes no heed of
- * the host, nor of Authorization, as caches do that are told that everything behind them is public. With `staticAnyway` it
- * also keeps whatever looks like a file of style or script by its path, whatever the answer says of itself.
+ * Stores cacheable responses (without `no-store` and `private`) by method and target, and respects `Vary`, but ignores
+ * the host and Authorization like a misconfigured cache. With `staticAnyway` it also stores paths that look like styles
+ * or scripts.
  */
 export async function startCachingProxy(origin: string, { staticAnyway = false } = {}): Promise<CachingProxy> {
   const store = new Map<string, Stored>()
@@ -73,8 +73,8 @@ export async function startCachingProxy(origin: string, { staticAnyway = false }
 }
 
 /**
- * The control: a server that does what must not be done. It answers any path with whose credentials it was given, builds
- * links from whatever a client calls it, and forbids no cache to keep that.
+ * Control: a vulnerable server. It returns the credentials of the request, builds links from client headers, and allows
+ * caching.
  */
 export async function startCarelessServer(): Promise<{ readonly url: string } & AsyncDisposable> {
   const server = createServer((asked, response) => {

@@ -5,57 +5,57 @@ import { type CallAnswer, type TestStack, operator } from '@postern/local-stack/
 import { type Change, type Key, type Operation, type Request, narrowedScopes } from './promises.ts'
 import type { Credential, Traffic } from './traffic.ts'
 
-/** One revocation, with all the times that it had to be asked for. */
+/** One revocation with all its attempts. */
 export interface Revocation {
   readonly change: Change
   attempts: number
-  /** What the answer said of the gateways. */
+  /** The enforcement in the response. */
   enforcement: Enforcement | undefined
 }
 
-/** One call that was to change a key or a tenant. What was not confirmed is called for again. */
+/** One call that changes a key or a tenant. Unconfirmed calls are repeated. */
 export interface Call {
   readonly kind: Change['kind']
-  /** Id of the key or of the tenant. */
+  /** Id of the key or tenant. */
   readonly of: string
   readonly calledAt: number
   readonly endedAt: number
-  /** 0: no answer. */
+  /** 0: no response. */
   readonly status: number
 }
 
-/** Keys and tenants that change all the time, while the traffic goes on. */
+/** Keys and tenants that change during the load. */
 export interface Churn {
   readonly keys: readonly Key[]
   readonly changes: readonly Change[]
   readonly revocations: readonly Revocation[]
-  /** Those that have ended. */
+  /** Completed calls. */
   readonly calls: readonly Call[]
-  /** Begins the changes, once there are keys to change. */
+  /** Starts the changes when there are keys. */
   start(): Promise<void>
-  /** Resolves when so many revocations that were asked for after `from` have returned. */
+  /** Resolves when this many revocations started after `from` have returned. */
   revoked(count: number, from: number): Promise<void>
-  /** Takes a key that every gateway has in memory out of the changes, and gives what revokes it. */
+  /** Removes a key that every gateway has in memory from the changes. Returns a function that revokes it. */
   takeVictim(): Promise<() => Promise<Revocation>>
-  /** Begins no further change and waits for those under way. */
+  /** Starts no further changes and waits for running ones. */
   stop(): Promise<void>
 }
 
 const monthMs = 30 * 24 * 60 * 60 * 1000
-/** Keys that every gateway has in memory, ready to be revoked or narrowed also while no gateway takes in a new one. */
+/** Keys that every gateway has in memory, so that revocations continue while gateways cannot look up new keys. */
 const stockSize = 6
 const lifeOfShortKeysMs = 2500
 const isAccepted = ({ status }: Pick<Request, 'status'>): boolean => status >= 200 && status < 300
 
-/** What is changed: keys by calls to the keys service, and the gateways that must follow. */
+/** Changes keys through the keys service and observes the gateways. */
 export type Changeable = Pick<TestStack, 'gateways' | 'operator' | 'createTenant' | 'createKey'>
 
 export interface ChurnOptions {
   readonly scopes?: readonly GrantableScope[]
   readonly restMs?: number
-  /** What else the keys service may answer for a while: a change is then asked for again. */
+  /** Other statuses of the keys service that cause a repetition. */
   readonly repeated?: readonly number[]
-  /** Keys that never have the scopes of all that the load tries with them. */
+  /** Keys without some of the scopes that the load uses. */
   readonly narrow?: readonly { readonly scopes: readonly GrantableScope[]; readonly only: readonly Operation[] }[]
 }
 
@@ -66,8 +66,8 @@ interface KeyToMake {
 }
 
 /**
- * Prepares two tenants that stay as they are and one that is suspended and resumed, each with two lasting keys. Each key has
- * `scopes`: those that the load needs. Between two changes of a kind lie `restMs`: without a rest they take what processor there is.
+ * Prepares two unchanged tenants and one that is suspended and resumed, each with two permanent keys with `scopes`.
+ * `restMs` is the pause between changes of a kind.
  */
 export async function prepareChurn(
   stack: Changeable,
@@ -87,7 +87,7 @@ export async function prepareChurn(
   for (const tenant of [...steady, suspended]) for (let count = 0; count < 2; count += 1) await makeKey(tenant.id)
   for (const given of narrow) await makeKey(tenantOfTurn(0), given)
 
-  /** Repeats what may fail while services are away. Its pace is that of the traffic. */
+  /** Repeats work that fails while services are down, at the pace of the load. */
   async function persist<T>(attempt: () => Promise<T | undefined>): Promise<T> {
     for (;;) {
       const value = await attempt().catch((error: unknown) => {
@@ -99,7 +99,10 @@ export async function prepareChurn(
     }
   }
 
-  /** The answer, unless the call has to be repeated: not confirmed, not reached, or overtaken by our own earlier attempt. */
+  /**
+   * Returns the response unless the call must be repeated: unconfirmed, unreachable, or superseded by its own earlier
+   * attempt.
+   */
   function ifDone(answer: CallAnswer): CallAnswer | undefined {
     if (answer.status === 200) return answer
     if (answer.status === 503 || answer.status === 412 || repeated.includes(answer.status)) return undefined
@@ -163,7 +166,7 @@ export async function prepareChurn(
   function refill(): void {
     while (!stopped && stock.length < stockSize) {
       const one = stockUp(keys.length)
-      // Whoever takes it learns of a failure; nobody may take it any more.
+      // The caller receives a failure, which is otherwise ignored.
       one.catch(() => undefined)
       stock.push(one)
     }
@@ -181,17 +184,17 @@ export async function prepareChurn(
     return change
   }
 
-  /** The key leaves the load when each gateway has refused it once since the change had returned. */
+  /** Removes the key from the load after each gateway has rejected it. */
   function retire(credential: Credential, since: number, code: string): void {
     const isRefusal = (request: Request): boolean =>
       request.keyId === credential.id && request.startedAt > since && request.code === code
     const task = atEveryGateway(`a key is refused with ${code}`, isRefusal).then(() => traffic.remove(credential))
-    // Whoever stops the changes learns of a failure.
+    // The caller of `stop` receives a failure.
     task.catch(() => undefined)
     loops.push(task)
   }
 
-  /** Paces the changes: the next begins when this one has been seen somewhere. */
+  /** Starts the next change after this one was observed somewhere. */
   async function refused(credential: Credential, code: string): Promise<void> {
     await traffic.ended(`a key is refused with ${code}`, (request) => {
       return request.keyId === credential.id && request.code === code
@@ -287,14 +290,14 @@ export async function prepareChurn(
     },
     stop: async () => {
       stopped = true
-      // Loops add to the list what follows from their last step.
+      // The loops extend the list while it is read.
       for (const task of loops) await task
       await Promise.allSettled(stock)
     },
   }
 }
 
-/** A change was answered in a way that no fault explains. */
+/** A change had a response that no fault explains. */
 class UnexpectedAnswer extends Error {
   override readonly name = 'UnexpectedAnswer'
 }

@@ -8,7 +8,7 @@ async function git(...args: string[]): Promise<string> {
   return (await promisify(execFile)('git', args, { cwd: root })).stdout.trim()
 }
 
-/** The commit that figures are of, abbreviated; with `+` where other files than figures differ from it. */
+/** Returns the abbreviated commit, with `+` if files other than results differ from it. */
 export async function readCommit(): Promise<string> {
   try {
     const changed = await git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!bench')

@@ -3,23 +3,23 @@ import { randomBytes, randomInt, randomUUID } from 'node:crypto'
 import { type Client, escapeIdentifier, escapeLiteral } from 'pg'
 import type { TenantTable } from './marked-rows.ts'
 
-/** One statement in three versions, which differ only in whose value a constraint is asked about. */
+/** A statement in three versions that differ only in the owner of the probed value. */
 export interface Probe {
   readonly schema: string
   readonly constraint: string
   readonly kind: 'unique' | 'foreign key'
-  /** Whether it is unique among some rows only, or in what is made of a column. */
+  /** Whether the index is partial or on an expression. */
   readonly isPartial: boolean
   readonly ofOther: Version
-  /** A value that nobody has. */
+  /** With an unused value. */
   readonly ofNobody: Version
-  /** The control: one's own. */
+  /** Control: with the tenant's own value. */
   readonly ofOwn: Version
 }
 
 export interface Version {
   readonly text: string
-  /** What was put in, which an error may repeat. */
+  /** The inserted values, which an error may repeat. */
   readonly values: readonly string[]
 }
 
@@ -31,7 +31,7 @@ interface Column {
 
 type Row = Readonly<Record<string, string | null>>
 
-/** What a row needs to be among those that a partial index is about: the same for both tenants, or of each its own. */
+/** The values that put a row into a partial index, equal for both tenants or different. */
 interface Among {
   readonly own: Row
   readonly other: Row
@@ -39,7 +39,7 @@ interface Among {
 
 const both = (row: Row): Among => ({ own: row, other: row })
 
-/** A partial index that is not here fails the search: nobody would ask it anything. */
+/** The search fails for a partial index without an entry here, so that none is missed. */
 const among: Readonly<Record<string, Among>> = {
   'evidence.file_decision_one_verdict': both({ kind: 'reviewed' }),
   'evidence.upload_piece_one_open': both({ length: null }),
@@ -48,11 +48,11 @@ const among: Readonly<Record<string, Among>> = {
   'sync.scim_user_person_key': both({ deleted_at: null }),
   'sync.scim_user_user_name': both({ deleted_at: null }),
   'tenancy.change_batch_open': { own: { made_by: '7' }, other: { made_by: '8' } },
-  // One's own has none: would it be told that the other's has one?
+  // The own row has no value: does the error reveal the other's?
   'universe.hierarchy_one_primary': { own: { is_primary: 'false' }, other: { is_primary: 'true' } },
 }
 
-/** What a new row begins with where a trigger looks at it before any constraint does. */
+/** Initial values that triggers require before constraints are checked. */
 const beginnings: Readonly<Record<string, Row>> = {
   '"findings"."finding"': { status: 'draft' },
   '"findings"."recommendation"': { status: 'submitted' },
@@ -79,7 +79,7 @@ interface Known {
   readonly other: Row
 }
 
-/** Puts the row of each tenant among those that the partial indexes are about, past all triggers. */
+/** Puts each tenant's row into the partial indexes, bypassing triggers. */
 async function putAmong(
   client: Client,
   { own, other }: { readonly own: string; readonly other: string },
@@ -107,7 +107,7 @@ async function putAmong(
   await client.query('commit')
 }
 
-/** What is asked, and the constraints that cannot be asked about another tenant, by why not. */
+/** The probes, and the constraints that cannot reveal another tenant, with the reason. */
 export interface Probes {
   readonly probes: readonly Probe[]
   readonly unasked: Readonly<
@@ -116,8 +116,8 @@ export interface Probes {
 }
 
 /**
- * Asks every unique index and every foreign key of the tables whether another tenant has a value. The rows of both are
- * changed so that partial indexes are about them.
+ * Returns probes of every unique index and foreign key for values of another tenant. Changes both tenants' rows so that
+ * partial indexes contain them.
  */
 export async function findProbes(
   client: Client,
@@ -138,7 +138,7 @@ export async function findProbes(
       (await client.query<Row>(`select ${list} from ${table.full} where tenant_id = $1`, [tenant])).rows[0] ?? {}
     known.set(table.full, { table, columns, own: await rowOf(own), other: await rowOf(other) })
   }
-  // Not those of the queue, which has no tenants: sync sees all of it.
+  // Excludes the queue, which has no tenants and is visible to sync.
   const { rows: constraints } = await client.query<{
     full: string
     name: string
@@ -191,9 +191,9 @@ export async function findProbes(
     if (kind === 'unique') {
       const valuesOf = (row: Row): Row => Object.fromEntries(asked.map((column) => [column, row[column] ?? null]))
       const version = (row: Row): Version => inserted(table, valuesOf(row), false)
-      // A day on which both have something: it is one's own value that is told then.
+      // A day on which both have rows, so that the own value is reported.
       if (isDeepStrictEqual(valuesOf(table.own), valuesOf(table.other))) return cannot('same for both')
-      // What nobody has would be among those rows too.
+      // Unused values are in those rows too.
       const nobody = { ...fresh(table), ...among[name]?.own, ...madeBy(table) }
       return [{ ...about, ofOther: version(table.other), ofNobody: version(nobody), ofOwn: version(table.own) }]
     }
@@ -215,14 +215,14 @@ export async function findProbes(
   return { probes, unasked }
 }
 
-/** Of a batch of changes, the transaction is what tells one from another. */
+/** The transaction distinguishes batches of changes. */
 function madeBy({ columns }: Known): Row {
   return columns.some(({ name, type }) => name === 'made_by' && type === 'xid8')
     ? { made_by: String(randomInt(10_000, 30_000)) }
     : {}
 }
 
-/** A row of values that nobody has, where their type lets there be such. */
+/** Returns a row of unused values, as far as types allow. */
 function fresh({ columns, own }: Known): Row {
   return Object.fromEntries(
     columns.map(({ name, type }) => {
@@ -242,7 +242,7 @@ function fresh({ columns, own }: Known): Row {
   )
 }
 
-/** A new row of one's own with these values; of the others only those that must be there where it is `sparse`. */
+/** Returns an insert of an own row with these values; `sparse`: only required columns. */
 function inserted(known: Known, values: Row, sparse: boolean): Version {
   const begun = { ...beginnings[known.table.full], ...values }
   const row = { ...fresh(known), ...begun }
@@ -252,7 +252,7 @@ function inserted(known: Known, values: Row, sparse: boolean): Version {
   return versionOf(`insert into ${known.table.full} (${names}) values (${literals})`, row)
 }
 
-/** One's own row with these values in it. */
+/** Returns an update of the own row with these values. */
 function updated({ table, columns }: Known, values: Row): Version {
   const sets = columns.flatMap(({ name, type }) =>
     name in values ? [`${escapeIdentifier(name)} = ${literal(values[name] ?? null, type)}`] : [],

@@ -21,7 +21,7 @@ import { z } from 'zod'
 import { parseCsv } from './csv.ts'
 import { publishedOf } from './published.ts'
 
-/** An answer, as much of it as the contract speaks of. */
+/** The parts of a response that the contract covers. */
 export interface CheckedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -29,7 +29,7 @@ export interface CheckedAnswer {
   readonly json: unknown
 }
 
-// A word that stands in the table goes before a parameter, as it does in the gateway.
+// Fixed path segments take precedence over parameters, as in the gateway.
 const routes = routeTable
   .map((route) => ({
     route,
@@ -39,15 +39,15 @@ const routes = routeTable
   .toSorted((a, b) => a.parameters - b.parameters)
 
 /**
- * Throws unless the answer is one that the API's contract has: a status, body and problem of its route, or a problem
- * document where there is no route. Every answer that the tests get through the gateway goes through here.
+ * Throws unless the response matches the API contract: a status, body and problem of its route, or a problem document
+ * without a route. Every gateway response in the tests is checked here.
  */
 export function assertInContract(method: string, target: string, answer: CheckedAnswer): void {
   const [path = ''] = target.split('?', 1)
   const routeOf = (asked: string) =>
     routes.find((each) => each.route.method === asked && each.pattern.test(path))?.route
   const route = routeOf(method) ?? (method === 'HEAD' ? routeOf('GET') : undefined)
-  // Of a head that is too large the gateway has not read whose it is.
+  // For an oversized head, the gateway does not know the route.
   const isScim = isScimTarget(path) && answer.status !== problemTypes.header_fields_too_large.status
   const fault =
     answer.status >= 400
@@ -62,13 +62,13 @@ export function assertInContract(method: string, target: string, answer: Checked
     throw new Error(`${method} ${path} was answered ${answer.status} without ${missing.join(', ')}`)
 }
 
-/** To a service itself, past the gateway, nobody may speak; the API's contract does not say so. */
+/** Direct calls to a service are rejected, which the API contract does not describe. */
 function isPastTheGateway({ json }: CheckedAnswer): boolean {
   const parsed = problemSchema.safeParse(json)
   return parsed.success && parsed.data.code === 'unsigned_request'
 }
 
-/** Headers that the document says are always there. An answer of a service itself has none of the gateway's. */
+/** Returns documented headers that are missing. Responses of services lack the gateway's headers. */
 function missingHeaders(route: Route, { status, headers }: CheckedAnswer): string[] {
   const isGateways = headers['api-version'] !== undefined
   return requiredHeadersOf(route, status).filter(
@@ -95,7 +95,7 @@ function faultOfProblem(route: Route | undefined, method: string, answer: Checke
   return unpublished(publishedOf(route).faultOfAnswer(status, 'application/problem+json', answer.json))
 }
 
-/** Problems of what was sent: each says where. */
+/** Problems of the input, which must have pointers. */
 const ofInput: ReadonlySet<string> = new Set([
   'bad_request',
   'malformed_json',
@@ -112,7 +112,7 @@ function isOnePlace({ pointer, parameter }: InputError): boolean {
   return (pointer === undefined) !== (parameter === undefined)
 }
 
-/** SCIM's errors do not name our codes: only their form and their status can be looked at. */
+/** SCIM errors have no problem codes, so only their form and status are checked. */
 function faultOfScimError(method: string, answer: CheckedAnswer): string | undefined {
   if (method === 'HEAD') return answer.text === '' ? undefined : 'with a body'
   if (answer.headers['content-type'] !== scimMediaType) return 'which is no error of SCIM'
@@ -127,14 +127,14 @@ function knownCode(code: string): keyof typeof problemTypes | undefined {
   return Object.keys(problemTypes).find((name): name is keyof typeof problemTypes => name === code)
 }
 
-/** The members that `fields` leaves, with those that `expand` adds; undefined: all of them. */
+/** Returns the members selected by `fields` and `expand`; undefined: all. */
 function membersAsked(target: string): readonly string[] | undefined {
   const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
   const words = (name: string) => query.getAll(name).flatMap((value) => value.split(','))
   return query.has('fields') ? [...words('fields'), ...words('expand').flatMap(membersOf)] : undefined
 }
 
-/** The schema of an answer that holds these members alone. */
+/** Returns the response schema limited to these members. */
 function limitedTo(schema: z.ZodType, members: readonly string[] | undefined): z.ZodType {
   if (members === undefined) return schema
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodType)
@@ -165,7 +165,7 @@ function faultOfSuccess(
   )
 }
 
-/** The contract is what we check by, the document what everybody else has: an answer is in both. */
+/** Tests check against the contract, clients use the document: responses must match both. */
 function unpublished(fault: string | undefined): string | undefined {
   return fault === undefined ? undefined : `which the OpenAPI document does not have (${fault})`
 }

@@ -1,4 +1,4 @@
-/** The records of a CSV (RFC 4180). Throws where a quotation or a record does not end. */
+/** Parses CSV (RFC 4180). Throws on an unfinished quotation or record. */
 export function parseCsv(text: string): string[][] {
   const records: string[][] = []
   const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y

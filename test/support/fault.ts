@@ -6,52 +6,52 @@ import type { Operation } from './promises.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
 import type { Traffic } from './traffic.ts'
 
-/** What can be broken. */
+/** The parts that can be broken. */
 export interface World {
   readonly stack: TestStack
-  /** Between the processes. */
+  /** The connections between the processes. */
   readonly links: Links
-  /** Before each gateway, between it and its clients. */
+  /** The proxies between clients and each gateway. */
   readonly fronts: readonly TcpProxy[]
   readonly postgres: TestPostgres
   readonly traffic: Traffic
-  /** Where evidence keeps its bytes; undefined where it is no disk of its own. */
+  /** The disk of the evidence; undefined without a separate disk. */
   readonly disk: SmallDisk | undefined
 }
 
-/** What became of processes that were asked to end. */
+/** How processes ended after they were asked to. */
 export interface Ending {
-  /** When they were asked, on the monotonic clock: what had reached them before is answered. */
+  /** When they were asked, on the monotonic clock. Earlier requests must be answered. */
   readonly askedAt: number
-  /** Exit codes, or the signals that have ended them. */
+  /** Exit codes or signals. */
   readonly exits: readonly (number | NodeJS.Signals | null)[]
 }
 
-/** Something that breaks, and is mended. */
+/** A fault that can be applied and reverted. */
 export interface Fault {
   readonly name: string
-  /** What it does something to: two faults of one part never last at the same time. */
+  /** The affected part. Two faults of one part never overlap. */
   readonly part: string
-  /** Whether an operation must go on at a gateway, counted from 0, while the fault lasts. */
+  /** Whether an operation must continue at a gateway (counted from 0) during the fault. */
   readonly spares: (gateway: number, operation: Operation) => boolean
-  /** The gateway that ends or cannot be reached, counted from 0: its clients may be left without an answer. */
+  /** The gateway that ends or is unreachable, counted from 0. Its clients may get no response. */
   readonly endsGateway?: number
-  /** The gateway that is frozen, counted from 0. */
+  /** The frozen gateway, counted from 0. */
   readonly freezesGateway?: number
-  /** Whether `npm test` has it. Another fault speaks there for each of the others. */
+  /** Whether `npm test` includes it. There, one fault represents similar ones. */
   readonly inShortForm?: boolean
-  /** Shorter than a lease, it would end before anything is seen of it. */
+  /** Must last longer than a lease to have an effect. */
   readonly outlastsLeases?: boolean
-  /** The part of which a process stands still: what is asked of it is answered once it goes on. */
+  /** The part with a frozen process, which responds when it continues. */
   readonly freezes?: string
-  /** Whether it is a process that stands still: the long form has it for 1, 3, 10 and 30 s. */
+  /** Whether a process is frozen; the long form does it for 1, 3, 10 and 30 s. */
   readonly isFreeze?: boolean
-  /** How processes that were asked to end have ended, once they have. */
+  /** Returns how the processes ended. */
   readonly ending?: () => Ending
-  /** Gets ready what the fault needs, while all is well; gives the reason, in one line, why it cannot be had here. */
+  /** Prepares the fault. Returns the reason if this machine cannot run it. */
   prepare?(): Promise<string | undefined>
   apply(): Promise<void>
-  /** Resolves when something was seen that only the fault can do: it has taken hold. */
+  /** Resolves when an effect of the fault was observed. */
   seen(): Promise<void>
   heal(): Promise<void>
 }
@@ -60,7 +60,7 @@ export interface Fault {
 export const gatewayNames = ['gateway-1', 'gateway-2', 'gateway-3'] as const
 
 export const everything: Fault['spares'] = () => true
-/** Also keys in memory are refused once the leases have run out. */
+/** Even known keys are rejected after the leases have ended. */
 export const nothing: Fault['spares'] = () => false
 
 const serviceOf: Readonly<Record<Operation, 'gateway' | 'findings' | 'universe' | 'evidence' | 'sync'>> = {
@@ -73,16 +73,16 @@ const serviceOf: Readonly<Record<Operation, 'gateway' | 'findings' | 'universe' 
   connectors: 'sync',
 }
 
-/** What goes on without a service, or without a gateway. */
+/** Returns what continues without a service or gateway. */
 export function without(name: string): Fault['spares'] {
   if (name.startsWith('gateway')) return (gateway) => gateway !== Number(name.replace('gateway-', '')) - 1
   return name === 'keys' ? nothing : (_gateway, operation) => serviceOf[operation] !== name
 }
 
-/** For so long something is waited for that has to come. */
+/** The time limit for events that must happen. */
 export const patienceMs = 60_000
 
-/** Asks again and again until something has come to pass; fails when it never does. */
+/** Polls until a condition holds. Fails after the time limit. */
 export async function until(what: string, check: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + patienceMs
   while (!(await check())) {
@@ -95,12 +95,12 @@ export interface Repeated {
   stop(): Promise<void>
 }
 
-/** Does something at once and then every so many milliseconds, until stopped. */
+/** Runs a task at once and then at an interval, until stopped. */
 export function repeat(everyMs: number, task: () => Promise<void>): Repeated {
   let running: Promise<void> | undefined
   const once = (): void => {
     running ??= task()
-      // What another fault has broken too is tried again.
+      // Work that another fault prevented is tried again.
       .catch(() => undefined)
       .finally(() => {
         running = undefined

@@ -6,10 +6,10 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A file system of its own, in memory, that can be made full and roomy again. */
+/** A separate in-memory file system that can be filled and emptied. */
 export interface SmallDisk {
   readonly folder: string
-  /** Takes away all room that is left: the next page that is written meets ENOSPC. */
+  /** Uses all free space: the next written page fails with ENOSPC. */
   fill(): Promise<void>
   free(): Promise<void>
   close(): Promise<void>
@@ -18,7 +18,7 @@ export interface SmallDisk {
 const prefix = 'postern-disk-'
 const roomyBytes = 1024 ** 3
 
-/** Mounts one, where this account may (root with the right to mount); gives the reason where it may not. */
+/** Mounts one if this account may (root with the right to mount). Returns the reason otherwise. */
 export async function mountSmallDisk(): Promise<SmallDisk | string> {
   await unmountAbandoned()
   const folder = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`))
@@ -36,7 +36,7 @@ export async function mountSmallDisk(): Promise<SmallDisk | string> {
     fill: async () => {
       for (;;) {
         const { blocks, bfree, bsize } = await statfs(folder)
-        // What is written between the look and the change leaves more than fits: look again.
+        // Concurrent writes may free space, so check again.
         const isDone = await resize(Math.max(1, blocks - bfree) * bsize).then(
           () => true,
           () => false,
@@ -54,7 +54,7 @@ async function unmount(folder: string): Promise<void> {
   await rmdir(folder).catch(() => undefined)
 }
 
-/** What a run that was killed has left. */
+/** Unmounts file systems of killed runs. */
 async function unmountAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = Number(new RegExp(`^${prefix}(\\d+)-`).exec(name)?.[1] ?? 0)

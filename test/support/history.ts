@@ -1,12 +1,12 @@
 import { Agent } from 'undici'
 
-/** One request of the load: when it began and ended (monotonic milliseconds), and what came of it. */
+/** One request of the load: start and end (monotonic milliseconds) and result. */
 export interface Observation {
   readonly keyId: string
   readonly gateway: string
   readonly startedAt: number
   readonly endedAt: number
-  /** 0: no answer. */
+  /** 0: no response. */
   readonly status: number
 }
 
@@ -15,17 +15,17 @@ export interface Target {
   readonly key: string
 }
 
-/** A steady load that notes every request it makes. */
+/** A steady load that records every request. */
 export interface Load {
   readonly history: readonly Observation[]
-  /** Waits until `isDone` holds for what has been observed of a key so far; asked again after each new observation. */
+  /** Waits until `isDone` holds for the observations of a key; checked after each one. */
   until(keyId: string, isDone: (history: readonly Observation[]) => boolean): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * Calls `path` with every key at every gateway in turn, from `workers` loops, until stopped. Keys that are added to
- * `targets` join the load, keys that are removed leave it.
+ * Calls `path` with every key at every gateway in turn from `workers` loops. Keys can be added to and removed from
+ * `targets`.
  */
 export function startLoad(options: {
   readonly gateways: readonly string[]
@@ -102,10 +102,10 @@ export function startLoad(options: {
   }
 }
 
-/** When the revocation of a key had returned. */
+/** When the revocation of each key returned. */
 export type Revocations = ReadonlyMap<string, number>
 
-/** Requests that began after their key's revocation had returned and were accepted all the same: there must be none. */
+/** Returns accepted requests that started after their key's revocation had returned. There must be none. */
 export function findViolations(history: readonly Observation[], revocations: Revocations): Observation[] {
   return history.filter(({ keyId, startedAt, status }) => {
     const revokedAt = revocations.get(keyId)
@@ -113,7 +113,7 @@ export function findViolations(history: readonly Observation[], revocations: Rev
   })
 }
 
-/** How often each status was seen. */
+/** Counts the statuses. */
 export function countStatuses(history: readonly Observation[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of history) counts[status] = (counts[status] ?? 0) + 1

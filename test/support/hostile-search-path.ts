@@ -1,12 +1,12 @@
 import type { Client } from 'pg'
 
-/** What a function says that stands in another's place: it was found by its bare name. */
+/** The error of a planted function, raised if it is found by an unqualified name. */
 export const fooledState = 'PFOOL'
 
-/** A function with the rights of somebody else that a role may call. */
+/** A SECURITY DEFINER function that a role may call. */
 export interface DefinerFunction {
   readonly name: string
-  /** Calls it with a value for each argument. */
+  /** A call with a value for each argument. */
   readonly call: string
 }
 
@@ -22,7 +22,7 @@ const values: Readonly<Record<string, string>> = {
   'timestamp with time zone': "'2026-01-01T00:00:00Z'",
 }
 
-/** All of the database with the rights of their owners, but for triggers, with a call for each. */
+/** Returns all SECURITY DEFINER functions except triggers, with a call for each. */
 export async function findDefinerFunctions(client: Client): Promise<DefinerFunction[]> {
   const { rows } = await client.query<{ name: string; types: string[] }>(
     `select format('%I.%I', n.nspname, p.proname) as name,

@@ -1,14 +1,14 @@
-/** SQL that somebody runs who has got hold of the database role of a service. */
+/** SQL of an attacker with the database role of a service. */
 export interface HostileStatement {
   readonly aim: string
   readonly text: string
-  /** Cannot be tried as a superuser: it would do harm beyond the transaction. */
+  /** Cannot be tried as a superuser, because it would cause damage beyond the transaction. */
   readonly uncontrolled?: true
 }
 
-/** What no role of a service may do, whatever tables it may read. Each is right for a superuser, in a transaction. */
+/** Statements that no service role may run. Each is valid for a superuser in a transaction. */
 export const forbiddenStatements: readonly HostileStatement[] = [
-  // To be somebody else.
+  // To become another role.
   ...[
     'postern_owner',
     'postern_migrator',
@@ -31,7 +31,7 @@ export const forbiddenStatements: readonly HostileStatement[] = [
   { aim: 'to make roles', text: 'alter role current_user createrole' },
   { aim: 'to change the password of another', text: "alter role postern_migrator password 'x'" },
   { aim: 'to make a role', text: 'create role mine' },
-  // To switch the protection off.
+  // To switch off protections.
   { aim: 'to switch triggers and foreign keys off', text: 'set session_replication_role = replica' },
   { aim: 'to switch them off by a function', text: "select set_config('session_replication_role', 'replica', true)" },
   { aim: 'to change the configuration', text: 'grant alter system on parameter row_security to current_user' },
@@ -42,7 +42,7 @@ export const forbiddenStatements: readonly HostileStatement[] = [
   },
   { aim: 'to give that function another search_path', text: 'alter function tenancy.tenant_id() reset search_path' },
   { aim: 'to own that function', text: 'alter function tenancy.tenant_id() owner to current_user' },
-  // To put something of its own where others run it.
+  // To plant code that others run.
   ...['public', 'extensions', 'tenancy', 'keys', 'findings', 'universe', 'evidence', 'sync'].flatMap((schema) => [
     { aim: `to make a function in ${schema}`, text: `create function ${schema}.lower(uuid) returns text return ''` },
     { aim: `to make a view in ${schema}`, text: `create view ${schema}.loot as select 1` },
@@ -80,7 +80,7 @@ export const forbiddenStatements: readonly HostileStatement[] = [
     text: "create subscription mine connection 'dbname=postgres' publication mine with (connect = false)",
   },
   { aim: 'to make a server elsewhere', text: 'create foreign data wrapper mine' },
-  // To read what belongs to all.
+  // To read shared data.
   { aim: 'to read passwords', text: 'select rolpassword from pg_authid' },
   { aim: 'to read statistics of values', text: 'select stavalues1 from pg_statistic' },
   { aim: 'to read statistics of pairs of values', text: 'select stxdmcv from pg_statistic_ext_data' },
@@ -102,11 +102,11 @@ export const forbiddenStatements: readonly HostileStatement[] = [
   { aim: 'to make a replication slot', text: "select pg_create_physical_replication_slot('mine')", uncontrolled: true },
   { aim: 'to switch the log', text: 'select pg_switch_wal()' },
   { aim: 'to have the configuration read again', text: 'select pg_reload_conf()' },
-  // To keep something for other tenants, out of reach of row security.
+  // To keep data for other tenants outside of row security.
   { aim: 'to make a large object', text: 'select lo_create(0)' },
   { aim: 'to make a large object in another way', text: 'select lo_creat(-1)' },
   { aim: 'to make a large object with content', text: "select lo_from_bytea(0, 'loot')" },
-  // To destroy.
+  // To destroy data.
   { aim: 'to empty a table', text: 'truncate findings.reference_counter' },
   { aim: 'to drop a table', text: 'drop table keys.idempotency_record' },
   { aim: 'to drop an index', text: 'drop index keys.idempotency_record_by_claimed_at' },

@@ -2,14 +2,14 @@ import { Script, createContext } from 'node:vm'
 import fc from 'fast-check'
 import type { Pattern } from './patterns.ts'
 
-/** How long a text is that a pattern is tried on: as long as a header may be. */
+/** The length of test texts: as long as a header can be. */
 const length = 16_000
-/** A pattern that reads such a text once takes a hundredth of this; one that reads it again from each place, more. */
+/** A linear pattern needs a hundredth of this for such a text. */
 const limitMs = 50
 
 const characters = [...'aA0zf_-.:;,=/\\"\'<>()[]{}@%+*~#&?!| \t\n\r\u0000\u00e9\u{1f600}']
 
-/** Texts that make a pattern look again and again, if anything does: what it likes to read, many times, and then not. */
+/** Returns texts that make a backtracking pattern slow: many matching parts and then a mismatch. */
 export function hostileTexts({ source, flags }: Pattern): Set<string> {
   const pumps = new Set(characters.filter((one) => one.trim() === '' || source.includes(one) || /[aA0z]/.test(one)))
   for (const run of source.match(/[\w ,;:=<>"'@/-]{2,}/g) ?? []) pumps.add(run)
@@ -21,7 +21,7 @@ export function hostileTexts({ source, flags }: Pattern): Set<string> {
       pumps.add(text.slice(1))
     }
   } catch {
-    // It holds what cannot be turned round, such as a look-behind.
+    // The pattern contains constructs that cannot be inverted, such as look-behinds.
   }
   const texts = new Set<string>()
   for (const pump of pumps) {
@@ -32,16 +32,16 @@ export function hostileTexts({ source, flags }: Pattern): Set<string> {
   return texts
 }
 
-/** Only a repetition without an upper bound can come upon ever more of a long text. */
+/** Only unbounded repetitions can become slow. */
 export const isUnbounded = ({ source }: Pattern): boolean => /[*+]|\{\d+,\}/.test(source)
 
-/** Gives a text, shortened, on which the pattern takes more time than reading it once could; undefined when there is none. */
+/** Returns an abbreviated text for which the pattern takes too long, or undefined. */
 export function findSlowText(pattern: Pattern): string | undefined {
   if (!isUnbounded(pattern)) return undefined
   const texts = [...hostileTexts(pattern)]
-  // All at once first: nearly always that is quick, and a limit of time is dear to set.
+  // All texts at once first, because that is usually fast and time limits are expensive.
   if (timeOf(pattern, texts) < limitMs) return undefined
-  // Again, since the first time may be that of the compiler or the garbage collector.
+  // Again, because compilation or garbage collection may have slowed the first run.
   const isSlow = (text: string): boolean => {
     const first = timeOf(pattern, [text])
     return first === Infinity || (first > limitMs && [2, 3].every(() => timeOf(pattern, [text]) > limitMs))
@@ -53,10 +53,10 @@ export function findSlowText(pattern: Pattern): string | undefined {
 const context = createContext({})
 const run = new Script('{ const pattern = new RegExp(source, flags); for (const text of texts) text.search(pattern) }')
 
-/** Time of day, after which a pattern is given up. */
+/** The wall-clock time after which a pattern is aborted. */
 const giveUpMs = 1500
 
-/** Processor time of this thread in milliseconds, for what others do on the machine does not count; Infinity beyond all measure. */
+/** Returns the thread's processor time in milliseconds; Infinity if it was aborted. */
 function timeOf({ source, flags }: Pattern, texts: readonly string[]): number {
   Object.assign(context, { source, flags, texts })
   for (;;) {
@@ -70,7 +70,7 @@ function timeOf({ source, flags }: Pattern, texts: readonly string[]): number {
     const { user, system } = process.threadCpuUsage(before)
     const spentMs = (user + system) / 1000
     if (isWhole) return spentMs
-    // Given up without having had the processor: the machine was busy with something else.
+    // Aborted without processor time: the machine was busy.
     if (spentMs > giveUpMs / 4) return Infinity
   }
 }

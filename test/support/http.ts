@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Agent, type Dispatcher } from 'undici'
 import { assertInContract } from './contract.ts'
 
-/** One answer, read to its end. */
+/** A complete response. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
-  /** The body, where it is JSON. */
+  /** The parsed body if it is JSON. */
   readonly json: unknown
-  /** The problem code, where the body is a problem document. */
+  /** The problem code, if any. */
   readonly code: string | undefined
 }
 
@@ -23,12 +23,12 @@ export interface RequestOptions {
 
 const connections = new Agent({ connections: 64, keepAliveTimeout: 5000, headersTimeout: 60_000, bodyTimeout: 60_000 })
 
-/** How long a gateway may be without its lease. */
+/** The maximum time that a gateway may be without its lease. */
 const withoutLeaseMs = 60_000
 
 /**
- * Sends one request as an integrator would. Throws when the answer is not in the contract of the API. On a machine that is busy
- * enough a gateway may be without its lease for a moment; it then says that it knows nothing of keys, has done nothing, and is asked again.
+ * Sends a request like an integrator. Throws if the response violates the API contract. Repeats it if a gateway on a
+ * busy machine has no lease.
  */
 export async function send(origin: string, path: string, options: RequestOptions = {}): Promise<Answer> {
   const from = performance.now()

@@ -4,7 +4,7 @@ import { finding, opened, planned } from './two-sides.ts'
 
 const ago = { reason: 'r', accepted_until: '2027-01-01' }
 
-/** Requests that name people by an id: findings and plans take whom the universe knows, what is pushed is kept as told. */
+/** Requests with ids of people: findings and plans require known people, pushed data is stored unchanged. */
 export const casesOfPeople: readonly Case[] = [
   ['people', 'filter of findings', (at) => get(`/findings?count=true&owner=${at}`)],
   ['people', 'filter of a summary', (at) => get(`/findings/summary?owner=${at}`)],

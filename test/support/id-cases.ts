@@ -4,7 +4,7 @@ import { type Kind, type Request, type Side, begin, finding, planned } from './t
 
 export const base = '/api/v1'
 export const tus = { 'tus-resumable': '1.0.0' }
-/** An entity tag as resources have had it. */
+/** An outdated entity tag. */
 const staleTag = '"1.2026-11-21"'
 
 export const get = (path: string, headers: Record<string, string> = {}): Request => ({ path: base + path, headers })
@@ -21,11 +21,11 @@ export const patch = (path: string, body: unknown, etag = '"1"'): Request => ({
   headers: { 'if-match': etag },
 })
 export const text = { 'content-type': 'text/plain' }
-/** What both sides have brought as evidence. */
+/** Evidence of both sides. */
 const evidence = { sha256: createHash('sha256').update('text').digest('hex'), size: 4 }
 export const bulk = (item: object, mode = 'best_effort') => ({ mode, items: [item] })
 
-/** What is made anew for each request, since the request before may have changed it: `of` is whose it is. */
+/** Creates a new finding for each request, because earlier requests may have changed it. */
 export async function fresh(of: Side, body: object = {}): Promise<{ readonly id: string; readonly etag: string }> {
   const made = await of.send(post('/findings', { ...finding, ...body, external_id: randomUUID() }))
   const { id } = z.object({ id: z.string() }).parse(made.json)
@@ -36,9 +36,12 @@ export async function freshPlan(of: Side): Promise<{ readonly id: string; readon
   return { id: z.object({ id: z.string() }).parse(made.json).id, etag: String(made.headers['etag']) }
 }
 
-/** What its owner is answered: not what a stranger is; with this status; or the same, since it is kept as it was told. */
+/**
+ * The expected response of the owner: different from a stranger's, this status, or the same because the id is stored
+ * unchecked.
+ */
 type Control = 'another' | 'kept' | number
-/** A request with an id in some place of it. `of` is whose everything else is. */
+/** A request with an id. `of` is the owner of everything else in it. */
 export type Case = readonly [
   kind: Kind,
   place: string,
@@ -46,7 +49,7 @@ export type Case = readonly [
   control?: Control,
 ]
 
-/** Requests with an id that is looked up. Who is asked for one that is not there says so. */
+/** Requests whose ids are looked up. */
 export const cases: readonly Case[] = [
   ['findings', 'path, expanded', (at) => get(`/findings/${at}?expand=recommendations,action_plans,log,entities`)],
   ['findings', 'path and If-Match of a change', (at) => patch(`/findings/${at}`, { title: 'Mine' }, staleTag)],

@@ -1,7 +1,7 @@
 import { type Route, openApi, routeTable } from '@postern/contracts'
 import { asJson } from './published.ts'
 
-/** A place in requests of a route that an id can stand in: `:id` of the path, `?owner` of the query, `/owner/person_id` of a body. */
+/** A place for an id in requests of a route: `:id` of the path, `?owner` of the query, `/owner/person_id` of a body. */
 export interface IdPlace {
   readonly route: Route
   readonly place: string
@@ -10,10 +10,10 @@ export interface IdPlace {
 const document = asJson(JSON.parse(JSON.stringify(openApi('https://postern.example'))))
 const schemas = asJson(asJson(document['components'])['schemas'])
 
-/** Names that are the integrator's own, and the same in every tenant: hierarchies that are pushed, and words of SCIM. */
+/** Names chosen by integrators, which are not ids: pushed hierarchies and SCIM names. */
 const namesOnly = /^(?:sync\.push-org-structure|sync\.scim-get-(?:schema|resource-type)|gateway\.problem)\b/
 
-/** Every place that the OpenAPI document has for an id. */
+/** Returns every place for an id in the OpenAPI document. */
 export function idPlaces(): IdPlace[] {
   return routeTable.flatMap((route) => {
     const item = asJson(asJson(document['paths'])[route.path.replaceAll(/:(\w+)/g, '{$1}')])
@@ -29,7 +29,7 @@ export function idPlaces(): IdPlace[] {
   })
 }
 
-/** Where a value stands in a request. */
+/** Returns the places of a value in a request. */
 export function placesOf(
   value: string,
   { path, body }: { readonly path: string; readonly body?: unknown },
@@ -44,7 +44,7 @@ export function placesOf(
   ]
 }
 
-/** The route that a request is for. */
+/** Returns the route of a request. */
 export function routeOf(method: string, path: string): Route {
   const [target = ''] = path.split('?', 1)
   const fits = routeTable
@@ -56,7 +56,7 @@ export function routeOf(method: string, path: string): Route {
   return route
 }
 
-/** The example that the document has of a route's body. */
+/** Returns the documented example of a route's body. */
 export function exampleOf(route: Route): unknown {
   const item = asJson(asJson(document['paths'])[route.path.replaceAll(/:(\w+)/g, '{$1}')])
   const [media] = Object.values(asJson(asJson(asJson(item[route.method.toLowerCase()])['requestBody'])['content']))
@@ -69,7 +69,7 @@ function pointersTo(value: string, body: unknown, at: string): string[] {
   return Object.entries(asJson(body)).flatMap(([name, member]) => pointersTo(value, member, `${at}/${name}`))
 }
 
-/** Places in a schema where an id, or an address that may be one, is taken. */
+/** Returns the places in a schema that accept an id or a reference. */
 function pointersIn(schema: unknown, at: string, within: readonly string[] = []): string[] {
   const { $ref, properties, items, anyOf, oneOf, allOf } = asJson(schema)
   if (typeof $ref === 'string') {
@@ -93,7 +93,7 @@ function takesId(schema: unknown): boolean {
   return pointersIn(schema, '').length > 0
 }
 
-/** Texts that are compared with ids too say so. */
+/** Texts that can contain ids say so in their description. */
 function isOfIds(description: unknown): boolean {
   return /\bId\b/.test(String(description ?? ''))
 }

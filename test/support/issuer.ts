@@ -2,12 +2,12 @@ import { createServer } from 'node:http'
 import { exportJWK, generateKeyPair } from 'jose'
 import { type TokenSource, createTokenSource } from './tokens.ts'
 
-/** An OpenID Connect issuer: discovery, published keys, and tokens for people of any tenant. */
+/** An OpenID Connect issuer with discovery, published keys, and tokens for any tenant. */
 export interface RunningIssuer extends TokenSource {
   stop(): Promise<void>
 }
 
-/** Starts an issuer on a free port, with a key pair of its own. */
+/** Starts an issuer on a free port with its own key pair. */
 export async function startIssuer(): Promise<RunningIssuer> {
   const { privateKey, publicKey } = await generateKeyPair('ES256')
   const jwk = { ...(await exportJWK(publicKey)), kid: 'issuer-1', alg: 'ES256', use: 'sig' }

@@ -26,11 +26,11 @@ function wrong(given: Partial<StoredKey> | undefined, changes: readonly Change[]
 }
 
 describe('the checker of what was changed finds', () => {
-  test('nothing where all is as it was answered', () => {
+  test('no fault if the data matches the responses', () => {
     expect(wrong({}, [])).toEqual([])
     expect(wrong(revokedRow, [change('revoked')])).toEqual([])
     expect(wrong(narrowRow, [change('narrowed')])).toEqual([])
-    // Whoever had no answer knows nothing.
+    // A client without a response knows nothing.
     for (const given of [{}, revokedRow]) {
       expect(wrong(given, [{ ...change('revoked'), returnedAt: undefined }])).toEqual([])
     }
@@ -65,7 +65,7 @@ describe('the checker of what was changed finds', () => {
     expect(wrong(given, changes)).toEqual([`key ${key.id} ${what}`])
   })
 
-  test('a tenant whose status is another, or was changed more or less often', () => {
+  test('a tenant with an unexpected status or number of changes', () => {
     const both = [change('suspended'), change('resumed')]
     expect(wrong({}, both, { status: 'active', version: 3 })).toEqual([])
     expect(wrong({}, both.slice(0, 1), { status: 'suspended', version: 2 })).toEqual([])

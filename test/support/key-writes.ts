@@ -2,30 +2,30 @@ import type { TestStack } from '@postern/local-stack/testing'
 import { type History, type Key, narrowedScopes } from './promises.ts'
 import { select } from './writes.ts'
 
-/** What is stored of a key. */
+/** The stored state of a key. */
 export interface StoredKey {
   readonly tenantId: string
   readonly scopes: readonly string[]
   readonly isRevoked: boolean
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
-  /** How often the audit trail has each kind of event. */
+  /** The number of audit events by type. */
   readonly events: Readonly<Record<string, number>>
 }
 
-/** What is stored of a tenant. Its version is 1, and one more with each change of its status. */
+/** The stored state of a tenant. Its version starts at 1 and grows with each status change. */
 export interface StoredTenant {
   readonly status: string
   readonly version: number
 }
 
-/** By their ids. */
+/** By id. */
 export interface StoredChanges {
   readonly keys: ReadonlyMap<string, StoredKey>
   readonly tenants: ReadonlyMap<string, StoredTenant>
 }
 
-/** What PostgreSQL holds of keys and tenants. */
+/** Reads keys and tenants from PostgreSQL. */
 export async function readChanges(stack: TestStack): Promise<StoredChanges> {
   const keys = await select<StoredKey & { id: string }>(
     stack,
@@ -47,8 +47,8 @@ export async function readChanges(stack: TestStack): Promise<StoredChanges> {
 }
 
 /**
- * What is stored otherwise than it was answered, a line each: a key that was made, revoked or narrowed, or a tenant that was
- * suspended or resumed, is so afterwards, once, and in the audit trail; and nothing is that nobody has asked for.
+ * Returns differences between stored data and responses, one per line: changes must be stored once, with their audit
+ * event, and nothing else may have changed.
  */
 export function findWrongChanges(
   { keys, changes }: Pick<History, 'keys' | 'changes'>,
@@ -84,7 +84,7 @@ export function findWrongChanges(
   return [...ofKeys, ...ofTenants]
 }
 
-/** Whether a change was asked for, and had returned. */
+/** Whether a change was requested and had returned. */
 type Asked = 'not asked' | 'open' | 'done'
 
 function wrongOfKey(key: Key, found: StoredKey, revoked: Asked, narrowed: Asked): string[] {

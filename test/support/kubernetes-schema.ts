@@ -4,8 +4,8 @@ const moduleSchema = z.looseObject({ validate: z.custom<Validate>((value) => typ
 type Validate = ((data: unknown) => boolean) & { errors?: readonly { instancePath: string; message?: string }[] | null }
 
 /**
- * What the schemas of Kubernetes, and those of the Gateway API, say against an object, nothing when it is valid. Fields that no schema knows count as
- * faults: the validators let them pass but never read them, so what is left unread after a validation is unknown.
+ * Returns violations of the Kubernetes and Gateway API schemas. Fields that the validators never read are unknown and
+ * count as violations.
  */
 export async function kubernetesFaults(manifest: {
   readonly apiVersion: string
@@ -25,7 +25,7 @@ export async function kubernetesFaults(manifest: {
   return [...unread].toSorted().map((path) => `${path} is not a field of ${name}`)
 }
 
-/** The same value, which takes each of its fields off the list of unread ones when that is read. */
+/** Returns a proxy of the value that removes each read field from `unread`. */
 function watched(value: unknown, path: string, unread: Set<string>): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((item, index) => watched(item, `${path}/${index}`, unread))

@@ -5,12 +5,12 @@ import { internalPaths } from '@postern/contracts/internal'
 import { type TestStack, operator } from '@postern/local-stack/testing'
 import { Agent } from 'undici'
 
-/** The largest page of findings that a client may ask for. */
+/** The largest page of findings. */
 const largePage = '/api/v1/findings?limit=1000'
 const pipelined = 600
 const reopenAfterMs = 100
 
-/** Creates a key of a new tenant, both with limits that no test reaches. */
+/** Creates a key of a new tenant without effective limits. */
 export async function createUnlimitedKey(
   stack: Pick<TestStack, 'operator' | 'createTenant' | 'createKey'>,
 ): Promise<string> {
@@ -21,7 +21,7 @@ export async function createUnlimitedKey(
   return (await stack.createKey({ id }, { scopes: ['*'] })).key
 }
 
-/** Documents 10 times 96 findings of 50 KB each: all of them are more than ten times as large as a page may be. */
+/** Creates 960 findings of 50 KB: more than ten times the maximum page size. */
 export async function documentLongFindings(origin: string, key: string): Promise<void> {
   const text = 'x'.repeat(12_500)
   const long = { title: 'Long', severity: 'high', condition: text, criteria: text, cause: text, consequence: text }
@@ -38,14 +38,14 @@ export async function documentLongFindings(origin: string, key: string): Promise
   }
 }
 
-/** Requests for large pages that go on until they are stopped, or `maxMs` have passed. */
+/** Requests for large pages that run until stopped or for `maxMs`. */
 interface LargePageRequests {
-  /** Answers that were read, by status; 0: no answer, or half of one. */
+  /** The number of responses by status; 0: none or incomplete. */
   readonly answers: ReadonlyMap<number, number>
   stop(): Promise<void>
 }
 
-/** Asks for large pages over `count` connections to these gateways, and reads every answer. */
+/** Requests large pages over `count` connections and reads every response. */
 export function readLargePages(
   gateways: readonly string[],
   key: string,
@@ -88,7 +88,7 @@ export function readLargePages(
   }
 }
 
-/** Sends 600 requests for large pages at once and reads no answer; sends them again when the connection is cut. */
+/** Sends 600 requests for large pages without reading; sends them again when the connection is cut. */
 export function pipelineLargePages(
   gateway: string,
   key: string,

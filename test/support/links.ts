@@ -4,21 +4,21 @@ import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts'
 /** The name of a process that opens connections. */
 export type Source = ServiceProcessName | 'operator'
 
-/** The proxies between the processes of a stack, made when a process first asks for its way. */
+/** The proxies between the processes of a stack, created on first use. */
 export interface Links {
   readonly route: Route
   find(from: Source, to: Destination): TcpProxy
-  /** All that lead to a destination. */
+  /** Returns all proxies to a destination. */
   to(destination: Destination): TcpProxy[]
   close(): Promise<void>
 }
 
-/** What a client of Redis sends before it hears anything that is announced. */
+/** The Redis command that precedes announcements. */
 const subscription = /\$9\r\nsubscribe\r\n/i
 
 /**
- * Makes links for a stack that is about to start: hand `route` to it. Each leads to both processes of a service that has two,
- * in turn. Subscriptions at Redis are marked.
+ * Creates links for a new stack; pass `route` to it. Links to a service with two processes alternate. Redis
+ * subscriptions are marked.
  */
 export function createLinks(): Links {
   const proxies = new Map<string, TcpProxy>()

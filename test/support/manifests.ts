@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { z } from 'zod'
 
-/** One Kubernetes object. */
+/** A Kubernetes object. */
 export type Manifest = z.infer<typeof manifestSchema>
 
 const manifestSchema = z.looseObject({
@@ -13,7 +13,7 @@ const manifestSchema = z.looseObject({
   metadata: z.looseObject({ name: z.string(), labels: z.record(z.string(), z.string()).default({}) }),
 })
 
-/** Reads every document of a YAML text; throws on anything that YAML 1.2 does not allow, duplicate keys included. */
+/** Parses every document of a YAML text. Throws on violations of YAML 1.2, including duplicate keys. */
 export function parseYaml(text: string, path: string): unknown[] {
   return parseAllDocuments(text, { strict: true, uniqueKeys: true }).map((document) => {
     const [problem] = [...document.errors, ...document.warnings]
@@ -22,7 +22,7 @@ export function parseYaml(text: string, path: string): unknown[] {
   })
 }
 
-/** The objects of a kustomization's own files, without its transformations. */
+/** Returns the objects of a kustomization's files without its transformations. */
 export function readResources(folder: string): Manifest[] {
   const path = join(folder, 'kustomization.yaml')
   const { resources } = z
@@ -33,7 +33,7 @@ export function readResources(folder: string): Manifest[] {
     .flatMap((name) => toManifests(readFileSync(join(folder, name), 'utf8'), name))
 }
 
-/** What `kubectl apply --kustomize` would send. `kubectl` is the path of the program; no cluster is asked. */
+/** Returns what `kubectl apply --kustomize` would send. `kubectl` is the path of the program; no cluster is used. */
 export function renderOverlay(kubectl: string, folder: string): Manifest[] {
   const result = spawnSync(kubectl, ['kustomize', folder], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
   if (result.status !== 0) throw new Error(`kubectl kustomize ${folder}: ${result.stderr}`)
@@ -82,7 +82,7 @@ export interface Workload {
   readonly pod: z.infer<typeof podSchema>
 }
 
-/** Everything that makes pods. */
+/** Returns everything that creates pods. */
 export function workloadsOf(manifests: readonly Manifest[]): Workload[] {
   return manifests
     .filter((manifest) => 'template' in Object(manifest['spec']))
@@ -123,7 +123,7 @@ export function networkPoliciesOf(manifests: readonly Manifest[]): NetworkPolicy
   return manifests.filter(({ kind }) => kind === 'NetworkPolicy').map((manifest) => policySchema.parse(manifest))
 }
 
-/** What a rule lets in or out, as words: the name of a pod, `namespace:…`, or an address range. */
+/** Formats the peer of a rule: the name of a pod, `namespace:…`, or an address range. */
 function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof peerSchema>): string {
   if (ipBlock !== undefined) return ipBlock.cidr
   const pod = podSelector?.matchLabels['app.kubernetes.io/name']
@@ -131,7 +131,7 @@ function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof pe
   return namespace === undefined ? (pod ?? 'anybody') : `namespace:${namespace}`
 }
 
-/** The pods that a policy is about: their names, `*` for every pod. */
+/** Returns the pods that a policy selects: their names, or `*`. */
 function subjectsOf({ spec: { podSelector } }: NetworkPolicy): string[] {
   const name = podSelector.matchLabels?.['app.kubernetes.io/name']
   const names = (podSelector.matchExpressions ?? []).flatMap(({ operator, values }) =>
@@ -140,7 +140,7 @@ function subjectsOf({ spec: { podSelector } }: NetworkPolicy): string[] {
   return name === undefined ? (names.length > 0 ? names : ['*']) : [name]
 }
 
-/** Every arrow that policies allow in a direction, as `from > to:port`; the one to the name service left out. */
+/** Returns every allowed connection in a direction as `from > to:port`, without the name service. */
 export function arrowsOf(manifests: readonly Manifest[], direction: 'egress' | 'ingress'): string[] {
   const found = networkPoliciesOf(manifests).flatMap((policy) =>
     subjectsOf(policy).flatMap((subject) =>
@@ -156,7 +156,7 @@ export function arrowsOf(manifests: readonly Manifest[], direction: 'egress' | '
   return found.filter((arrow) => !/^\* > namespace:kube-system:53$/.test(arrow)).toSorted()
 }
 
-/** The table "Who calls whom" of docs/architecture.md, as pairs. */
+/** Returns the table "Who calls whom" of docs/architecture.md as pairs. */
 export function drawnArrows(): (readonly [string, string])[] {
   const text = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'architecture.md'), 'utf8')
   const section = text.split('\n## Who calls whom\n')[1]?.split('\n## ')[0] ?? ''

@@ -4,7 +4,7 @@ import type { Client } from 'pg'
 export interface TenantTable {
   readonly schema: string
   readonly name: string
-  /** Both, quoted where they must be. */
+  /** The quoted schema and table. */
   readonly full: string
 }
 
@@ -16,9 +16,8 @@ interface Column {
 }
 
 /**
- * Puts one row for each tenant into every table that has one, past all checks and triggers, and gives the tables. Whatever
- * can hold text holds the tenant's mark, so that a row, or a part of it, is known wherever it turns up. The connection must
- * be a superuser's, and the database one that nothing else uses.
+ * Inserts one row per tenant into every tenant table, bypassing checks and triggers. Every text contains the tenant's
+ * mark. Needs a superuser and an exclusive database.
  */
 export async function fillWithMarkedRows(client: Client, marks: ReadonlyMap<string, string>): Promise<TenantTable[]> {
   const { rows: columns } = await client.query<Column>(
@@ -60,7 +59,7 @@ export async function fillWithMarkedRows(client: Client, marks: ReadonlyMap<stri
   return [...tables.values()].map(({ table }) => table)
 }
 
-/** An SQL literal that fits the column and, where it can, says whose it is. */
+/** Returns an SQL literal for the column that contains the tenant's mark if possible. */
 function valueOf({ column, type }: Column, tenant: string, mark: string, number: number): string {
   if (column === 'tenant_id') return `'${tenant}'`
   switch (type) {

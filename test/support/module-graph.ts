@@ -3,24 +3,24 @@ import { builtinModules } from 'node:module'
 import { dirname, join, normalize } from 'node:path'
 import { parseSync } from '@swc/core'
 
-/** What a module imports: a module of ours by its path, `npm:<package>` or `node:<module>`. */
+/** An import: a module by its path, `npm:<package>` or `node:<module>`. */
 interface Import {
   readonly specifier: string
-  /** Undefined when it names nothing that there is. */
+  /** Undefined if the target does not exist. */
   readonly target: string | undefined
-  /** Nothing is loaded: `import type`, `export type … from`, `import('…')` as a type. */
+  /** Types only: `import type`, `export type … from`, `import('…')` as a type. */
   readonly typesOnly: boolean
 }
 
-/** Every module by its path from the root, with its imports: static, re-exported, dynamic and of types alone. */
+/** Every module with its imports: static, re-exported, dynamic and type-only. */
 export type ModuleGraph = ReadonlyMap<string, readonly Import[]>
 
-/** Where modules of ours are; tests are no part of what is built. */
+/** The modules of the product, without tests. */
 export const modulePatterns = ['packages/*/src/**/*.ts', 'services/*/src/**/*.ts', 'packages/*/*.mjs'] as const
 
 /**
- * Reads all modules below a root. Written for this, since the tools that there are either need TypeScript's own parser,
- * which TypeScript 7 does not offer, or stop at syntax that they do not know.
+ * Reads all modules below a root. Other tools need TypeScript's own parser, which TypeScript 7 does not offer, or fail
+ * on new syntax.
  */
 export function readModuleGraph(root: string): ModuleGraph {
   const paths = globSync([...modulePatterns], { cwd: root }).filter((path) => !path.endsWith('.test.ts'))
@@ -39,7 +39,7 @@ export function readModuleGraph(root: string): ModuleGraph {
   return graph
 }
 
-/** Gathers whatever is imported anywhere below a node of the syntax tree. */
+/** Collects the imports below a node of the syntax tree. */
 function collect(node: unknown, specifiers: Map<string, boolean>): void {
   if (typeof node !== 'object' || node === null) return
   if (Array.isArray(node)) {
@@ -94,7 +94,7 @@ function resolve(
   return `npm:${specifier.startsWith('@') ? `${scope}/${name}` : scope}`
 }
 
-/** What `@postern/…` stands for: the sources that the packages export. */
+/** Maps `@postern/…` to the exported sources of the packages. */
 function entryPoints(root: string): ReadonlyMap<string, string> {
   const entries = new Map<string, string>()
   for (const path of globSync('packages/*/package.json', { cwd: root })) {

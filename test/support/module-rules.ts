@@ -1,15 +1,15 @@
 import type { ModuleGraph } from './module-graph.ts'
 
-/** What may not be imported, and why. Paths are from the root; packages are `npm:…`, Node's own modules `node:…`. */
+/** A forbidden import with its reason. Paths are from the root; packages are `npm:…`, Node's modules `node:…`. */
 export interface ModuleRule {
   readonly name: string
   readonly from: RegExp
-  /** Modules that the rule does not hold for. */
+  /** Exempt modules. */
   readonly except?: RegExp
   readonly to: RegExp
-  /** `to` may not be reached through other modules either. */
+  /** `to` must not be reached indirectly either. */
   readonly evenThroughOthers?: true
-  /** Its types may be imported. */
+  /** Type-only imports are allowed. */
   readonly typesAllowed?: true
   readonly why: string
 }
@@ -20,7 +20,7 @@ export interface ModuleViolation {
   readonly to: string
 }
 
-/** Gives everything that breaks a rule, imports that lead nowhere, and circles. */
+/** Returns violations, imports of missing modules, and circles. */
 export function findModuleViolations(graph: ModuleGraph, rules: readonly ModuleRule[]): ModuleViolation[] {
   return [...brokenRules(graph, rules), ...unresolved(graph), ...circles(graph)]
 }
@@ -31,7 +31,7 @@ function brokenRules(graph: ModuleGraph, rules: readonly ModuleRule[]): ModuleVi
       .filter((path) => from.test(path) && except?.test(path) !== true)
       .flatMap((path) =>
         (evenThroughOthers ? reachableFrom(graph, path, targetsOf) : (typesAllowed ? loadedBy : targetsOf)(graph, path))
-          // A rule may forbid other units than one's own: `<own>` stands for the folder that `from` has caught.
+          // A rule may forbid other units: `<own>` is the folder that `from` captured.
           .filter((target) => new RegExp(to.source.replaceAll('<own>', from.exec(path)?.[1] ?? '')).test(target))
           .map((target) => ({ rule: name, from: path, to: target })),
       ),
@@ -46,7 +46,7 @@ function unresolved(graph: ModuleGraph): ModuleViolation[] {
   )
 }
 
-/** A module that loads itself. Types that refer to each other load nothing. */
+/** Returns modules that load themselves. Type-only circles are allowed. */
 function circles(graph: ModuleGraph): ModuleViolation[] {
   return [...graph.keys()]
     .filter((path) => reachableFrom(graph, path, loadedBy).includes(path))

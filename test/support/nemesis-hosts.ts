@@ -2,7 +2,7 @@ import { type FakeClock, type ServiceProcessName, makeFakeClock } from '@postern
 import { Client } from 'pg'
 import { type Fault, type World, nothing, until, without } from './fault.ts'
 
-/** What befalls the machines that the processes run on. */
+/** Faults of the machines. */
 export function hostFaults(worldOf: () => World): Fault[] {
   return [fullDisk(worldOf), ...clockFaults(worldOf)]
 }
@@ -26,7 +26,7 @@ function fullDisk(worldOf: () => World): Fault {
 
 const hourMs = 3_600_000
 
-/** Something that is started anew with a clock of its own, which then jumps, and that tells the time. */
+/** A process restarted with its own clock, which jumps and can be read. */
 interface Timed {
   readonly name: string
   readonly part: string
@@ -65,7 +65,7 @@ function clockFaults(worldOf: () => World): Fault[] {
     {
       name: 'PostgreSQL',
       part: 'database',
-      // It believes no assertion: what tenants have is asked for in vain.
+      // It rejects all assertions, so tenant requests fail.
       spares: nothing,
       start: async (env) => await worldOf().postgres.restart(env),
       now: async () => await timeOf(worldOf().stack.database.url('superuser')),
@@ -91,7 +91,7 @@ function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {
   let clock: FakeClock | undefined
   const tolerance = hourMs / 60
   const offBy = async (): Promise<number> => (await now()) - Date.now()
-  /** Resolves when the clock is so much ahead of ours, give or take a minute. One that cannot be asked is right. */
+  /** Resolves when the clock is ahead by this time, within a minute. An unreachable clock counts as right. */
   const isOff = async (ms: number): Promise<void> => {
     await until(`the clock of ${timed.name} is ${ms} ms ahead`, async () => {
       const off = await offBy().catch(() => 0)
@@ -113,11 +113,11 @@ function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {
     seen: async () => await isOff(byMs),
     heal: async () => {
       try {
-        // It jumps back under the load too, before the process goes by the machine's clock again.
+        // It jumps back under load before the process uses the machine's clock again.
         await clock?.set(0)
         await isOff(0)
       } finally {
-        // Whatever became of that, no later fault meets a clock that is not the machine's.
+        // In any case, later faults start with the machine's clock.
         await start({})
         await clock?.remove()
       }

@@ -3,15 +3,15 @@ import { Redis } from 'ioredis'
 import { Client } from 'pg'
 import { type Fault, type Repeated, type World, everything, nothing, patienceMs, repeat, until } from './fault.ts'
 
-/** What befalls Redis and PostgreSQL themselves. */
+/** Faults of Redis and PostgreSQL. */
 export function storeFaults(worldOf: () => World): Fault[] {
   return [...redisFaults(worldOf), ...postgresFaults(worldOf)]
 }
 
-/** Longer than a server that runs takes to greet, on a machine that has no processor to spare. */
+/** Longer than a running server needs to respond on a busy machine. */
 const silenceMs = 1000
 
-/** Resolves when a server is seen to answer no longer. */
+/** Resolves when a server no longer responds. */
 async function unanswered(what: string, ask: () => Promise<unknown>): Promise<void> {
   await until(`${what} does not answer`, async () => {
     const answer = ask().then(
@@ -43,7 +43,7 @@ function redisFaults(worldOf: () => World): Fault[] {
     heal,
     ...given,
   })
-  /** Something that is done by command, and the number that shows that it did something. */
+  /** A fault made by commands, with a counter that proves its effect. */
   const by = (name: string, whileOn: (client: Redis) => Promise<Done>, given: Partial<Fault> = {}): Fault => {
     let client: Redis | undefined
     let done: Done | undefined
@@ -109,11 +109,11 @@ function redisFaults(worldOf: () => World): Fault[] {
 }
 
 interface Done extends Repeated {
-  /** How often something has come of it. */
+  /** How often it had an effect. */
   count(): Promise<number>
 }
 
-/** Writes over each record, as often as it changes, what was first seen in its place: the tombstone is gone, the key lives. */
+/** Overwrites each changed record with its first version, so that tombstones disappear. */
 async function rewind(client: Redis): Promise<Done> {
   const before = new Map<string, string>()
   let written = 0
@@ -167,7 +167,7 @@ function postgresFaults(worldOf: () => World): Fault[] {
   ]
 }
 
-/** The superuser ends every session of the keys service, as soon as it has opened another. */
+/** Ends every session of the keys service as the superuser, after each reconnect. */
 function sessionsEnded(url: () => string): Fault {
   let client: Client | undefined
   let repeated: Repeated | undefined
@@ -188,7 +188,7 @@ function sessionsEnded(url: () => string): Fault {
           })
           ended += rowCount ?? 0
         } catch {
-          // Another fault has ended it too.
+          // Another fault has ended it as well.
           await client?.end().catch(() => undefined)
           client = undefined
         }
@@ -203,7 +203,7 @@ function sessionsEnded(url: () => string): Fault {
   }
 }
 
-/** As long as anything is waited for: this process is busy with the load, and each answer waits for it. */
+/** A long time limit, because this process is busy with the load. */
 async function connect(connectionString: string): Promise<Client> {
   const client = new Client({ connectionString, connectionTimeoutMillis: patienceMs })
   client.on('error', () => undefined)

@@ -8,14 +8,17 @@ import { storeFaults } from './nemesis-stores.ts'
 import type { Operation } from './promises.ts'
 import type { Direction, TcpProxy, Which } from './tcp-proxy.ts'
 
-/** Long enough to answer all that stands before a gateway when it wakes. */
+/** Long enough for a gateway to answer all queued requests when it wakes. */
 const deafMs = 200
-/** For so long a process that ends goes on to answer, as in deploy/: what is on its way arrives. */
+/** The drain time of ending processes, as in deploy/. */
 const draining = { POSTERN_DRAIN_MS: '3000' }
-/** Longer than a process gives itself: one that cannot end says so by its exit code. */
+/** Longer than a process's own limit, so that its exit code reports a failure. */
 const endsWithinMs = 45_000
 
-/** All faults of a stack with three gateways and two processes of each service. The world is asked for when a fault is applied. */
+/**
+ * Returns all faults of a stack with three gateways and two processes of each service. The world is read when a fault
+ * is applied.
+ */
 export function faultsOf(worldOf: () => World): Fault[] {
   return [...processFaults(worldOf), ...storeFaults(worldOf), ...networkFaults(worldOf), ...hostFaults(worldOf)]
 }
@@ -38,7 +41,7 @@ function gateway(index: number): Target {
   return { name, part: name, processes: [name], spares: without(name), gateway: index }
 }
 
-/** One of two processes: the other does the work. */
+/** One of two processes; the other does the work. */
 function oneOf(name: 'keys' | 'findings' | 'evidence'): Target {
   return { name: `one of two ${name}`, part: name, processes: [name], spares: everything }
 }
@@ -47,7 +50,7 @@ function bothOf(name: 'keys' | 'findings' | 'evidence'): Target {
   return { name: `both ${name}`, part: name, processes: both(name), spares: without(name) }
 }
 
-/** R, S, D, T …: whether it runs, sleeps, or is stopped. */
+/** Returns the process state: R (running), S (sleeping), T (stopped) and so on. */
 async function stateOf(pid: number): Promise<string> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3)
@@ -119,7 +122,7 @@ function processFaults(worldOf: () => World): Fault[] {
     },
     ...given,
   })
-  /** It wakes a moment before its network: nothing but its lease tells it that a key in its memory may have been revoked. */
+  /** Wakes a moment before its network: only its lease protects against revoked keys in its memory. */
   const frozenAndDeaf = (target: Target): Fault => {
     const plain = frozen(target)
     const links = () =>
@@ -169,7 +172,7 @@ function cut(name: string, part: string, proxies: () => TcpProxy[], given: Parti
     apply: async () => {
       for (const proxy of proxies()) proxy.cut()
     },
-    // A process that is asked nothing may have no connection to lose.
+    // A process without requests may have no connection to lose.
     seen: async () => await until('a connection that is broken', () => proxies().some((proxy) => proxy.broken() > 0)),
     heal: async () => {
       for (const proxy of proxies()) proxy.heal()
@@ -192,7 +195,7 @@ function silent(
     apply: async () => {
       for (const proxy of proxies()) proxy.freeze(direction, which)
     },
-    // Between two processes of which one alone is asked, the other stays without anything to hold back.
+    // If only one of two processes is used, the other has nothing to delay.
     seen: async () => {
       await until('bytes that are held back', () => proxies().some((proxy) => proxy.held() > 0))
     },

@@ -4,14 +4,14 @@ import { pathToFileURL } from 'node:url'
 import { parseSync } from '@swc/core'
 import { vi } from 'vitest'
 
-/** A regular expression of the product, and where it stands first. */
+/** A regular expression with its first location. */
 export interface Pattern {
   readonly source: string
   readonly flags: string
   readonly path: string
 }
 
-/** Every regular expression that is written in a program of ours, tests left out. */
+/** Returns every regular expression in the sources, without tests. */
 export function readPatterns(root: string, globs: readonly string[]): Pattern[] {
   const found = new Map<string, Pattern>()
   for (const { path, program } of parse(root, globs)) {
@@ -23,7 +23,7 @@ export function readPatterns(root: string, globs: readonly string[]): Pattern[] 
   return [...found.values()]
 }
 
-/** The programs of ours that make regular expressions of texts, and in how many places. */
+/** Returns the sources that build regular expressions at run time, with the number of places. */
 export function findBuilt(
   root: string,
   globs: readonly string[],
@@ -34,7 +34,7 @@ export function findBuilt(
   })
 }
 
-/** The regular expressions of a program in Python, all of which must match a whole text; it reads ours as JavaScript does. */
+/** Returns the regular expressions of a Python program, which must match whole texts. */
 export function readPythonPatterns(root: string, path: string): Pattern[] {
   const text = readFileSync(join(root, path), 'utf8')
   const found = [...text.matchAll(/^(?<name>\w+) = re\.compile\(r"(?<source>[^"]*)"\)$/gm)]
@@ -45,7 +45,7 @@ export function readPythonPatterns(root: string, path: string): Pattern[] {
   return found.map(({ groups }) => ({ source: `^(?:${groups?.['source']})$`, flags: '', path }))
 }
 
-/** Loads a program anew and gives the regular expressions that it makes of texts while it is loaded. */
+/** Loads a module again and returns the regular expressions that it builds while loading. */
 export async function loadBuilt(root: string, path: string): Promise<Pattern[]> {
   const made: Pattern[] = []
   const usual = RegExp

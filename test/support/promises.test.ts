@@ -38,7 +38,7 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask(), change('revoked', 90))).toEqual([])
   })
 
-  test('a narrowed key that still did what it was narrowed from', () => {
+  test('a narrowed key that still used a removed scope', () => {
     expect(broken(ask({ operation: 'create', status: 201 }), change('narrowed', 90, 99))).toEqual([
       'no narrowed key does what it was narrowed from',
     ])
@@ -46,7 +46,7 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask({ operation: 'create', status: 201 }), change('narrowed', 90, 101))).toEqual([])
   })
 
-  test('a key that did what it never had the scope for, or was refused what it has', () => {
+  test('a key that acted beyond its scopes, or was rejected within them', () => {
     const reader = { ...key, only: ['list'] as const }
     const ofReader = (request: Request): string[] =>
       findViolations({ requests: [request], keys: [reader], changes: [] }).map(({ promised }) => promised)
@@ -58,13 +58,13 @@ describe('the checker of the promises finds', () => {
     expect(ofReader(ask({ operation: 'list', ...refused }))).toEqual(['no key is refused for what it is not'])
   })
 
-  test('a full disk that is blamed for something else than a file', () => {
+  test('a full disk reported by an operation without files', () => {
     const full = { status: 507, code: 'insufficient_storage' }
     expect(broken(ask({ operation: 'upload', ...full }))).toEqual([])
     expect(broken(ask({ operation: 'create', ...full }))).toEqual(['no failure but that of a service that is away'])
   })
 
-  test('an expired key that was accepted, and a key that nobody has made', () => {
+  test('an accepted key that had expired or never existed', () => {
     expect(broken(ask({ startedWall: key.expiresAt + 1 }))).toEqual(['no expired key is accepted'])
     expect(broken(ask({ keyId: 'other' }))).toEqual(['no expired key is accepted'])
     expect(broken(ask({ startedWall: key.expiresAt - 1, endedWall: key.expiresAt + 9 }))).toEqual([])
@@ -78,14 +78,14 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask(), change('suspended', 90, 101))).toEqual([])
   })
 
-  test('an answer with data of another tenant, or of nobody knows whom', () => {
+  test('a response with data of another or an unknown tenant', () => {
     const other = ['no answer holds data of another tenant']
     expect(broken(ask({ operation: 'list', tenantsSeen: [tenantId, 'tenant-2'] }))).toEqual(other)
     expect(broken(ask({ operation: 'list', tenantsSeen: ['unknown'] }))).toEqual(other)
     expect(broken(ask({ operation: 'list', tenantsSeen: [tenantId] }))).toEqual([])
   })
 
-  test('a refusal of an active key, whatever the reason it gives', () => {
+  test('a rejection of an active key for any reason', () => {
     const wrong = ['no key is refused for what it is not']
     for (const code of ['invalid_key', 'key_revoked', 'key_expired', undefined]) {
       expect(broken(ask({ status: 401, code }))).toEqual(wrong)
@@ -95,7 +95,7 @@ describe('the checker of the promises finds', () => {
     }
   })
 
-  test('a refusal for the wrong reason', () => {
+  test('a rejection with the wrong reason', () => {
     const wrong = ['no key is refused for what it is not']
     const revoked = change('revoked', 90, 99)
     expect(broken(ask({ status: 401, code: 'invalid_key' }), revoked)).toEqual(wrong)
@@ -104,14 +104,14 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask({ status: 401, code: 'key_revoked' }), change('revoked', 111))).toEqual(wrong)
   })
 
-  test('a refusal of what a narrowed key may still do', () => {
+  test('a rejection within the remaining scopes of a narrowed key', () => {
     const narrowed = change('narrowed', 90, 99)
     const refusal = { status: 403, code: 'insufficient_scope' }
     expect(broken(ask({ ...refusal, operation: 'create' }), narrowed)).toEqual([])
     expect(broken(ask({ ...refusal, operation: 'list' }), narrowed)).toEqual(['no key is refused for what it is not'])
   })
 
-  test('a refusal as expired that is more than 2.5 s early', () => {
+  test('a rejection as expired more than 2.5 s early', () => {
     const refusal = { status: 401, code: 'key_expired' }
     expect(broken(ask({ ...refusal, endedWall: key.expiresAt - 2501 }))).toEqual([
       'no key is refused for what it is not',
@@ -119,7 +119,7 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask({ ...refusal, endedWall: key.expiresAt - 2499 }))).toEqual([])
   })
 
-  test('a refusal as suspended of a tenant that had been resumed', () => {
+  test('a rejection as suspended after the tenant was resumed', () => {
     const refusal = ask({ status: 403, code: 'tenant_suspended' })
     const suspended = change('suspended', 80, 85)
     expect(broken(refusal, suspended)).toEqual([])
@@ -127,7 +127,7 @@ describe('the checker of the promises finds', () => {
     expect(broken(refusal, suspended, change('resumed', 90, 99))).toEqual(['no key is refused for what it is not'])
   })
 
-  test('a failure that is not that of a service which is away', () => {
+  test('a failure other than an unavailable service', () => {
     for (const status of [400, 404, 422, 429, 500]) {
       expect(broken(ask({ status }))).toEqual(['no failure but that of a service that is away'])
     }
@@ -143,22 +143,22 @@ describe('the checker of the writes finds', () => {
   const write = ask({ operation: 'create', status: 201, externalId: 'write-1' })
   const row = { tenantId, title: `of ${tenantId}` }
 
-  test('an accepted write that is not there', () => {
+  test('an accepted write that was not stored', () => {
     expect(wrongWrites(write, [])).toEqual(['no accepted write is lost or doubled'])
     expect(wrongWrites(write, [row])).toEqual([])
   })
 
-  test('a write that is there twice, whatever it was answered', () => {
+  test('a write that was stored twice, whatever the response', () => {
     expect(wrongWrites(write, [row, row])).toEqual(['no accepted write is lost or doubled'])
     expect(wrongWrites({ ...write, status: 0 }, [row, row])).toEqual(['no accepted write is lost or doubled'])
   })
 
-  test('a write that is there with another tenant, or with the content of one', () => {
+  test('a write that was stored for another tenant or with its content', () => {
     expect(wrongWrites(write, [{ ...row, tenantId: 'tenant-2' }])).toEqual(['no answer holds data of another tenant'])
     expect(wrongWrites(write, [{ ...row, title: 'of tenant-2' }])).toEqual(['no answer holds data of another tenant'])
   })
 
-  test('a refused write that is there all the same', () => {
+  test('a rejected write that was stored', () => {
     for (const given of [
       { status: 401 },
       { status: 403 },
@@ -167,14 +167,14 @@ describe('the checker of the writes finds', () => {
     ]) {
       expect(wrongWrites({ ...write, ...given }, [row])).toEqual(['no refused write happens'])
     }
-    // It may have happened: the answer says so.
+    // It may have happened, as the response says.
     expect(wrongWrites({ ...write, status: 502, code: 'bad_gateway' }, [row])).toEqual([])
     expect(wrongWrites({ ...write, status: 502, code: 'bad_gateway' }, [])).toEqual([])
   })
 })
 
 describe('what a fault cost', () => {
-  test('counts failures by status, and no refusals', () => {
+  test('counts failures by status, without rejections', () => {
     const requests = [
       ask(),
       ask({ status: 0 }),
@@ -188,7 +188,7 @@ describe('what a fault cost', () => {
     expect(failed).toEqual({ 'no answer': 1, '503 auth_unavailable': 2 })
   })
 
-  test('finds the longest time without success at the gateway and operation that had it', () => {
+  test('finds the longest time without success, with its gateway and operation', () => {
     const steady = [110, 120, 130, 140, 150, 160, 170, 180, 190].map((endedAt) => ask({ endedAt }))
     const interrupted = [110, 160, 190].map((endedAt) => ask({ endedAt, gateway: 'g2' }))
     expect(costBetween([...steady, ...interrupted], 100, 200).longestGapMs).toBe(50)

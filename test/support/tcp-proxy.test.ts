@@ -55,7 +55,7 @@ describe('a proxy that can fail', () => {
     expect(await ask(await open(), 'one')).toBe('one')
   })
 
-  test('cut, breaks what is open and every new connection, until it is healed', async () => {
+  test('breaks open and new connections while it is cut', async () => {
     const client = await open()
     await ask(client, 'one')
     proxy.cut()
@@ -65,7 +65,7 @@ describe('a proxy that can fail', () => {
     expect(await ask(await open(), 'two')).toBe('two')
   })
 
-  test('frozen upwards, holds back what is asked, and passes it on when healed', async () => {
+  test('delays requests while it is frozen upwards', async () => {
     const client = await open()
     await ask(client, 'one')
     proxy.freeze('up')
@@ -76,7 +76,7 @@ describe('a proxy that can fail', () => {
     expect(await answer).toBe('two')
   })
 
-  test('frozen downwards, lets through what is asked and holds back the answer', async () => {
+  test('forwards requests and delays responses while it is frozen downwards', async () => {
     const client = await open()
     await ask(client, 'one')
     proxy.freeze('down')
@@ -92,7 +92,7 @@ describe('a proxy that can fail', () => {
     expect(await answer).toBe('two')
   })
 
-  test('frozen, tells how much it holds back', async () => {
+  test('reports the number of delayed bytes', async () => {
     const client = await open()
     await ask(client, 'one')
     proxy.freeze('up')
@@ -104,7 +104,7 @@ describe('a proxy that can fail', () => {
     expect(proxy.held()).toBe(0)
   })
 
-  test('breaks or freezes marked connections alone, and those that are marked later', async () => {
+  test('breaks or freezes only marked connections, also later ones', async () => {
     const [plain, marked] = [await open(), await open()]
     await ask(plain, 'one')
     await ask(marked, 'a mark')
@@ -128,7 +128,7 @@ describe('a proxy that can fail', () => {
     expect(proxy.broken()).toBe(3)
   })
 
-  test('leads to several in turn, and past one that refuses', async () => {
+  test('alternates between targets and skips one that rejects connections', async () => {
     const closed = createServer()
     closed.listen(0, '127.0.0.1')
     await once(closed, 'listening')

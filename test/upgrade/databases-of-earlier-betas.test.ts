@@ -44,7 +44,7 @@ test('a database of this release is accepted', async () => {
   expect((await prepare()).applied).toEqual([])
 })
 
-test('a database of a release before 1.0.0-beta.2 is refused and stays as it is', async () => {
+test('a database of a release before 1.0.0-beta.2 is rejected and stays unchanged', async () => {
   // The names of 1.0.0-beta.1.
   await owner.query(
     `update postern_meta.migration

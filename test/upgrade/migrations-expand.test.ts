@@ -135,23 +135,23 @@ function faultsAfter(last: Readonly<Record<Schema, string>>, find: (text: string
 
 const running = runningMigrations()
 
-test('migrations since the last release take nothing away that its services use', () => {
+test('migrations since the last release remove nothing that its services use', () => {
   expect(faultsAfter(running, faultsIn)).toEqual([])
 })
 
-test('migrations refuse nothing that the running release writes, or say why it never does', () => {
+test('migrations reject no write of the running release, or explain why it does not occur', () => {
   expect(faultsAfter(running, refusalsIn)).toEqual([])
 })
 
-test('migrations build no index of a table that was there, or say why writes are not held up for long', () => {
+test('migrations build no index on an existing table, or explain why writes are not blocked for long', () => {
   expect(faultsAfter(running, heldUpBy)).toEqual([])
 })
 
-test('migrations go through no table behind a change of it, while nobody reads it', () => {
+test('migrations scan no table after changing it in the same transaction', () => {
   expect(faultsAfter(running, hiddenBy)).toEqual([])
 })
 
-test('every schema begins with one file that creates it', () => {
+test('every schema starts with one file that creates it', () => {
   expect(schemas.map((schema) => readdirSync(join(root, migrationsOf(schema))).toSorted()[0])).toEqual(
     schemas.map(() => '000001_create_schema.sql'),
   )
@@ -193,7 +193,7 @@ test.each([
   expect(faultsIn(statement)).toHaveLength(faults)
 })
 
-describe('refused from now on', () => {
+describe('rejected from now on', () => {
   test.each([
     ["alter table keys.tenant add constraint tenant_slug check (slug <> '');", 'checks more of keys.tenant'],
     ['alter table keys.tenant add constraint a check (b) not valid;', 'checks more of keys.tenant'],

@@ -53,7 +53,7 @@ describe.skipIf(running?.isThere !== true)(
       if (sources !== undefined) await rm(sources, { recursive: true, force: true })
     })
 
-    test('lets keys in, refuses revoked ones, and records use and refusals', { timeout: 300_000 }, async () => {
+    test('accepts keys, rejects revoked ones, and records uses and denials', { timeout: 300_000 }, async () => {
       const { id, key } = await createKey(['read:universe'])
       expect(await statusOf(key, '/api/v1/entities')).toBe(200)
       expect(await statusOf(key, '/api/v1/findings')).toBe(403)

@@ -15,7 +15,7 @@ import { documentFinding, openSite, revokeKey, hash, runConnector, type Site, up
 const releases = await findLastReleases()
 
 // One test at least, so that the file is no failure while there is nothing to upgrade from.
-test.runIf(releases.length === 0)('the schema is the baseline, which no release before it can be upgraded to', () => {
+test.runIf(releases.length === 0)('the schema is the baseline, and there is no older release to upgrade from', () => {
   expect(runningMigrations()).toEqual(baselineMigrations())
   process.stdout.write('SKIPPED the services of the release before: no migration follows the schema baseline\n')
 })
@@ -29,9 +29,9 @@ describe.each(releases)(
 
     if (!isHere) process.stdout.write(`SKIPPED the services of ${version}: this clone does not have its commit\n`)
 
-    test('can be had, where the clone is whole', () => expect(isHere || isShallow).toBe(true))
+    test('are available in a complete clone', () => expect(isHere || isShallow).toBe(true))
 
-    describe.skipIf(!isHere)('do their work', () => {
+    describe.skipIf(!isHere)('work with the current schema', () => {
       beforeAll(async () => {
         sources = await mkdtemp(join(tmpdir(), 'postern-release-'))
         await checkOut(commit, sources)
