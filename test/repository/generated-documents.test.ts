@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { generatedDocuments } from '../../verification/documents/generated.ts'
+import { renderMessages } from '../../verification/documents/messages.ts'
 import { parsePromises, readPromises, sections } from '../../verification/documents/promises.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -32,8 +33,34 @@ describe('ASSURANCE.md', () => {
   })
 })
 
+describe('docs/reference/messages.md', () => {
+  const rows = renderMessages().split('\n')
+
+  test.each([
+    [
+      'a problem detail with its code',
+      'services/keys/src/api-key/routes.ts',
+      '`conflict`',
+      'The key is revoked and cannot be changed. Create a new key.',
+    ],
+    ['a template with its value', 'packages/cli/src/commands/connectors.ts', 'the run failed: {reason}'],
+    [
+      'a text between tags',
+      'services/console/web/src/shell/not-found-page.tsx',
+      'The link may be old, or a letter is missing.',
+    ],
+    ['a log event with its level', 'services/keys/src/housekeeping.ts', '`housekeeping_failed`', 'warn'],
+  ])('contains %s', (_kind, ...cells) => {
+    expect(rows).toContain(`| ${cells.join(' | ')} |`)
+  })
+
+  test('contains no class names', () => {
+    expect(rows.filter((row) => row.endsWith('| facts facts-row |'))).toEqual([])
+  })
+})
+
 describe('an annotation', () => {
-  test('is read from the head of a file, over several lines, with what else shows the promise', () => {
+  test('is read from the head of a file, over several lines, with the other tests that show it', () => {
     const source = `/**
  * @promise Edge: Doors are
  * closed.
@@ -50,7 +77,7 @@ import { test } from 'vitest'
     ])
   })
 
-  test('elsewhere in a file is not read', () => {
+  test('in another place of a file is ignored', () => {
     expect(parsePromises('b.test.ts', "import 'a'\n/**\n * @promise Edge: Doors are closed.\n */\n")).toEqual([])
   })
 })

@@ -1,5 +1,6 @@
 import { renderProblems, renderRoutes } from './api.ts'
 import { renderAssurance } from './assurance.ts'
+import { renderMessages } from './messages.ts'
 import { renderMetrics } from './metrics.ts'
 import { readPromises } from './promises.ts'
 import { renderSettings } from './settings.ts'
@@ -11,4 +12,5 @@ export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'docs/reference/routes.md': renderRoutes,
   'docs/reference/problems.md': renderProblems,
   'docs/reference/metrics.md': renderMetrics,
+  'docs/reference/messages.md': renderMessages,
 }
