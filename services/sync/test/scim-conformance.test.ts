@@ -212,6 +212,18 @@ describe('an address', () => {
   })
 })
 
+test('the schema of groups says which members there are, and that a member is not changed', async () => {
+  const attribute = z.looseObject({ name: z.string(), mutability: z.string() })
+  const schema = z.object({ attributes: z.array(attribute.extend({ subAttributes: z.array(attribute).optional() })) })
+  const { attributes } = schema.parse((await scim(admin(), 'GET', `/Schemas/${groupUrn}`)).json)
+  expect(attributes.find(({ name }) => name === 'members')?.subAttributes).toMatchObject([
+    { name: 'value', mutability: 'immutable' },
+    { name: 'display', mutability: 'readOnly' },
+    { name: 'type', mutability: 'immutable', canonicalValues: ['User', 'Group'] },
+    { name: '$ref', mutability: 'immutable', referenceTypes: ['User', 'Group'] },
+  ])
+})
+
 describe('a search by POST (RFC 7644 §3.4.3)', () => {
   const found = z.object({
     totalResults: z.number(),

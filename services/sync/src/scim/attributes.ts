@@ -10,6 +10,8 @@ export interface Attribute {
   /** Where it is not readWrite. */
   readonly mutability?: 'readOnly' | 'immutable'
   readonly unique?: true
+  /** The only values that there are. */
+  readonly canonicalValues?: readonly string[]
   readonly parts?: readonly Attribute[]
 }
 
@@ -77,7 +79,7 @@ export const groupSchema: ResourceSchema = {
       parts: [
         { name: 'value', type: 'string', caseExact: true, mutability: 'immutable' },
         { name: 'display', type: 'string', mutability: 'readOnly' },
-        { name: 'type', type: 'string', mutability: 'immutable' },
+        { name: 'type', type: 'string', mutability: 'immutable', canonicalValues: ['User', 'Group'] },
         { name: '$ref', type: 'reference', mutability: 'immutable' },
       ],
     },

@@ -109,7 +109,17 @@ function describe({ urn, name, description, attributes }: ResourceSchema, locate
   }
 }
 
-function describeAttribute({ name, type, multi, required, caseExact, mutability, unique, parts }: Attribute): Json {
+function describeAttribute({
+  name,
+  type,
+  multi,
+  required,
+  caseExact,
+  mutability,
+  unique,
+  canonicalValues,
+  parts,
+}: Attribute): Json {
   return {
     name,
     type,
@@ -118,6 +128,7 @@ function describeAttribute({ name, type, multi, required, caseExact, mutability,
     caseExact: caseExact === true,
     mutability: mutability ?? 'readWrite',
     returned: 'default',
+    ...(canonicalValues === undefined ? {} : { canonicalValues: [...canonicalValues] }),
     uniqueness: unique === true ? 'server' : 'none',
     ...(type === 'reference' ? { referenceTypes: ['User', 'Group'] } : {}),
     ...(parts === undefined ? {} : { subAttributes: parts.map(describeAttribute) }),
