@@ -5,6 +5,8 @@ import { Counter, type Registry } from '@prometheus-io/client'
 export interface UnreadBounds {
   /** Bytes of answers that may wait for their clients, on all connections together. */
   readonly maxBytes: number
+  /** Whose answers wait, by connection. Without it, all connections count as those of one owner. */
+  readonly findOwners?: () => ReadonlyMap<Socket, string>
   readonly metrics: Registry
 }
 
@@ -18,10 +20,10 @@ interface Reader {
 }
 
 /**
- * Bounds what clients that do not read leave in memory. While more than `maxBytes` wait, the connections that have taken nothing for
- * longest are cut. By looking now and then: a request costs nothing for it.
+ * Bounds what clients that do not read leave in memory. While more than `maxBytes` wait, connections of the owner for whom most waits
+ * are cut: those first that have taken nothing for longest. A timer looks at the connections, so a request costs nothing.
  */
-export function boundUnread(server: Server, { maxBytes, metrics }: UnreadBounds): void {
+export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: UnreadBounds): void {
   const cut = new Counter({
     name: 'postern_unread_connections_cut_total',
     help: 'Connections that were cut because too many bytes of answers waited for clients that do not read',
@@ -37,12 +39,18 @@ export function boundUnread(server: Server, { maxBytes, metrics }: UnreadBounds)
       reader.idleLooks = taken === reader.taken ? reader.idleLooks + 1 : 0
       reader.taken = taken
     }
-    if (unread <= maxBytes) return
-    const waiting = [...readers].filter(([socket]) => socket.writableLength > 0)
-    waiting.sort(([a, one], [b, other]) => other.idleLooks - one.idleLooks || b.writableLength - a.writableLength)
-    for (const [socket] of waiting) {
-      if (unread <= maxBytes) return
-      unread -= socket.writableLength
+    if (unread > maxBytes) cutConnections(unread - maxBytes)
+  }
+
+  function cutConnections(tooMany: number): void {
+    const owners = groupByOwner([...readers], findOwners?.() ?? new Map())
+    let left = tooMany
+    while (left > 0) {
+      const most = owners.reduce((one, other) => (other.unread > one.unread ? other : one))
+      const socket = most.sockets.shift()
+      if (socket === undefined) return
+      left -= socket.writableLength
+      most.unread -= socket.writableLength
       cut.inc()
       socket.destroy()
     }
@@ -55,4 +63,24 @@ export function boundUnread(server: Server, { maxBytes, metrics }: UnreadBounds)
     readers.set(socket, { taken: 0, idleLooks: 0 })
     socket.once('close', () => readers.delete(socket))
   })
+}
+
+interface Owner {
+  unread: number
+  /** Connections with unread bytes; those that have taken nothing for longest come first. */
+  readonly sockets: Socket[]
+}
+
+function groupByOwner(readers: readonly (readonly [Socket, Reader])[], owners: ReadonlyMap<Socket, string>): Owner[] {
+  const waiting = readers.filter(([socket]) => socket.writableLength > 0)
+  waiting.sort(([a, one], [b, other]) => other.idleLooks - one.idleLooks || b.writableLength - a.writableLength)
+  const groups = new Map<string, Owner>()
+  for (const [socket] of waiting) {
+    const name = owners.get(socket) ?? ''
+    const owner = groups.get(name) ?? { unread: 0, sockets: [] }
+    groups.set(name, owner)
+    owner.unread += socket.writableLength
+    owner.sockets.push(socket)
+  }
+  return [...groups.values()]
 }

@@ -289,7 +289,7 @@ export const edgeEnvironment = {
   POSTERN_UNREAD_BYTES: settings
     .integer({ min: 1024 * 1024, max: 1024 ** 4, fallback: 16 * 1024 * 1024 })
     .describe(
-      'Bytes of responses that may wait for clients that do not read. Beyond it, the slowest connections are cut.',
+      'Bytes of responses that may wait for clients that do not read. Beyond it, connections of the tenant with the most such bytes are cut.',
     ),
 } as const
 

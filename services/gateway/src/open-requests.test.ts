@@ -72,6 +72,7 @@ function setUp() {
     clocks,
     requests,
     ended,
+    tenantId: record.tenantId,
     open,
     revoke: (): void => {
       floors.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
@@ -145,4 +146,11 @@ test('requests of a key that is still good are not ended, however long they take
     await settle()
   }
   expect(ended).toEqual([])
+})
+
+test('open requests tell which tenant has which connection, until their answers are complete', () => {
+  const { open, requests, tenantId } = setUp()
+  const [first, second] = [open('GET', true), open('GET', true)]
+  requests.remove(second)
+  expect([...requests.findTenants()]).toEqual([[first.exchange.request.socket, tenantId]])
 })

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { ProblemCode } from '@postern/contracts'
 import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import { decideKey } from './authenticate/decide.ts'
@@ -33,6 +34,8 @@ export interface OpenRequests {
   add(request: OpenRequest): void
   /** HOT PATH. */
   remove(request: OpenRequest): void
+  /** Returns the tenants of open requests, by connection. */
+  findTenants(): ReadonlyMap<Socket, string>
   /** Checks every open request soon: something was revoked, narrowed or suspended. */
   checkSoon(): void
   /** Checks every open request now. Call it every `checkOpenRequestsEveryMs`. */
@@ -216,6 +219,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   return {
     add,
     remove,
+    findTenants: () =>
+      new Map(open.map(({ exchange }) => [exchange.request.socket, exchange.principal?.tenantId ?? ''] as const)),
     checkSoon,
     check,
     doubt: () => {

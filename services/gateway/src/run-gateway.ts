@@ -363,7 +363,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     metrics: registry,
     logger,
   })
-  boundUnread(app.server, { maxBytes: config.maxUnreadBytes, metrics: registry })
+  boundUnread(app.server, {
+    maxBytes: config.maxUnreadBytes,
+    findOwners: openRequests.findTenants,
+    metrics: registry,
+  })
   const server = watchServer(app)
   const admin = createApp({
     config,
