@@ -5,7 +5,7 @@ import { createAssertionMinter, createSigner, canonicalTarget, parseKeyRing } fr
 import { systemClocks, createDatabaseClock } from '../../services/gateway/src/authenticate/clocks.ts'
 import { parseCredentials } from '../../services/gateway/src/authenticate/credentials.ts'
 import { decideKey } from '../../services/gateway/src/authenticate/decide.ts'
-import { createFloors } from '../../services/gateway/src/authenticate/floors.ts'
+import { createRevocationWatermarks } from '../../services/gateway/src/authenticate/revocation-watermarks.ts'
 import { createKeyLookup } from '../../services/gateway/src/authenticate/key-lookup.ts'
 import { systemTimers } from '../../services/gateway/src/authenticate/lease.ts'
 import { denialOf } from '../../services/gateway/src/authorize/access.ts'
@@ -116,7 +116,7 @@ async function measureAlone(): Promise<Part[]> {
   const databaseClock = createDatabaseClock(clocks)
   const now = Date.now()
   databaseClock.observe(now, clocks.monotonic())
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const keys = Array.from({ length: keyCount }, () => generateKey())
   const lookup = createKeyLookup({
     lease: {
@@ -127,7 +127,7 @@ async function measureAlone(): Promise<Part[]> {
       start: () => undefined,
       stop: () => undefined,
     },
-    floors,
+    watermarks,
     clocks,
     timers: systemTimers,
     databaseClock,
@@ -174,7 +174,8 @@ async function measureAlone(): Promise<Part[]> {
     }),
     costOf('look-up and decision', (turn) => {
       const entry = lookup.find(nth(keys, turn).hash)
-      if (entry === undefined || decideKey(entry, floors, databaseClock, '127.0.0.1') !== 'accepted') return undefined
+      if (entry === undefined || decideKey(entry, watermarks, databaseClock, '127.0.0.1') !== 'accepted')
+        return undefined
       return denialOf(route.route, entry.principal) ?? entry
     }),
     costOf('limit', (turn) => rateLimit.tryTake(nth(limits, turn)) || undefined),

@@ -86,9 +86,9 @@ const mutations: readonly (readonly [string, string, readonly string[]])[] = [
   ['the lease has no margin', 'accept', ['NO_MARGIN']],
   ['the caches are used after the end of the lease', 'accept', ['SERVE_AFTER_LEASE']],
   ['a request without a lease joins an older look-up', 'accept', ['JOIN_OLDER_LOOKUP']],
-  ['no floors: a late fill wins', 'accept', ['LATE_FILL_WINS']],
-  ['no floors: the record in Redis is deleted', 'accept', ['DELETE_IN_REDIS']],
-  ['no floors: the tombstone in Redis is lost', 'accept', ['TOMBSTONE_IN_REDIS', 'REDIS_FORGETS']],
+  ['no watermarks: a late fill wins', 'accept', ['LATE_FILL_WINS']],
+  ['no watermarks: the record in Redis is deleted', 'accept', ['DELETE_IN_REDIS']],
+  ['no watermarks: the tombstone in Redis is lost', 'accept', ['TOMBSTONE_IN_REDIS', 'REDIS_FORGETS']],
   ['numbers from a sequence: commits out of order', 'accept', ['SEQUENCE_NUMBERS', 'OTHER_CHANGE']],
   ['the cursor skips a message that is missing', 'accept', ['CURSOR_SKIPS_GAP', 'OTHER_CHANGE']],
   ['a process has the identity of the one before it', 'accept', ['SAME_IDENTITY', 'STARTS=2']],
@@ -126,10 +126,10 @@ describe.skipIf(typeof checker === 'string')('the model tells when', { concurren
   })
 
   test(
-    'but lets a tombstone that is never lost stand for the floors: it was the delete that broke them',
+    'but lets a tombstone that is never lost stand for the watermarks: it was the delete that broke them',
     { timeout: 900_000 },
     async () => {
-      const run = await search('no floors: a tombstone that Redis never loses', ['TOMBSTONE_IN_REDIS'], ['-O0'])
+      const run = await search('no watermarks: a tombstone that Redis never loses', ['TOMBSTONE_IN_REDIS'], ['-O0'])
       expect(run).toMatchObject({ violated: undefined, isWhole: true })
     },
   )

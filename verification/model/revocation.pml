@@ -38,7 +38,7 @@
 #define rowOf(g, process) ((g) * STARTS + (process))
 #endif
 
-/* Designs without floors, given their best chance: Redis changes in the very moment of the commit. */
+/* Designs without watermarks, given their best chance: Redis changes in the very moment of the commit. */
 #if defined(DELETE_IN_REDIS) || defined(TOMBSTONE_IN_REDIS)
 #define NO_FLOORS
 #define CANCEL_FILLS
@@ -145,7 +145,7 @@ bit hadLease[GATEWAYS];
 
 /* ---- gateway --------------------------------------------------------------------------------------------------------- */
 
-/* floors.apply */
+/* watermarks.apply */
 inline apply() {
 #ifdef NO_FLOORS
   /* Instead of being remembered, the change only empties what is cached at this moment. */

@@ -16,18 +16,18 @@ const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test
 /** Files of authenticate that decide without network and Redis. */
 const rules = [
   'addresses',
+  'batch-requests',
   'bearer',
   'clocks',
   'credentials',
   'decide',
-  'flights',
-  'floors',
   'key-lookup',
   'keys-client',
   'lease',
   'log-mark',
-  'short-memory',
-  'together',
+  'revocation-watermarks',
+  'single-flight',
+  'ttl-cache',
 ] as const
 
 /** The code that decides who gets access to which rows. */

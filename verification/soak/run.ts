@@ -2,7 +2,7 @@
 // Ends with 1 when a figure of a process, of PostgreSQL or of Redis rises or could not be read, or when anything was answered
 // wrongly; with 2 when nothing is known to be wrong, but the run cannot tell whether all stays flat.
 import { setTimeout as delay } from 'node:timers/promises'
-import { floorTtlMs } from '@postern/contracts/internal'
+import { watermarkTtlMs } from '@postern/contracts/internal'
 import { type ManagedProcess, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
 import { describeMachine } from '../bench/report.ts'
 import { round } from '../bench/stats.ts'
@@ -29,7 +29,7 @@ const lookEveryMs = 5000
  * A third, and longer than gateways remember what was revoked (records in Redis live half as long): before that, both fill.
  * What has outlived it is dropped once a minute.
  */
-const warmUpMs = Math.max((minutes / 3) * minuteMs, floorTtlMs + minuteMs)
+const warmUpMs = Math.max((minutes / 3) * minuteMs, watermarkTtlMs + minuteMs)
 /** Shorter, noise and growth cannot be told apart. */
 const leastJudgedMs = 10 * minuteMs
 const gatewayCount = 2

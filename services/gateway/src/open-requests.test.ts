@@ -4,7 +4,7 @@ import type { ProblemCode } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord, settle } from '../test/builders.ts'
 import { createDatabaseClock } from './authenticate/clocks.ts'
-import { createFloors } from './authenticate/floors.ts'
+import { createRevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import { keyPrincipal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
 import { type OpenRequest, createOpenRequests } from './open-requests.ts'
@@ -15,13 +15,13 @@ function setUp() {
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const record = keyRecord()
   const key = { record, principal: keyPrincipal(record), validAt: -1 }
   const ended: (readonly [string, ProblemCode])[] = []
   const requests = createOpenRequests({
     lease: { isHeld: () => true },
-    floors,
+    watermarks,
     clocks,
     databaseClock,
     keys: { obtain: async () => await Promise.resolve({ kind: 'found', entry: key }) },
@@ -75,7 +75,7 @@ function setUp() {
     tenantId: record.tenantId,
     open,
     revoke: (): void => {
-      floors.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
+      watermarks.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
       requests.check()
     },
   }

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { ProblemCode } from '@postern/contracts'
 import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import { decideKey } from './authenticate/decide.ts'
-import type { Floors } from './authenticate/floors.ts'
+import type { RevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
 import type { Lease } from './authenticate/lease.ts'
 import { refusalAnswer } from './authenticate/refusal-answer.ts'
@@ -15,7 +15,7 @@ export interface OpenRequest {
   readonly exchange: Exchange
   /** When the caller was last known to be allowed, on the monotonic clock. */
   checkedAt: number
-  /** Which of `doubt`'s calls it has outlived. */
+  /** Which of `requireLookUps`'s calls it has outlived. */
   checkedRound: number
   /** Its index among the open requests, -1 if it is not one of them. */
   openIndex: number
@@ -41,7 +41,7 @@ export interface OpenRequests {
   /** Checks every open request now. Call it every `checkOpenRequestsEveryMs`. */
   check(): void
   /** Nothing that is cached may be believed any more: every caller is looked up again. */
-  doubt(): void
+  requireLookUps(): void
 }
 
 export const checkOpenRequestsEveryMs = 250
@@ -56,7 +56,7 @@ const maxUnconfirmedMs = 1500
 
 export interface OpenRequestsParts {
   readonly lease: Pick<Lease, 'isHeld'>
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly clocks: Pick<Clocks, 'monotonic'>
   readonly databaseClock: DatabaseClock
   readonly keys: Pick<KeyLookup, 'obtain'>
@@ -69,7 +69,7 @@ type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly an
 
 /** Starts with none. */
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
-  const { lease, floors, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
+  const { lease, watermarks, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
   // In no order. A Set made the gateway use up to a fifth more processor time for each request.
   const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
@@ -108,7 +108,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   }
 
   function judgeKey(exchange: Exchange, entry: KeyEntry): Verdict {
-    const decision = decideKey(entry, floors, databaseClock, exchange.address)
+    const decision = decideKey(entry, watermarks, databaseClock, exchange.address)
     if (decision === 'outdated') return 'unknown'
     if (decision !== 'accepted') return { code: decision, answer: refusalAnswer(exchange, decision) }
     const denial = exchange.route === undefined ? undefined : denialOf(exchange.route, entry.principal)
@@ -125,7 +125,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       return verdict === 'allowed' && checkedRound !== round ? 'unknown' : verdict
     }
     if (tenant === undefined) return 'allowed'
-    return checkedRound !== round || floors.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
+    return checkedRound !== round || watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
       ? 'unknown'
       : 'allowed'
   }
@@ -223,7 +223,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       new Map(open.map(({ exchange }) => [exchange.request.socket, exchange.principal?.tenantId ?? ''] as const)),
     checkSoon,
     check,
-    doubt: () => {
+    requireLookUps: () => {
       round += 1
       checkSoon()
     },

@@ -26,7 +26,7 @@ import { createAddressMatcher, createClientAddress, networkOf } from './authenti
 import { createAuthenticate } from './authenticate/authenticate.ts'
 import { createTokenVerifier } from './authenticate/bearer.ts'
 import { createDatabaseClock, systemClocks } from './authenticate/clocks.ts'
-import { createFloors } from './authenticate/floors.ts'
+import { createRevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import { createKeyLookup } from './authenticate/key-lookup.ts'
 import { openKeysClient } from './authenticate/keys-client.ts'
 import { createLease, systemTimers } from './authenticate/lease.ts'
@@ -135,19 +135,19 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const forget = (): void => {
     keyLookup.clear()
     tenantLookup.clear()
-    openRequests.doubt()
+    openRequests.requireLookUps()
   }
   const databaseClock = createDatabaseClock(clocks, () => {
     logger.warn({ event: 'database_clock_set_back' })
     forget()
   })
-  const floors = createFloors(clocks, databaseClock, () => openRequests.checkSoon())
+  const watermarks = createRevocationWatermarks(clocks, databaseClock, () => openRequests.checkSoon())
   const lease = createLease({
     gateway,
     name: config.name,
     clocks,
     timers: systemTimers,
-    floors,
+    watermarks,
     databaseClock,
     renew: keys.renewLease,
     onReset: () => {
@@ -165,7 +165,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   })
   const keyLookup = createKeyLookup({
     lease,
-    floors,
+    watermarks,
     clocks,
     timers: systemTimers,
     databaseClock,
@@ -174,10 +174,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     maxEntries: config.memoryEntries,
     count: metrics.lookup,
   })
-  const tenantLookup = createTenantLookup({ lease, floors, clocks, timers: systemTimers, databaseClock, keys })
+  const tenantLookup = createTenantLookup({ lease, watermarks, clocks, timers: systemTimers, databaseClock, keys })
   const openRequests = createOpenRequests({
     lease,
-    floors,
+    watermarks,
     clocks,
     databaseClock,
     keys: keyLookup,
@@ -273,7 +273,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       keys: keyLookup,
       tenants: tenantLookup,
       tokens: config.oidc === undefined ? undefined : createTokenVerifier(config.oidc, logger),
-      floors,
+      watermarks,
       databaseClock,
       failedAttempts,
       unreadableRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
@@ -390,7 +390,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   redis.onRevocation(lease.receive)
   lease.start()
   const prune = (): void => {
-    floors.prune()
+    watermarks.prune()
     upstreams.prune()
   }
   const timers = [

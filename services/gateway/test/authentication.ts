@@ -6,7 +6,7 @@ import { readHeaders } from '../src/sign/read-headers.ts'
 import { createAuthenticate } from '../src/authenticate/authenticate.ts'
 import type { TokenCheck } from '../src/authenticate/bearer.ts'
 import { createDatabaseClock } from '../src/authenticate/clocks.ts'
-import { createFloors } from '../src/authenticate/floors.ts'
+import { createRevocationWatermarks } from '../src/authenticate/revocation-watermarks.ts'
 import type { KeyEntry, Lookup } from '../src/authenticate/key-lookup.ts'
 import { type Principal, keyPrincipal } from '../src/authenticate/principal.ts'
 import type { TenantFound } from '../src/authenticate/tenant-lookup.ts'
@@ -57,7 +57,7 @@ export function setUp(
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const found = { inMemory: 0 }
   const asked: string[] = []
   const unreadable: string[] = []
@@ -104,7 +104,7 @@ export function setUp(
             find: () => (given.isTokenKnown === true ? token : undefined),
             verify: async (text) => answers([check], text),
           },
-    floors,
+    watermarks,
     databaseClock,
     failedAttempts: { keys: attempts('key'), tokens: attempts('token') },
     unreadableRequests: {
@@ -135,7 +135,7 @@ export function setUp(
     await settle()
     return exchange
   }
-  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, found, floors, meanwhile }
+  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, found, watermarks, meanwhile }
 }
 
 export const withKey = `ApiKey ${value}`

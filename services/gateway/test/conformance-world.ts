@@ -4,7 +4,7 @@ import type { KeyRecord, LeaseAnswer, LeaseRequest, Revocation } from '@postern/
 import { KeysModel, RedisModel, type Waiting } from '@postern/local-stack/testing'
 import { createAuthenticate } from '../src/authenticate/authenticate.ts'
 import { type Clocks, createDatabaseClock } from '../src/authenticate/clocks.ts'
-import { type Floors, createFloors } from '../src/authenticate/floors.ts'
+import { type RevocationWatermarks, createRevocationWatermarks } from '../src/authenticate/revocation-watermarks.ts'
 import { type KeyLookup, createKeyLookup } from '../src/authenticate/key-lookup.ts'
 import type { LookupAnswer } from '../src/authenticate/keys-client.ts'
 import { type Lease, createLease } from '../src/authenticate/lease.ts'
@@ -14,7 +14,7 @@ import { databaseStart, exchangeOf, settle, silent } from './builders.ts'
 
 /** What may be taken away from the code, to see that it is missed. */
 export interface Sabotage {
-  readonly floors?: (floors: Floors) => Floors
+  readonly watermarks?: (watermarks: RevocationWatermarks) => RevocationWatermarks
   /** `tookMs`: how long the last renewal that was granted took, by the gateway's clock. */
   readonly lease?: (lease: Lease, clocks: Clocks, tookMs: () => number) => Lease
   readonly lookup?: (lookup: KeyLookup) => KeyLookup
@@ -168,7 +168,7 @@ export class World {
 /** The modules of one gateway process, wired as run-gateway.ts wires them. */
 export class GatewayUnderTest {
   readonly rate: number
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly lease: Lease
   readonly clearLookup: () => void
   readonly #world: World
@@ -191,8 +191,8 @@ export class GatewayUnderTest {
     const clocks: Clocks = { monotonic: () => this.#monotonic, wall: () => this.#wall }
     const databaseClock = createDatabaseClock(clocks, () => this.clearLookup())
     const { sabotage } = world
-    const floors = createFloors(clocks, databaseClock)
-    this.floors = sabotage.floors?.(floors) ?? floors
+    const watermarks = createRevocationWatermarks(clocks, databaseClock)
+    this.watermarks = sabotage.watermarks?.(watermarks) ?? watermarks
     const lease = createLease({
       gateway: id,
       name: 'test',
@@ -206,7 +206,7 @@ export class GatewayUnderTest {
           }
         },
       },
-      floors: this.floors,
+      watermarks: this.watermarks,
       databaseClock,
       renew: async (request) => await this.#renew(request),
       onReset: () => this.clearLookup(),
@@ -215,7 +215,7 @@ export class GatewayUnderTest {
     this.lease = sabotage.lease?.(lease, clocks, () => this.#tookMs) ?? lease
     const lookup = createKeyLookup({
       lease: this.lease,
-      floors: this.floors,
+      watermarks: this.watermarks,
       clocks,
       // The world itself says which answers do not come in time.
       timers: { after: () => () => undefined },
@@ -231,7 +231,7 @@ export class GatewayUnderTest {
       keys,
       tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
       tokens: undefined,
-      floors: this.floors,
+      watermarks: this.watermarks,
       databaseClock,
       failedAttempts: { keys: noFailures, tokens: noFailures },
       unreadableRequests: { take: () => 0 },

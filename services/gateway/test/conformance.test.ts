@@ -117,7 +117,7 @@ async function happen(world: World, [name, one, other]: Event): Promise<void> {
       break
     case 'prune':
       world.keys.prune()
-      for (const each of world.gateways) each.floors.prune()
+      for (const each of world.gateways) each.watermarks.prune()
       break
     default:
       name satisfies never
@@ -241,11 +241,15 @@ function joinOlder(lookup: KeyLookup): KeyLookup {
 // Always the same schedules: what they find once they find each time. Three more are found by too few schedules: narrow-ways.test.ts.
 describe('the schedules find a gateway', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
-    'without floors': { floors: (floors) => ({ ...floors, standing: () => 'valid', isRevoked: () => false }) },
+    'without watermarks': {
+      watermarks: (watermarks) => ({ ...watermarks, statusOf: () => 'valid', isRevoked: () => false }),
+    },
     'that never loses its lease': { lease: (lease) => ({ ...lease, isHeld: () => true }) },
     'that is not waited for': { waits: 'never' },
     'whose lease is judged by a clock that may be set': { waits: 'by the wall clock' },
-    'that acknowledges what it does not apply': { floors: (floors) => ({ ...floors, apply: () => undefined }) },
+    'that acknowledges what it does not apply': {
+      watermarks: (watermarks) => ({ ...watermarks, apply: () => undefined }),
+    },
     'whose lease is counted from the answer': {
       lease: (lease, _clocks, tookMs) => ({ ...lease, isHeld: () => lease.remainingMs() + tookMs() > 0 }),
     },

@@ -119,7 +119,7 @@ describe.each(kinds)('what was changed (%s) stays so for a gateway', (kind) => {
     for (let third = 0; third < 3; third += 1) {
       world.pass(500_000)
       await renew(world)
-      for (const { floors } of world.gateways) floors.prune()
+      for (const { watermarks } of world.gateways) watermarks.prune()
     }
     world.keys.step(-hourMs - 1_500_000)
     await renew(world)

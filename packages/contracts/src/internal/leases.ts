@@ -18,12 +18,12 @@ export const renewalsPerLease = 4
  */
 export const recordTtlMs = 10 * 60 * 1000
 /** How long a gateway remembers a change of a key or tenant. Longer than any older record can stay in a cache. */
-export const floorTtlMs = 2 * recordTtlMs
+export const watermarkTtlMs = 2 * recordTtlMs
 /**
  * The minimum time that the log keeps a change, by the monotonic clock of the process that prunes it. A starting
  * gateway gets all of it.
  */
-export const keepLogMs = 2 * floorTtlMs
+export const keepLogMs = 2 * watermarkTtlMs
 
 /** Redis: the key of a record, and the channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`

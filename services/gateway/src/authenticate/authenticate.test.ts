@@ -89,8 +89,8 @@ describe('a key in memory', () => {
   })
 
   test('that was overtaken is judged again, and neither accepted nor refused when that does not end', async () => {
-    const { ask, said, floors } = setUp({ inMemory: entryOf() })
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const { ask, said, watermarks } = setUp({ inMemory: entryOf() })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
     expect(said).toEqual([unavailable])
   })
@@ -138,16 +138,16 @@ describe('a key that is not in memory', () => {
   )
 
   test('is read five times when it is overtaken each time, and no more', async () => {
-    const { ask, said, asked, floors } = setUp({ lookups: [found()] })
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const { ask, said, asked, watermarks } = setUp({ lookups: [found()] })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
     expect(said).toEqual([unavailable])
     expect(asked).toEqual(Array.from({ length: 5 }, () => hash))
   })
 
   test('that was revoked while it was looked up is refused', async () => {
-    const { ask, said, floors, meanwhile } = setUp({ lookups: [found()] })
-    meanwhile.run = () => floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
+    const { ask, said, watermarks, meanwhile } = setUp({ lookups: [found()] })
+    meanwhile.run = () => watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
     expect(said).toMatchObject([['key_revoked', {}]])
   })
@@ -180,8 +180,8 @@ describe('a key that is known to be revoked, and is not in memory', () => {
     ['unknown', { kind: 'unknown' as const }, [], []],
     ['not to be had', new Error('no answer'), [], [['request-id-1', new Error('no answer')]]],
   ])('is refused; whose it is, is %s', async (_what, lookup, denials, failures) => {
-    const { ask, said, denied, crashes, floors, failed } = setUp({ lookups: [lookup] })
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
+    const { ask, said, denied, crashes, watermarks, failed } = setUp({ lookups: [lookup] })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
     expect(said).toEqual([revoked])
     expect([denied, crashes, failed]).toEqual([denials, failures, []])

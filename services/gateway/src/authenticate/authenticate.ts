@@ -8,7 +8,7 @@ import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
 import { holdsKey, parseCredentials } from './credentials.ts'
 import { type KeyRefusal, decideKey } from './decide.ts'
-import type { Floors } from './floors.ts'
+import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
 import { type Principal, userPrincipal } from './principal.ts'
 import { challengeOf, refusalAnswer } from './refusal-answer.ts'
@@ -25,7 +25,7 @@ export interface AuthenticateParts {
   readonly tenants: TenantLookup
   /** Undefined if no issuer is configured. */
   readonly tokens: TokenVerifier | undefined
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
   /** Counted apart: forged tokens, and tokens of missing tenants, must not keep good keys from working. */
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
@@ -44,7 +44,7 @@ const maxSuspectTokens = 256
 
 /** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
-  const { keys, tenants, tokens, floors, databaseClock, failedAttempts, unreadableRequests } = parts
+  const { keys, tenants, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
   const { reserveWait, usage, found, onCrash } = parts
   /** Tokens of addresses that sent many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
@@ -52,7 +52,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   /** Judges an entry now. Returns undefined if it must be read again. */
   function judge(exchange: Exchange, entry: KeyEntry): Principal | Refusal | undefined {
     const { principal } = entry
-    const decision = decideKey(entry, floors, databaseClock, exchange.address)
+    const decision = decideKey(entry, watermarks, databaseClock, exchange.address)
     if (decision === 'outdated') return undefined
     exchange.principal = principal
     if (decision === 'accepted') {
@@ -86,7 +86,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     // Good keys behind an address with many failures are still looked up, one batch at a time.
     const waitSeconds = failedAttempts.keys.waitSeconds(exchange.address)
     const isSuspect = waitSeconds > 0
-    if (floors.isRevoked(hash)) {
+    if (watermarks.isRevoked(hash)) {
       // The key is known to be revoked. The look-up only finds its owner, for the audit trail.
       keys.obtain(hash, isSuspect).then(
         (obtained) => {

@@ -4,7 +4,7 @@ import { type Logger, isProtectedUrl } from '@postern/service-kit'
 import { type JWTPayload, createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
 import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
-import { createShortMemory } from './short-memory.ts'
+import { createTtlCache } from './ttl-cache.ts'
 
 /** What a verified access token says of a person. */
 export interface VerifiedToken {
@@ -58,7 +58,7 @@ const keySetSchema = z.looseObject({ keys: z.array(z.looseObject({})) })
 
 /** Checks access tokens (RFC 9068 in substance) of one issuer, whose keys it finds by OpenID Connect Discovery. */
 export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVerifier {
-  const known = createShortMemory<VerifiedToken>({
+  const known = createTtlCache<VerifiedToken>({
     max: maxKnown,
     ttlMs: knownTtlMs,
     now: () => performance.now(),

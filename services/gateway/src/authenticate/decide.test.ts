@@ -3,19 +3,19 @@ import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
 import { type KeyDecision, decideKey } from './decide.ts'
-import { createFloors } from './floors.ts'
+import { createRevocationWatermarks } from './revocation-watermarks.ts'
 import { keyPrincipal } from './principal.ts'
 
 function setUp() {
   const clocks = fakeClocks()
   const clock = createDatabaseClock(clocks)
-  const floors = createFloors(clocks, clock)
+  const watermarks = createRevocationWatermarks(clocks, clock)
   clock.observe(databaseStart, clocks.monotonic())
   const decide = (given: Partial<KeyRecord>, address = '192.0.2.1'): KeyDecision => {
     const record = keyRecord(given)
-    return decideKey({ record, principal: keyPrincipal(record), validAt: -1 }, floors, clock, address)
+    return decideKey({ record, principal: keyPrincipal(record), validAt: -1 }, watermarks, clock, address)
   }
-  return { clocks, floors, clock, decide }
+  return { clocks, watermarks, clock, decide }
 }
 
 describe('a key is refused', () => {
@@ -24,9 +24,9 @@ describe('a key is refused', () => {
   })
 
   test('as revoked when a revocation is known that its record does not know', () => {
-    const { decide, floors } = setUp()
+    const { decide, watermarks } = setUp()
     const record = keyRecord()
-    floors.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
+    watermarks.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
     expect(decide(record)).toBe('key_revoked')
   })
 
@@ -78,9 +78,9 @@ describe('a key is neither accepted nor said to have expired', () => {
 
 describe('a key is read again', () => {
   test('when its tenant or itself has changed since', () => {
-    const { decide, floors } = setUp()
+    const { decide, watermarks } = setUp()
     const record = keyRecord()
-    floors.apply({ kind: 'tenant', seq: 1, tenantId: record.tenantId, version: 2 })
+    watermarks.apply({ kind: 'tenant', seq: 1, tenantId: record.tenantId, version: 2 })
     expect(decide(record)).toBe('outdated')
     expect(decide({ ...record, tenantVersion: 2 })).toBe('accepted')
   })
@@ -90,6 +90,8 @@ describe('a key is read again', () => {
     const databaseClock = createDatabaseClock(clocks)
     const record = keyRecord()
     const entry = { record, principal: keyPrincipal(record), validAt: -1 }
-    expect(decideKey(entry, createFloors(clocks, databaseClock), databaseClock, '192.0.2.1')).toBe('outdated')
+    expect(decideKey(entry, createRevocationWatermarks(clocks, databaseClock), databaseClock, '192.0.2.1')).toBe(
+      'outdated',
+    )
   })
 })

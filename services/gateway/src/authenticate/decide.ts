@@ -1,5 +1,5 @@
 import type { DatabaseClock } from './clocks.ts'
-import { type Floors, standingOf } from './floors.ts'
+import { type RevocationWatermarks, recordStatus } from './revocation-watermarks.ts'
 import type { KeyEntry } from './key-lookup.ts'
 
 /** Why a known key is refused; the names are problem codes. */
@@ -14,11 +14,16 @@ export type KeyDecision = KeyRefusal | 'outdated' | 'accepted'
  *
  * Revoked comes before expired: exactly one state holds, and revoked wins.
  */
-export function decideKey(entry: KeyEntry, floors: Floors, clock: DatabaseClock, address: string): KeyDecision {
+export function decideKey(
+  entry: KeyEntry,
+  watermarks: RevocationWatermarks,
+  clock: DatabaseClock,
+  address: string,
+): KeyDecision {
   const { record, principal } = entry
-  const standing = standingOf(entry, floors)
-  if (record.revoked || standing === 'revoked') return 'key_revoked'
-  if (standing === 'outdated') return 'outdated'
+  const status = recordStatus(entry, watermarks)
+  if (record.revoked || status === 'revoked') return 'key_revoked'
+  if (status === 'outdated') return 'outdated'
   const isExpired = clock.hasPassed(record.expiresAt)
   // No idea of the time: it can be said neither to live nor to have expired.
   if (isExpired === undefined) return 'outdated'

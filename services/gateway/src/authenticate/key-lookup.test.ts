@@ -2,7 +2,7 @@ import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord, scripted, settle } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
-import { createFloors, standingOf } from './floors.ts'
+import { createRevocationWatermarks, recordStatus } from './revocation-watermarks.ts'
 import { type Lookup, type LookupLevel, createKeyLookup } from './key-lookup.ts'
 import type { LookupAnswer } from './keys-client.ts'
 
@@ -13,7 +13,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const keys = scripted<string, Answer>()
   const timers = new Map<() => void, number>()
   const redis = { reads: 0, record: inRedis }
@@ -28,7 +28,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   }
   const lookup = createKeyLookup({
     lease,
-    floors,
+    watermarks,
     clocks,
     databaseClock,
     redis: {
@@ -55,7 +55,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   return {
     clocks,
     databaseClock,
-    floors,
+    watermarks,
     keys,
     redis,
     levels,
@@ -91,7 +91,7 @@ describe('memory', () => {
   })
 
   test('gives no record that was overtaken, or that is too old', async () => {
-    const { lookup, keys, floors, clocks } = setUp()
+    const { lookup, keys, watermarks, clocks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
     await keys.answer(answerOf(record))
@@ -102,7 +102,7 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeUndefined()
     clocks.jumpMonotonic(-2)
     expect(lookup.find(hash)).toBeDefined()
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     expect(lookup.find(hash)).toBeUndefined()
   })
 
@@ -147,14 +147,14 @@ describe('memory', () => {
   })
 
   test('has not judged what is new, whatever was revoked before it was read', async () => {
-    const { lookup, keys, floors } = setUp()
+    const { lookup, keys, watermarks } = setUp()
     for (const version of [1, 2]) {
-      floors.apply({ kind: 'key', seq: version, hash, version, revoked: true })
+      watermarks.apply({ kind: 'key', seq: version, hash, version, revoked: true })
       const asked = lookup.obtain(hash)
       await settle()
       await keys.answer(answerOf({ ...record, version, readAt: record.readAt + version }))
       const found = await asked
-      expect(found.kind === 'found' ? standingOf(found.entry, floors) : found.kind).toBe('revoked')
+      expect(found.kind === 'found' ? recordStatus(found.entry, watermarks) : found.kind).toBe('revoked')
     }
   })
 
@@ -217,8 +217,8 @@ describe('Redis', () => {
     ['was overtaken by a change', { version: 1 }],
     ['is too old, on the database’s clock', { version: 2, readAt: databaseStart - recordTtlMs }],
   ])('is not believed when its record %s', async (_why, given) => {
-    const { lookup, keys, floors } = setUp({ inRedis: { ...record, ...given } })
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const { lookup, keys, watermarks } = setUp({ inRedis: { ...record, ...given } })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     const asked = lookup.obtain(hash)
     await settle()
     expect(keys.calls).toEqual([hash])
@@ -308,10 +308,10 @@ describe('the keys service', () => {
   })
 
   test('is asked again when its record was overtaken on the way: a late fill never beats a change', async () => {
-    const { lookup, keys, floors } = setUp()
+    const { lookup, keys, watermarks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await keys.answer(answerOf(record))
     expect(lookup.find(hash)).toBeUndefined()
     expect(keys.calls).toHaveLength(2)
@@ -320,8 +320,8 @@ describe('the keys service', () => {
   })
 
   test('that only gives overtaken records is not believed, and not asked for ever', async () => {
-    const { lookup, keys, floors, levels } = setUp()
-    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const { lookup, keys, watermarks, levels } = setUp()
+    watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     const asked = lookup.obtain(hash)
     await settle()
     for (let times = 0; times < 3; times += 1) await keys.answer(answerOf(record))

@@ -1,13 +1,18 @@
 import type { KeyRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
-import { createFlights, inTime } from './flights.ts'
-import { type Floors, type JudgedEntry, type Standing, standingOf } from './floors.ts'
+import { createSingleFlight, inTime } from './single-flight.ts'
+import {
+  type RevocationWatermarks,
+  type JudgedEntry,
+  type RecordStatus,
+  recordStatus,
+} from './revocation-watermarks.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
 import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
-import { createShortMemory } from './short-memory.ts'
+import { createTtlCache } from './ttl-cache.ts'
 
 /** A key in memory: its record as it was read, and what follows from it. */
 export interface KeyEntry extends JudgedEntry {
@@ -43,7 +48,7 @@ export interface KeyLookup {
 
 export interface KeyLookupParts {
   readonly lease: Lease
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly clocks: Clocks
   readonly timers: Timers
   readonly databaseClock: DatabaseClock
@@ -63,14 +68,14 @@ const maxAttempts = 3
 
 /** Makes an empty memory in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
-  const { lease, floors, clocks, timers, databaseClock, redis, keys, count } = parts
+  const { lease, watermarks, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
-  const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
-  const flights = createFlights(async (hash) => await ask(hash, false))
-  const suspectFlights = createFlights(async (hash) => await ask(hash, true))
+  const unknown = createTtlCache<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
+  const usualLookups = createSingleFlight(async (hash) => await ask(hash, false))
+  const suspectLookups = createSingleFlight(async (hash) => await ask(hash, true))
 
-  function isCurrent(record: KeyRecord, standing: Standing): boolean {
-    return standing !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
+  function isCurrent(record: KeyRecord, status: RecordStatus): boolean {
+    return status !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
   }
 
   function keep(record: KeyRecord): KeyEntry {
@@ -113,7 +118,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
         unknown.set(hash, true)
         return { kind: 'unknown' }
       }
-      if (floors.standing(answer.record) === 'outdated') continue
+      if (watermarks.statusOf(answer.record) === 'outdated') continue
       count('keys')
       return { kind: 'found', entry: keep(answer.record) }
     }
@@ -122,14 +127,14 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   }
 
   async function lookUp(hash: string, isSuspect: boolean): Promise<Lookup> {
-    const shared = isSuspect ? suspectFlights : flights
-    if (!lease.isHeld()) return await shared.joinLater(hash)
+    const shared = isSuspect ? suspectLookups : usualLookups
+    if (!lease.isHeld()) return await shared.shareNext(hash)
     const record = await redis.find(hash)
-    if (record !== undefined && lease.isHeld() && isCurrent(record, floors.standing(record))) {
+    if (record !== undefined && lease.isHeld() && isCurrent(record, watermarks.statusOf(record))) {
       count('redis')
       return { kind: 'found', entry: keep(record) }
     }
-    return lease.isHeld() ? await shared.join(hash) : await shared.joinLater(hash)
+    return lease.isHeld() ? await shared.share(hash) : await shared.shareNext(hash)
   }
 
   return {
@@ -137,7 +142,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
       if (!lease.isHeld()) return undefined
       const entry = memory.get(hash)
       if (entry === undefined) return undefined
-      return isCurrent(entry.record, standingOf(entry, floors)) ? entry : undefined
+      return isCurrent(entry.record, recordStatus(entry, watermarks)) ? entry : undefined
     },
     obtain: async (hash, isSuspect = false) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }

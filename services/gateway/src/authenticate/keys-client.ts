@@ -12,7 +12,7 @@ import { type ServiceClient, askAgainOnce, createServiceClient } from '@postern/
 import { type KeyRing, nilTenantId, noAssertion } from '@postern/signed-context'
 import type { z } from 'zod'
 import type { Clocks } from './clocks.ts'
-import { together } from './together.ts'
+import { createBatcher } from './batch-requests.ts'
 
 /** When the question was sent for which this is the answer, on the monotonic clock: it may have waited before. */
 interface Sent {
@@ -26,11 +26,11 @@ export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
   /**
-   * Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. Suspect keys wait for each
-   * other alone, one call at a time.
+   * Keys that are needed at the same time share one call. Rejects at once if too many wait. Suspect keys have a queue of their own, with
+   * one call at a time.
    */
   findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
-  /** Rejects at once where too many wait to be asked for. */
+  /** Rejects at once if too many wait. */
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   /** Rejects with ContentRefused where a line of it can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
@@ -55,14 +55,14 @@ const maxAnswerBytes = 8 * 1024 * 1024
  * Keys of one call, and calls that are under way at once; what is asked for meanwhile goes with the next. Few enough that a
  * call that comes too late takes few requests with it.
  */
-const keysTogether = 32
-const lookupsAtOnce = 8
+const maxKeysPerCall = 32
+const maxConcurrentLookups = 8
 /** Tenants that are asked for at once, each in a call of its own: however many are asked for, keys have connections left. */
-const tenantsAtOnce = 8
+const maxConcurrentTenants = 8
 /** More than are answered in time are of no use, and each holds a client's request. */
-const mostWaiting = 4096
+const maxWaiting = 4096
 /** Keys from addresses of which many were refused. */
-const mostSuspects = 512
+const maxWaitingSuspects = 512
 
 /** The keys service has read a call and takes no such content. Asked again it would say the same. */
 export class ContentRefused extends Error {}
@@ -102,7 +102,7 @@ export function openKeysClient(options: {
     scopes: [],
     roles: [],
   } as const
-  const waiting = { mostWaiting, withinMs: lookupTimeoutMs, now: clocks.monotonic }
+  const waiting = { maxWaiting, maxWaitMs: lookupTimeoutMs, now: clocks.monotonic }
   let count = 0
 
   async function call(client: ServiceClient, target: string, body: unknown, timeoutMs?: number): Promise<unknown> {
@@ -142,8 +142,17 @@ export function openKeysClient(options: {
     return leaseAnswerSchema.parse(await call(leases, internalPaths.leases, request))
   }
 
-  const findUsual = together(findKeys, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce })
-  const findSuspect = together(findKeys, { ...waiting, most: keysTogether, atOnce: 1, mostWaiting: mostSuspects })
+  const findUsual = createBatcher(findKeys, {
+    ...waiting,
+    maxBatch: maxKeysPerCall,
+    maxConcurrent: maxConcurrentLookups,
+  })
+  const findSuspect = createBatcher(findKeys, {
+    ...waiting,
+    maxBatch: maxKeysPerCall,
+    maxConcurrent: 1,
+    maxWaiting: maxWaitingSuspects,
+  })
 
   return {
     renewLease,
@@ -151,10 +160,10 @@ export function openKeysClient(options: {
       await call(leases, internalPaths.releaseLease, { gateway: id })
     },
     findKey: async (hash, isSuspect = false) => await (isSuspect ? findSuspect(hash) : findUsual(hash)),
-    findTenant: together(async (ids) => await Promise.all(ids.map(findTenant)), {
+    findTenant: createBatcher(async (ids) => await Promise.all(ids.map(findTenant)), {
       ...waiting,
-      most: 1,
-      atOnce: tenantsAtOnce,
+      maxBatch: 1,
+      maxConcurrent: maxConcurrentTenants,
     }),
     reportUsage: async (report) => {
       await call(reports, internalPaths.usage, report)

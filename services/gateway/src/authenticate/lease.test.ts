@@ -11,7 +11,7 @@ import { type Logger, createLogger } from '@postern/service-kit'
 import { describe, expect, test, vi } from 'vitest'
 import { databaseStart, fakeClocks, fakeTimers, keyRecord, leaseAnswer, scripted, silent } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
-import { createFloors } from './floors.ts'
+import { createRevocationWatermarks } from './revocation-watermarks.ts'
 import { createLease, systemTimers } from './lease.ts'
 import { nextMark } from './log-mark.ts'
 
@@ -27,7 +27,7 @@ function setUp(logger: Logger = silent) {
   const timers = fakeTimers()
   const keys = scripted<LeaseRequest, LeaseAnswer>()
   const databaseClock = createDatabaseClock(clocks)
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const onReset = vi.fn<() => void>()
   const gateway = randomUUID()
   const lease = createLease({
@@ -35,13 +35,13 @@ function setUp(logger: Logger = silent) {
     name: 'test',
     clocks,
     timers,
-    floors,
+    watermarks,
     databaseClock,
     renew: keys.call,
     onReset,
     logger,
   })
-  return { clocks, timers, keys, floors, databaseClock, onReset, gateway, lease }
+  return { clocks, timers, keys, watermarks, databaseClock, onReset, gateway, lease }
 }
 
 async function setUpHeld(cursor = 7, logger?: Logger) {
@@ -142,11 +142,11 @@ describe('a renewal', () => {
   })
 
   test('has its revocations applied before the lease that it brings is held', async () => {
-    const { lease, keys, floors, timers } = await setUpHeld()
+    const { lease, keys, watermarks, timers } = await setUpHeld()
     timers.fire()
     await keys.answer(leaseAnswer({ cursor: 8, revocations: [revocation(8)] }))
     expect(lease.isHeld()).toBe(true)
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
   })
 
   test('that brought something is followed by one that acknowledges it, at once', async () => {
@@ -231,12 +231,12 @@ describe('a renewal', () => {
   })
 
   test('that finds another log empties the caches, ends the lease and begins anew, but forgets no revocation', async () => {
-    const { lease, keys, timers, onReset, floors } = await setUpHeld()
+    const { lease, keys, timers, onReset, watermarks } = await setUpHeld()
     lease.receive(revocation(8))
     await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
     expect(onReset).toHaveBeenCalledOnce()
     expect(lease.isHeld()).toBe(false)
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
     timers.fire()
     expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
   })
@@ -301,16 +301,16 @@ test('a gateway that knows nothing yet, and is told that its log is another, ask
 
 describe('a revocation from the fast path', () => {
   test('is in force in the same tick, and acknowledged at once', async () => {
-    const { lease, keys, floors } = await setUpHeld()
+    const { lease, keys, watermarks } = await setUpHeld()
     lease.receive(revocation(8))
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
   })
 
   test('after a gap is in force, but only what came before the gap is acknowledged', async () => {
-    const { lease, keys, floors } = await setUpHeld()
+    const { lease, keys, watermarks } = await setUpHeld()
     lease.receive(revocation(10))
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 7 })
   })
 
@@ -336,10 +336,10 @@ describe('a revocation from the fast path', () => {
   })
 
   test('before the log is known is in force, and acknowledges nothing', async () => {
-    const { lease, keys, floors, timers } = setUp()
+    const { lease, keys, watermarks, timers } = setUp()
     lease.start()
     lease.receive(revocation(1))
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
     await keys.fail()
     timers.fire()
     expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
@@ -352,10 +352,10 @@ describe('a revocation from the fast path', () => {
   })
 
   test('that is known already is in force still, and costs no renewal', async () => {
-    const { lease, keys, floors } = await setUpHeld()
+    const { lease, keys, watermarks } = await setUpHeld()
     const before = keys.calls.length
     lease.receive(revocation(7))
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect(watermarks.isRevoked(hash)).toBe(true)
     expect(keys.calls).toHaveLength(before)
   })
 

@@ -8,7 +8,7 @@ import {
 } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { Clocks, DatabaseClock } from './clocks.ts'
-import type { Floors } from './floors.ts'
+import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import { nextMark } from './log-mark.ts'
 
 export interface Timers {
@@ -30,7 +30,7 @@ export interface LeaseParts {
   readonly name: string
   readonly clocks: Clocks
   readonly timers: Timers
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
   /** Asks the keys service. Rejects when it does not answer in time. */
   readonly renew: (request: LeaseRequest) => Promise<LeaseAnswer>
@@ -65,7 +65,7 @@ const retryAfterMs = 100
 
 /** Makes a lease that is not held until `start` has heard from the keys service. */
 export function createLease(parts: LeaseParts): Lease {
-  const { gateway, name, clocks, timers, floors, databaseClock, renew, onReset, logger } = parts
+  const { gateway, name, clocks, timers, watermarks, databaseClock, renew, onReset, logger } = parts
   let cursor: Cursor | undefined
   let endsMonotonic = -Infinity
   let endsWall = -Infinity
@@ -110,7 +110,7 @@ export function createLease(parts: LeaseParts): Lease {
     failures = 0
     databaseClock.observe(answer.now, sent.monotonic)
     if (answer.reset) {
-      // The floors stay: what was once seen revoked is refused also under a log that has lost it.
+      // The watermarks stay: what was once seen revoked is refused also under a log that has lost it.
       logger.error({ event: 'revocation_log_reset', had: sent.cursor?.seq, log: answer.cursor })
       endsMonotonic = -Infinity
       cursor = undefined
@@ -118,7 +118,7 @@ export function createLease(parts: LeaseParts): Lease {
       schedule(0)
       return
     }
-    for (const revocation of answer.revocations) floors.apply(revocation)
+    for (const revocation of answer.revocations) watermarks.apply(revocation)
     // What was announced meanwhile may be ahead of it.
     if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark }
     // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
@@ -140,7 +140,7 @@ export function createLease(parts: LeaseParts): Lease {
     gateways: () => (isHeld() ? gateways : undefined),
     remainingMs: () => Math.min(endsMonotonic - clocks.monotonic(), endsWall - clocks.wall()),
     receive: (revocation) => {
-      floors.apply(revocation)
+      watermarks.apply(revocation)
       // What a renewal has brought already is being acknowledged, and a message can be sent again by anyone in Redis.
       if (cursor !== undefined && revocation.seq <= cursor.seq) return
       if (cursor !== undefined && revocation.seq === cursor.seq + 1) {

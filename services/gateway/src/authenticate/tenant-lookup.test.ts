@@ -2,7 +2,7 @@ import { type TenantRecord, recordTtlMs } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, scripted, settle } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
-import { createFloors } from './floors.ts'
+import { createRevocationWatermarks } from './revocation-watermarks.ts'
 import type { TenantLookupAnswer } from './keys-client.ts'
 import { createTenantLookup } from './tenant-lookup.ts'
 
@@ -19,7 +19,7 @@ const record: TenantRecord = {
 function setUp() {
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
-  const floors = createFloors(clocks, databaseClock)
+  const watermarks = createRevocationWatermarks(clocks, databaseClock)
   const keys = scripted<string, Pick<TenantLookupAnswer, 'record' | 'now'>>()
   const timers = new Map<() => void, number>()
   let held = true
@@ -33,7 +33,7 @@ function setUp() {
   }
   const tenants = createTenantLookup({
     lease,
-    floors,
+    watermarks,
     clocks,
     timers: {
       after: (ms, task) => {
@@ -52,7 +52,7 @@ function setUp() {
   return {
     clocks,
     databaseClock,
-    floors,
+    watermarks,
     keys,
     tenants,
     timers,
@@ -90,20 +90,20 @@ describe('the tenant of a signed-in person', () => {
   })
 
   test('is asked for again when its record is too old, or was overtaken', async () => {
-    const { ask, keys, clocks, floors } = setUp()
+    const { ask, keys, clocks, watermarks } = setUp()
     await ask(record)
     clocks.pass(recordTtlMs)
     const later = { ...record, readAt: databaseStart + recordTtlMs }
     expect(await ask(later)).toEqual({ kind: 'found', tenant: later })
-    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
+    watermarks.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
     const changed = { ...later, tenantVersion: 2 }
     expect(await ask(changed)).toEqual({ kind: 'found', tenant: changed })
     expect(keys.calls).toHaveLength(3)
   })
 
   test('is unavailable where the answer is of before a change, too old, or does not come', async () => {
-    const { ask, keys, clocks, floors, tenants, timers } = setUp()
-    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
+    const { ask, keys, clocks, watermarks, tenants, timers } = setUp()
+    watermarks.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
     expect(await ask(record)).toEqual({ kind: 'unavailable' })
     const changed = { ...record, tenantVersion: 2 }
     clocks.pass(recordTtlMs)
@@ -201,10 +201,10 @@ describe('look-ups of one tenant at the same time', () => {
   })
 
   test('are not believed by who has learnt of a change meanwhile', async () => {
-    const { floors, keys, tenants } = setUp()
+    const { watermarks, keys, tenants } = setUp()
     const asked = [tenants.obtain(tenantId), tenants.obtain(tenantId)]
     await settle()
-    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
+    watermarks.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
     await keys.answer(answerOf(record))
     expect(await Promise.all(asked)).toEqual([{ kind: 'unavailable' }, { kind: 'unavailable' }])
   })

@@ -1,18 +1,18 @@
 import type { TenantRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
-import { createFlights, inTime } from './flights.ts'
-import type { Floors } from './floors.ts'
+import { createSingleFlight, inTime } from './single-flight.ts'
+import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
-import { createShortMemory } from './short-memory.ts'
+import { createTtlCache } from './ttl-cache.ts'
 
 export type TenantFound =
   | { readonly kind: 'found'; readonly tenant: TenantRecord }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' }
 
-/** Tenants of signed-in people, under the same lease and floors as keys. */
+/** Tenants of signed-in people, under the same lease and watermarks as keys. */
 export interface TenantLookup {
   /**
    * Looks the tenant up where it is not in memory, for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What
@@ -24,7 +24,7 @@ export interface TenantLookup {
 
 export interface TenantLookupParts {
   readonly lease: Lease
-  readonly floors: Floors
+  readonly watermarks: RevocationWatermarks
   readonly clocks: Clocks
   readonly timers: Timers
   readonly databaseClock: DatabaseClock
@@ -38,13 +38,13 @@ const maxUnknown = 10_000
 
 /** Makes an empty memory in front of the keys service. */
 export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
-  const { lease, floors, clocks, timers, databaseClock, keys } = parts
+  const { lease, watermarks, clocks, timers, databaseClock, keys } = parts
   const memory = new LRUCache<string, TenantRecord>({ max: maxTenants })
-  const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
-  const flights = createFlights(ask)
+  const unknown = createTtlCache<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
+  const lookups = createSingleFlight(ask)
 
   function isCurrent(tenant: TenantRecord): boolean {
-    return isFresh(tenant.readAt, databaseClock) && !floors.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
+    return isFresh(tenant.readAt, databaseClock) && !watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
   }
 
   async function ask(tenantId: string): Promise<TenantFound> {
@@ -69,9 +69,9 @@ export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
       const known = memory.get(tenantId)
       if (known !== undefined && lease.isHeld() && isCurrent(known)) return { kind: 'found', tenant: known }
       if (unknown.get(tenantId) === true) return { kind: 'unknown' }
-      const flight = lease.isHeld() ? flights.join(tenantId) : flights.joinLater(tenantId)
-      const found = await inTime<TenantFound>(flight, { kind: 'unavailable' }, timers)
-      // A flight is shared, and may have ended before what has been applied by now.
+      const lookup = lease.isHeld() ? lookups.share(tenantId) : lookups.shareNext(tenantId)
+      const found = await inTime<TenantFound>(lookup, { kind: 'unavailable' }, timers)
+      // The look-up is shared: it may have ended before a change that has been applied since.
       return found.kind === 'found' && !isCurrent(found.tenant) ? { kind: 'unavailable' } : found
     },
     clear: () => {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Connections, Turn, openConnections } from './connections.ts'
+import { type Connections, PooledRequest, openConnections } from './connections.ts'
 
 const closers: (() => Promise<void> | void)[] = []
 
@@ -44,7 +44,7 @@ async function startService(connectionLimit: number, service: Service, waiting =
 }
 
 /** A request that keeps what it is told. */
-class TestTurn extends Turn {
+class TestRequest extends PooledRequest {
   readonly #told = Promise.withResolvers<number | string>()
   /** The status, or the code or message of the error. */
   readonly outcome = this.#told.promise
@@ -73,20 +73,20 @@ class TestTurn extends Turn {
     // Nobody asks for the body.
   }
 
-  protected ended(): void {
+  protected onEnd(): void {
     this.#told.resolve(this.#status)
   }
 
-  protected failed(error: Error): void {
+  protected onFailure(error: Error): void {
     this.#told.resolve('code' in error ? String(error.code) : error.message || error.name)
   }
 }
 
 /** Sends a request and gives its status, or the code of its error. */
 async function send(connections: Connections, path = '/', tenantId = 'one'): Promise<number | string> {
-  const turn = new TestTurn()
-  connections.dispatch({ method: 'GET', path, idempotent: false }, turn, tenantId)
-  return await turn.outcome
+  const request = new TestRequest()
+  connections.dispatch({ method: 'GET', path, idempotent: false }, request, tenantId)
+  return await request.outcome
 }
 
 describe('a service that is not there', () => {
@@ -126,12 +126,12 @@ describe('a connection', () => {
     const { connections } = await startService(1, (request, response) => {
       if (request.url !== '/hang') response.end('ok')
     })
-    const turn = new TestTurn((controller) => {
+    const request = new TestRequest((controller) => {
       void nextTurn().then(() => controller.abort(new Error('the client went away')))
     })
-    connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, turn, 'one')
+    connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, request, 'one')
     expect(await send(connections)).toBe(200)
-    expect(await turn.outcome).toBe('the client went away')
+    expect(await request.outcome).toBe('the client went away')
   })
 })
 
@@ -147,7 +147,7 @@ describe('where as many wait as may', () => {
       1,
     )
     const first = send(connections, '/hold')
-    const waiting = new TestTurn()
+    const waiting = new TestRequest()
     connections.dispatch({ method: 'GET', path: '/waits', idempotent: false }, waiting, 'one')
     expect(await send(connections, '/too-many')).toBe('NoConnectionError')
     waiting.gaveUp = true
@@ -171,16 +171,16 @@ test('one that waits patiently in front of others who have left keeps nobody out
     3,
   )
   const first = send(connections, '/hold')
-  const patient = send(connections, '/patient')
-  const left = [new TestTurn(), new TestTurn()]
-  for (const turn of left) {
-    connections.dispatch({ method: 'GET', path: '/left', idempotent: false }, turn, 'one')
-    turn.gaveUp = true
+  const live = send(connections, '/live')
+  const left = [new TestRequest(), new TestRequest()]
+  for (const request of left) {
+    connections.dispatch({ method: 'GET', path: '/left', idempotent: false }, request, 'one')
+    request.gaveUp = true
   }
   const next = send(connections, '/next')
   const response = await held.promise
   response.end('ok')
-  expect(await Promise.all([first, patient, next])).toEqual([200, 200, 200])
+  expect(await Promise.all([first, live, next])).toEqual([200, 200, 200])
 })
 
 /** A service that answers nothing before it is told to, but for who asks for `/quick`. */
@@ -277,15 +277,15 @@ describe('once closed', () => {
 
 test('a request whose own code fails gives its connection back all the same', async () => {
   const { connections, seen } = await startService(1, (_request, response) => response.end('ok'))
-  class Failing extends TestTurn {
-    protected override ended(): void {
-      super.ended()
+  class Failing extends TestRequest {
+    protected override onEnd(): void {
+      super.onEnd()
       throw new Error('a mistake')
     }
   }
-  const turn = new Failing()
-  connections.dispatch({ method: 'GET', path: '/', idempotent: false }, turn, 'one')
-  expect(await turn.outcome).toBe(200)
+  const request = new Failing()
+  connections.dispatch({ method: 'GET', path: '/', idempotent: false }, request, 'one')
+  expect(await request.outcome).toBe(200)
   expect(await send(connections)).toBe(200)
   expect(seen.most).toBe(1)
 })

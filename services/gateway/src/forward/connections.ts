@@ -4,39 +4,38 @@ import { NoConnectionError } from './upstream-errors.ts'
 /** The connections to one service. */
 export interface Connections {
   /**
-   * Sends a request on a free connection at once, or on the next that becomes free, in turn with other tenants. It fails where too many
-   * wait already.
+   * Sends a request on a free connection, or on the next one that becomes free; tenants that wait are served in rotation. The request
+   * fails with a NoConnectionError if too many wait.
    */
-  dispatch(options: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void
-  /** Gives back the memory of connections that were not used since the last call. */
+  dispatch(options: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void
+  /** Closes connections that were not used since the last call, to free their memory. */
   prune(): void
-  /** Connections that take up memory, open or not. */
+  /** The number of connections in memory, open or not. */
   readonly size: number
-  /** Cuts all connections. */
+  /** Closes all connections at once. */
   destroy(): Promise<void>
 }
 
 interface Waiting {
   readonly options: Dispatcher.DispatchOptions
-  readonly turn: Turn
+  readonly handler: PooledRequest
 }
 
 /** Headers of an answer by their lower-case names. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
- * Of what is free, a tenant may have three times as much: three quarters of all while it is alone, and where others have much, less.
- * Something is always left for who comes next (dynamic thresholds; Choudhury and Hahne, 1998): requests that drip in, or
- * answers that are read slowly, hold up nobody but their own tenant.
+ * A tenant may have three times what is free: three quarters of all while it is alone, and less beside others. Something is always left
+ * for the next tenant (dynamic thresholds; Choudhury and Hahne, 1998).
  */
 function mayHaveMore(has: number, free: number): boolean {
   return has < 3 * free
 }
 
-/** Of each service. */
+/** Limits for the connections to one service. */
 export interface ConnectionLimits {
   readonly connections: number
-  /** As many of them as one tenant may have. */
+  /** Connections that one tenant may use. */
   readonly perTenant: number
   /** Requests that may wait for a connection. */
   readonly waiting: number
@@ -44,30 +43,27 @@ export interface ConnectionLimits {
 
 /**
  * Opens up to `limits.connections` connections to an origin as they are needed, each with one request at a time.
- *
- * HOT PATH: undici's own pool searches all its connections twice for every request, and has each announce by an event
- * that it is free. Here the one that was used last is on top of a stack. A connection that was closed, by either side,
- * stays in the stack and connects anew.
+ * HOT PATH: a stack of free connections, of which the last used one is used next. A closed connection stays in the stack and reconnects.
  */
 export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
   const free: Client[] = []
   const all = new Set<Client>()
-  /** The least that were free at once since the last prune: so many at the bottom of the stack were not used. */
+  /** The lowest number of free connections since the last prune. As many at the bottom of the stack were not used. */
   let leastFree = 0
   let busy = 0
   /** Connections in use, by tenant. */
   const inUse = new Map<string, number>()
-  /** By tenant, in the order of their turns. */
+  /** By tenant; the tenant to serve next comes first. */
   const waiting = new Map<string, Waiting[]>()
   let waitingCount = 0
 
   function release(client: Client, tenantId: string): void {
-    if (waitingCount === 0) giveBack(client, tenantId)
-    // Not from within the client's own report of an end: it is still at work on it.
+    if (waitingCount === 0) returnConnection(client, tenantId)
+    // Later, because the client is still handling the end of its request.
     else setImmediate(serveNext, client, tenantId)
   }
 
-  function giveBack(client: Client, tenantId: string): void {
+  function returnConnection(client: Client, tenantId: string): void {
     busy -= 1
     const left = (inUse.get(tenantId) ?? 0) - 1
     if (left > 0) inUse.set(tenantId, left)
@@ -76,29 +72,29 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function serveNext(client: Client, tenantId: string): void {
-    giveBack(client, tenantId)
+    returnConnection(client, tenantId)
     while (serveOne());
   }
 
-  /** Serves who has waited longest of the tenant whose turn it is, if any may be served. */
+  /** Starts the oldest request of the first tenant that may have a connection. Returns whether there was one. */
   function serveOne(): boolean {
     for (const [tenantId, requests] of waiting) {
-      forgetEnded(tenantId, requests)
+      dropEnded(tenantId, requests)
       const [next] = requests
       if (next === undefined || !isFreeFor(tenantId)) continue
       requests.shift()
       waitingCount -= 1
       waiting.delete(tenantId)
       if (requests.length > 0) waiting.set(tenantId, requests)
-      start(next.options, next.turn, tenantId)
+      start(next.options, next.handler, tenantId)
       return true
     }
     return false
   }
 
-  /** Those who have given up need no connection any more. */
-  function forgetEnded(tenantId: string, requests: Waiting[]): void {
-    while (requests[0]?.turn.isOver() === true) {
+  /** Drops the first requests of a tenant that no longer need a connection. */
+  function dropEnded(tenantId: string, requests: Waiting[]): void {
+    while (requests[0]?.handler.isOver() === true) {
       requests.shift()
       waitingCount -= 1
     }
@@ -110,56 +106,56 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
     return has < limits.perTenant && mayHaveMore(has, limits.connections - busy)
   }
 
-  function wait(request: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void {
-    // What has arrived of a body is held while it waits.
+  function wait(request: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void {
+    // Fewer requests with bodies may wait, because the gateway holds what has arrived of a body.
     const most = (request.body ?? null) === null ? limits.waiting : Math.min(limits.waiting, limits.perTenant)
     const mayWait = (): boolean => {
       const has = waiting.get(tenantId)?.length ?? 0
       return has < most && mayHaveMore(has, limits.waiting - waitingCount)
     }
-    // The first may be patient while all behind it have left.
-    if (!mayWait()) keepPatient()
+    // The first request may still be live after the requests behind it have ended.
+    if (!mayWait()) dropEndedRequests()
     if (!mayWait()) {
-      turn.refuse()
+      handler.refuse()
       return
     }
     const requests = waiting.get(tenantId) ?? []
-    requests.push({ options: request, turn })
+    requests.push({ options: request, handler })
     waiting.set(tenantId, requests)
     waitingCount += 1
   }
 
-  function keepPatient(): void {
+  function dropEndedRequests(): void {
     waitingCount = 0
     for (const [tenantId, requests] of waiting) {
-      const patient = requests.filter(({ turn }) => !turn.isOver())
-      if (patient.length === 0) waiting.delete(tenantId)
-      else waiting.set(tenantId, patient)
-      waitingCount += patient.length
+      const live = requests.filter(({ handler }) => !handler.isOver())
+      if (live.length === 0) waiting.delete(tenantId)
+      else waiting.set(tenantId, live)
+      waitingCount += live.length
     }
   }
 
-  function start(request: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void {
+  function start(request: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void {
     const client = free.pop() ?? open()
     if (free.length < leastFree) leastFree = free.length
     busy += 1
     inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1)
-    turn.begin(client, tenantId, release)
-    client.dispatch(request, turn)
+    handler.assignConnection(client, tenantId, release)
+    client.dispatch(request, handler)
   }
 
   function open(): Client {
-    // With 1, a client calls itself busy while its only request runs, and tells everyone when it no longer is. Two never
-    // run at once all the same: it gets its next request when the one before has ended.
+    // With 1, a client emits `drain` after each request. No two requests run at once all the same: a client gets its next one
+    // when the one before has ended.
     const client = new Client(origin, { ...options, pipelining: 2 })
     all.add(client)
     return client
   }
 
   return {
-    dispatch: (request, turn, tenantId) => {
-      if (isFreeFor(tenantId)) start(request, turn, tenantId)
-      else wait(request, turn, tenantId)
+    dispatch: (request, handler, tenantId) => {
+      if (isFreeFor(tenantId)) start(request, handler, tenantId)
+      else wait(request, handler, tenantId)
     },
     prune: () => {
       for (const client of free.splice(0, leastFree)) {
@@ -178,32 +174,32 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
 }
 
 /**
- * One request's use of a connection, which it gives back once, at the end, whatever its own code does. HOT PATH: a base
- * class and not a handler around another one, since undici calls it five times a request.
+ * A request that uses one connection and releases it once, at its end, even if its own code throws. HOT PATH: a base class instead of a
+ * wrapper, because undici calls it five times for each request.
  */
-export abstract class Turn implements Dispatcher.DispatchHandler {
+export abstract class PooledRequest implements Dispatcher.DispatchHandler {
   #client: Client | undefined
   #tenantId = ''
   #release: ((client: Client, tenantId: string) => void) | undefined
 
-  /** To be called by the connections alone, just before the request is dispatched. */
-  begin(client: Client, tenantId: string, release: (client: Client, tenantId: string) => void): void {
+  /** Called by `openConnections` just before the request is dispatched. */
+  assignConnection(client: Client, tenantId: string, release: (client: Client, tenantId: string) => void): void {
     this.#client = client
     this.#tenantId = tenantId
     this.#release = release
   }
 
-  /** Whether a connection is there for it, which may still be opening. */
+  /** Whether the request has a connection, which may still be opening. */
   protected get hasConnection(): boolean {
     return this.#client !== undefined
   }
 
-  /** To be called by the connections alone, where too many wait for one. */
+  /** Called by `openConnections` if too many requests wait. */
   refuse(): void {
-    this.failed(new NoConnectionError())
+    this.onFailure(new NoConnectionError())
   }
 
-  /** Whether nobody waits for the answer any more. */
+  /** Whether the client no longer waits for the answer. */
   abstract isOver(): boolean
 
   abstract onRequestStart(controller: Dispatcher.DispatchController): void
@@ -212,29 +208,29 @@ export abstract class Turn implements Dispatcher.DispatchHandler {
 
   abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void
 
-  /** The answer has ended. */
-  protected abstract ended(): void
+  /** Called when the answer has ended. */
+  protected abstract onEnd(): void
 
-  /** There will be no answer, or no more of it. */
-  protected abstract failed(error: Error): void
+  /** Called when there is no answer, or no more of it. */
+  protected abstract onFailure(error: Error): void
 
   onResponseEnd(): void {
     try {
-      this.ended()
+      this.onEnd()
     } finally {
-      this.#giveBack()
+      this.#returnConnection()
     }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     try {
-      this.failed(error)
+      this.onFailure(error)
     } finally {
-      this.#giveBack()
+      this.#returnConnection()
     }
   }
 
-  #giveBack(): void {
+  #returnConnection(): void {
     const client = this.#client
     if (client === undefined) return
     this.#client = undefined

@@ -3,19 +3,19 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, onceRead } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
-/** Bytes that must arrive in each `withinMs`: a body slower than this ties up a connection for nothing. */
+/** Bytes that must arrive in each `withinMs`. A slower body would occupy a connection for too long. */
 const leastBytes = 10 * 1024
 
 /**
- * Passes a body on and fails it when it grows past `maxBytes` or comes in too slowly. Memory stays flat. What arrives is
- * pushed into a stream that is only read: a Transform would do a third more work for each chunk.
+ * Streams a body and fails it if it grows beyond `maxBytes` or arrives too slowly. Holds one chunk at a time. HOT PATH: a Readable
+ * instead of a Transform, which does more work for each chunk.
  */
 export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: number): Readable {
   let total = 0
   let atLastCheck = 0
   const body = new Readable({
-    // Of a stream of bytes that has ended before it is sent, undici takes the length and sends it: a header that the
-    // signature of a chunked request does not cover, and the service refuses. Of a stream of objects it cannot.
+    // undici sends the length of a byte stream that ended before it was sent. The signature of a chunked request does not cover that
+    // header, so the service would reject it. undici does not know the length of a stream of objects.
     objectMode: true,
     highWaterMark: 1,
     read: () => {
@@ -23,7 +23,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     },
     destroy: (error, done) => {
       clearInterval(timer)
-      // Whoever answers reads the rest of the body, and throws it away.
+      // `endAnswer` and `sendProblem` read the rest of the body and discard it.
       request.off('data', onData)
       request.off('end', onEnd)
       done(error)
@@ -36,19 +36,19 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     else if (!body.push(chunk)) request.pause()
   }
   const onEnd = (): void => {
-    // undici sends an empty stream with a length of 0, which again no signature covers.
+    // undici sends an empty stream with a length of 0, which the signature does not cover either.
     if (total === 0) body.destroy(new EmptyBodyError())
     else body.push(null)
   }
   const look = (): void => {
-    // Paused by a slow upstream is not the client's fault, nor is what the upstream has yet to read of a whole body.
+    // A body that a slow service paused, or that has arrived whole, is not the client's fault.
     const waitsForClient = !request.isPaused() && !request.complete
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
   }
   const timer = setInterval(() => onceRead(look), withinMs)
   timer.unref()
-  // undici listens only while it sends: what fails after an early answer must not end the process.
+  // undici listens only while it sends. An error after an early answer must not end the process.
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))
   request.once('aborted', () => body.destroy(new Error('the client broke off')))

@@ -15,7 +15,7 @@ import {
   stalledReaderMs,
   stopReading,
 } from '../exchange.ts'
-import { type AnswerHeaders, Turn } from './connections.ts'
+import { type AnswerHeaders, PooledRequest } from './connections.ts'
 import type { OpenRequest, OpenRequests } from '../open-requests.ts'
 import { limitBody } from './limit-body.ts'
 import { NoConnectionError, SignatureRefusedError, isFaultOfClient, upstreamFailure } from './upstream-errors.ts'
@@ -28,20 +28,20 @@ export interface Forwarding {
   readonly headers: string[]
   /** Alternating names and values; the answer's own headers are added to it. */
   readonly answerHeaders: string[]
-  /** Whether the process ends soon: the client is then asked to come back over another connection. Known when the answer begins. */
+  /** Whether the process ends soon. The answer then closes the client's connection. Called when the answer begins. */
   readonly isDraining: () => boolean
   readonly hasBody: boolean
   readonly maxBodyBytes: number
   readonly answerWithinMs: number
-  /** A body that brings less than 10 KiB in this time, without being held up by the service, is given up. */
+  /** A body of which less than 10 KiB arrive in this time fails, unless the service is slow. */
   readonly clientTimeoutMs: number
-  /** Where it is known while it is open. */
+  /** Holds the request while it is open. */
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
-  /** Bounds what requests hold that wait for a connection. */
+  /** Limits the bytes of requests that wait for a connection. */
   readonly connectionBudget: ReadAheadBudget
-  /** Called once with the status, or with 0 when the client went away first. */
+  /** Called once with the status, or with 0 if the client disconnected first. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** Called when the service failed, and not for what the client did wrong. */
+  /** Called when the service failed, but not for errors of the client. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
@@ -50,7 +50,7 @@ const passedByRoute = new Map(routeTable.map((route) => [route, passedAnswerHead
 const noHeaders: ReadonlySet<string> = new Set()
 
 /** Names in a Connection header: fields of one hop (RFC 9110 §7.6.1). */
-function namedIn(connection: string | string[] | undefined): ReadonlySet<string> {
+function parseConnectionHeader(connection: string | string[] | undefined): ReadonlySet<string> {
   if (connection === undefined || connection === 'keep-alive' || connection === 'close') return noHeaders
   return new Set(
     String(connection)
@@ -65,37 +65,34 @@ function hasTarget(name: string): boolean {
 }
 
 /** Puts the base path before a path-absolute `Location`, and before each such target of a `Link`. */
-function publish(value: string, basePath: string): string {
+function prependBasePath(value: string, basePath: string): string {
   return value.startsWith('/') ? basePath + value : value.replaceAll('</', `<${basePath}/`)
 }
 
-/**
- * A request waits this long for a connection: a service that hangs must not hold ever more clients, and a signature that
- * has aged in a queue would be refused.
- */
+/** A request waits this long for a connection. After a longer wait the service would reject its signature. */
 const connectionWithinMs = 10_000
 
 /**
- * Sends a request to its service once and streams the answer back; bodies flow both ways without being held. HOT PATH:
- * `dispatch` with one handler object a request, since undici's stream API costs 1.2 to 1.7 times the CPU.
+ * Sends a request to its service once and streams both bodies. HOT PATH: `dispatch` with one handler object for each request, because
+ * undici's stream API needs more processor time.
  */
 export function forward(forwarding: Forwarding): void {
   const { exchange, target, headers, hasBody, maxBodyBytes, answerWithinMs, clientTimeoutMs } = forwarding
   const { request, response, method } = exchange
   const body = hasBody ? limitBody(request, maxBodyBytes, clientTimeoutMs) : null
   const handler = new AnswerHandler(forwarding, body)
-  // Not `once`, which makes a function of its own and takes it away again: the handler knows when it is done.
+  // `on` instead of `once`, which would allocate a function. The handler ignores a second call.
   response.on('close', handler.onClientClose)
   if (exchange.principal !== undefined) forwarding.openRequests.add(handler)
   target.pool.dispatch(
     {
       path: exchange.target,
-      // A method that is not in the route table never comes here.
+      // Only methods of the route table reach this step.
       method: methodOf(method),
       headers,
       body,
       headersTimeout: answerWithinMs,
-      // The same for a pause in the answer: undici then keeps one timer for both, and need not set it anew in between.
+      // The same limit for a pause in the answer, so that undici keeps one timer for both.
       bodyTimeout: answerWithinMs,
       idempotent: false,
     },
@@ -120,7 +117,7 @@ function methodOf(method: string): Dispatcher.HttpMethod {
   }
 }
 
-/** Up to here a head and a body fit into the buffer on the stack from which Node writes a string. */
+/** Longer bodies are written as bytes. */
 const maxTextBytes = 8192
 
 /** Ends an answer whose whole body is there. HOT PATH. */
@@ -129,15 +126,14 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
     response.end(body)
     return
   }
-  // As text of one byte a character the body joins the head in one string, and one plain write. As bytes it would be the
-  // second of three parts (head, body, end) that Node collects, copies and hands over as a list.
+  // As a latin1 string the body joins the head in one write.
   response.write(body.toString('latin1'), 'latin1')
   response.socket?.uncork()
   response.end()
 }
 
 /** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
-class AnswerHandler extends Turn implements OpenRequest {
+class AnswerHandler extends PooledRequest implements OpenRequest {
   readonly exchange: Exchange
   checkedAt = 0
   checkedRound = 0
@@ -165,7 +161,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     return this.#done
   }
 
-  /** Bounds the wait for a connection when none was free at once. */
+  /** Limits the wait for a connection if none was free at once. */
   awaitConnection(): void {
     if (this.#done || this.#controller !== undefined) return
     if (!this.hasConnection && !this.#forwarding.connectionBudget.reserve(this.exchange.request)) {
@@ -175,7 +171,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     this.#timer = setTimeout(() => this.#fail(new NoConnectionError()), connectionWithinMs)
   }
 
-  /** The answer was received whole, or the client went away: the upstream need not go on then. */
+  /** The client has the whole answer or has disconnected. */
   onClientClose = (): void => {
     this.#forwarding.openRequests.remove(this)
     this.abandon()
@@ -196,7 +192,7 @@ class AnswerHandler extends Turn implements OpenRequest {
       if (response.socket === null) response.destroy()
       else request.socket.resetAndDestroy()
     } else if (!this.#done) {
-      this.#sayWhetherItCloses()
+      this.#announceClose()
       sendProblem(exchange, code, { ...answer, headers: [...answerHeaders, ...(answer.headers ?? [])] })
       this.#finish(response.statusCode)
     }
@@ -211,22 +207,22 @@ class AnswerHandler extends Turn implements OpenRequest {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    // 1xx is between the gateway and the service.
+    // Interim responses (1xx) are not passed on.
     if (status < 200) return
-    // Who the client is was decided before. Passed on, this would tell a good key that it is bad.
+    // The service rejects the gateway's signature. The client must not read this as a verdict on its key.
     if (status === 401) {
       controller.abort(new SignatureRefusedError())
       return
     }
     const { exchange, answerHeaders: out, target } = this.#forwarding
-    this.#sayWhetherItCloses()
+    this.#announceClose()
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     const passed = (exchange.route === undefined ? undefined : passedByRoute.get(exchange.route)) ?? noHeaders
-    // The length that HEAD announces is of a body that does not follow. The client, which sent a POST, would wait for it.
+    // A HEAD answer announces a length without a body. The client sent a POST and would wait for that body.
     const isHeadInPost = exchange.method === 'HEAD' && exchange.request.method !== 'HEAD'
     if (isHeadInPost) out.push('content-length', '0')
-    const ofThisHop = namedIn(headers['connection'])
+    const ofThisHop = parseConnectionHeader(headers['connection'])
     this.#publishesType = target.basePath !== '' && String(headers['content-type']).startsWith(problemMediaType)
     for (const name in headers) {
       // The type of a problem grows by the base path.
@@ -235,12 +231,12 @@ class AnswerHandler extends Turn implements OpenRequest {
       const value = headers[name]
       if (value === undefined) continue
       if (name === 'cache-control') hasCacheControl = true
-      if (target.basePath !== '' && hasTarget(name)) out.push(name, publish(String(value), target.basePath))
+      if (target.basePath !== '' && hasTarget(name)) out.push(name, prependBasePath(String(value), target.basePath))
       else if (typeof value === 'string') out.push(name, value)
       else for (const one of value) out.push(name, one)
       if (name === 'content-length') this.#length = Number(value)
     }
-    // What a key may read now it may not read after its revocation, so no cache may keep it (RFC 9111 §5.2.2.5).
+    // No cache may store what a key may not read after its revocation (RFC 9111 §5.2.2.5).
     if (!hasCacheControl) out.push('cache-control', 'no-store')
     this.#status = status
     exchange.response.writeHead(status, out)
@@ -253,7 +249,7 @@ class AnswerHandler extends Turn implements OpenRequest {
       this.#publishesType = false
       chunk = publishType(chunk, this.#forwarding.target.basePath)
     }
-    // The whole body in one piece: head and body leave in one write.
+    // The chunk is the whole body: head and body are sent in one write.
     if (chunk.length === this.#length && (this.#body === null || request.complete)) {
       endAtOnce(response, chunk)
       return
@@ -261,7 +257,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     countPassedBytes(chunk.length)
     if (response.write(chunk)) return
     controller.pause()
-    // The upstream is let go too: an answer that waits behind another one on its connection is never told of its end.
+    // Releases the service's connection too: an answer that waits behind another one gets no `close`.
     this.#timer = setTimeout(() => controller.abort(new Error('the client takes nothing')), stalledReaderMs)
     this.#timer.unref()
     response.once('drain', () => {
@@ -270,10 +266,10 @@ class AnswerHandler extends Turn implements OpenRequest {
     })
   }
 
-  protected ended(): void {
+  protected onEnd(): void {
     if (this.#done) return
     const { exchange } = this.#forwarding
-    // The answer may come before the upload has ended: nobody wants the rest of it any more.
+    // The answer may come before the upload has ended. The rest of the body is discarded.
     if (this.#body !== null) endAnswer(exchange, this.#closes)
     else {
       if (!exchange.response.writableEnded) exchange.response.end()
@@ -282,7 +278,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     this.#finish(this.#status)
   }
 
-  #sayWhetherItCloses(): void {
+  #announceClose(): void {
     const { exchange, answerHeaders, isDraining } = this.#forwarding
     this.#closes = isDraining() || (this.#body !== null && hasLargeRemainder(exchange.request, true))
     if (!this.#closes) return
@@ -290,7 +286,7 @@ class AnswerHandler extends Turn implements OpenRequest {
     answerHeaders.push(...closeConnection)
   }
 
-  protected failed(error: Error): void {
+  protected onFailure(error: Error): void {
     this.#fail(error)
   }
 
@@ -299,14 +295,14 @@ class AnswerHandler extends Turn implements OpenRequest {
     const { exchange, answerHeaders, onFailure } = this.#forwarding
     if (!isFaultOfClient(error)) onFailure(exchange, error)
     if (exchange.response.headersSent) {
-      // Cut, never ended: a client must be able to tell half an answer from a whole one.
+      // Destroyed instead of ended, so that the client can tell half an answer from a whole one.
       this.#finish(this.#status)
       exchange.response.destroy()
       return
     }
     const { code, detail, errors } = upstreamFailure(error)
     const status = code === 'service_unavailable' ? { retryAfterSeconds: 1 } : {}
-    this.#sayWhetherItCloses()
+    this.#announceClose()
     sendProblem(exchange, code, { detail, errors, headers: answerHeaders, ...status })
     this.#finish(exchange.response.statusCode)
   }

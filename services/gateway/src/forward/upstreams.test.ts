@@ -4,11 +4,11 @@ import { createServer } from 'node:http'
 import type { Socket } from 'node:net'
 import { parseKeyRing } from '@postern/signed-context'
 import { expect, test } from 'vitest'
-import { Turn } from './connections.ts'
+import { PooledRequest } from './connections.ts'
 import { openUpstreams } from './upstreams.ts'
 
 /** A request of which only its end matters. */
-class Ending extends Turn {
+class Ending extends PooledRequest {
   readonly #end = Promise.withResolvers<void>()
   readonly end = this.#end.promise
 
@@ -20,11 +20,11 @@ class Ending extends Turn {
     return false
   }
 
-  protected ended(): void {
+  protected onEnd(): void {
     this.#end.resolve()
   }
 
-  protected failed(error: Error): void {
+  protected onFailure(error: Error): void {
     this.#end.reject(error)
   }
 }
@@ -49,10 +49,10 @@ test('an idle connection is closed by the gateway, before a service that drains 
   try {
     const connected = Promise.withResolvers<Socket>()
     server.once('connection', connected.resolve)
-    const turn = new Ending()
-    upstreams.targets.findings.pool.dispatch({ method: 'GET', path: '/', idempotent: false }, turn, '')
+    const request = new Ending()
+    upstreams.targets.findings.pool.dispatch({ method: 'GET', path: '/', idempotent: false }, request, '')
     const socket = await connected.promise
-    await turn.end
+    await request.end
     await expect(once(socket, 'end')).resolves.toBeDefined()
   } finally {
     await upstreams.close()

@@ -4,7 +4,7 @@ import { type Signer, createSigner } from '@postern/signed-context'
 import type { GatewayConfig } from '../config.ts'
 import { type Connections, openConnections } from './connections.ts'
 
-/** One service behind the gateway: kept-alive connections, and the signer whose secret only the two of them have. */
+/** One service behind the gateway: its connections, and the signer whose secret only the gateway and the service have. */
 export interface UpstreamTarget {
   readonly name: Upstream
   readonly pool: Connections
@@ -16,7 +16,7 @@ export interface UpstreamTarget {
 export interface Upstreams {
   readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
   readonly basePath: string
-  /** To be called now and then: gives back what was not used since the last time. */
+  /** Closes connections that were not used since the last call. Call it every minute or so. */
   prune(): void
   close(): Promise<void>
 }
@@ -24,25 +24,22 @@ export interface Upstreams {
 const connectTimeoutMs = 2000
 
 /**
- * How much of a body may wait for a service that does not take it at once. Chunks of a body have up to 64 KiB, and with no
- * more than that each of them would stop the client and set it going again.
+ * Bytes of a body that may wait for a service. A chunk of a body has up to 64 KiB: with a buffer of that size, each chunk would pause the
+ * client.
  */
 const sendBufferBytes = 256 * 1024
 
-/** How much of an answer may wait for a client that does not take it. */
+/** Bytes of an answer that may wait for a client that does not read. */
 const receiveBufferBytes = 16 * 1024
 
-/** undici hands all of it to `net.connect`, though its types name less. */
+/** undici passes all of these options to `net.connect`, although its types name fewer. */
 const connection = {
   timeout: connectTimeoutMs,
   writableHighWaterMark: sendBufferBytes,
   readableHighWaterMark: receiveBufferBytes,
 }
 
-/**
- * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
- * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
- */
+/** Opens connections to each service. A request is sent once or fails: there are no retries. */
 export function openUpstreams(
   config: Pick<
     GatewayConfig,

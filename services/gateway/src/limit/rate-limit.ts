@@ -188,8 +188,8 @@ export function createRateLimit(options: {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
-  /** To make the one may forget another, whose window is over. What was just made is not forgotten for a window. */
-  function together(findPrincipal: () => Bucket, findTenant: () => Bucket, findPeople?: () => Bucket): Limits {
+  /** Creating one bucket may remove another whose window is over. A new bucket stays for a window, so the loop ends. */
+  function combineLimits(findPrincipal: () => Bucket, findTenant: () => Bucket, findPeople?: () => Bucket): Limits {
     for (;;) {
       const limits = {
         principal: findPrincipal(),
@@ -318,7 +318,7 @@ export function createRateLimit(options: {
       if (known !== undefined && !isForgotten(known)) return known
       const { kind, tenantId, limitId, tenantLimit } = caller
       const kept = forPeople(tenantLimit)
-      caller.limits = together(
+      caller.limits = combineLimits(
         () => bucketOf(kind, tenantId, limitId, caller.limit),
         () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),
         kind === 'user' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
@@ -328,7 +328,7 @@ export function createRateLimit(options: {
     tryTake,
     take: async ({ principal, tenant, people }) => {
       for (;;) {
-        const limits = together(
+        const limits = combineLimits(
           () => current(principal),
           () => current(tenant),
           people === undefined ? undefined : () => current(people),

@@ -1,23 +1,23 @@
 import { LRUCache } from 'lru-cache'
 
-/** Remembers values for a while, as many as it may hold. */
-export interface ShortMemory<Value extends object | boolean> {
+/** A cache with a size limit and a time to live. */
+export interface TtlCache<Value extends object | boolean> {
   get(name: string): Value | undefined
   set(name: string, value: Value): void
   clear(): void
-  /** Values that take up memory. */
+  /** The number of values in memory, including expired ones. */
   readonly size: number
 }
 
 /**
- * Starts empty; `now` gives milliseconds. What is over by then is let go by the first value that comes after a `ttlMs`:
- * the cache itself would keep it until it is full.
+ * Creates an empty cache; `now` returns milliseconds. The first `set` after each `ttlMs` deletes expired values, which the LRU cache
+ * itself would keep until it is full.
  */
-export function createShortMemory<Value extends object | boolean>(options: {
+export function createTtlCache<Value extends object | boolean>(options: {
   readonly max: number
   readonly ttlMs: number
   readonly now: () => number
-}): ShortMemory<Value> {
+}): TtlCache<Value> {
   const { max, ttlMs, now } = options
   const memory = new LRUCache<string, Value>({ max, ttl: ttlMs, ttlResolution: 0, perf: { now } })
   let purgedAt = now()

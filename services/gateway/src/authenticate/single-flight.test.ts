@@ -1,33 +1,33 @@
 import { describe, expect, test } from 'vitest'
 import { scripted, settle } from '../../test/builders.ts'
-import { createFlights, inTime } from './flights.ts'
+import { createSingleFlight, inTime } from './single-flight.ts'
 
 function setUp() {
   const { call, calls: asked, answer } = scripted<string, string>()
-  return { ...createFlights(call), asked, answer }
+  return { ...createSingleFlight(call), asked, answer }
 }
 
 describe('look-ups of one name', () => {
   test('are one for all who join it, and another one once it has ended', async () => {
-    const { join, asked, answer } = setUp()
-    const both = Promise.all([join('a'), join('a')])
+    const { share, asked, answer } = setUp()
+    const both = Promise.all([share('a'), share('a')])
     await answer('first')
     expect([await both, asked]).toEqual([['first', 'first'], ['a']])
-    const later = join('a')
+    const later = share('a')
     await answer('second')
     expect([await later, asked]).toEqual(['second', ['a', 'a']])
   })
 
   test('that began before somebody came do not answer who joins later; all of these share the next', async () => {
-    const { join, joinLater, asked, answer } = setUp()
-    const first = joinLater('a')
-    const later = [joinLater('a'), joinLater('a')]
+    const { share, shareNext, asked, answer } = setUp()
+    const first = shareNext('a')
+    const later = [shareNext('a'), shareNext('a')]
     await settle()
     expect(asked).toEqual(['a'])
     await answer('first')
     expect([await first, asked]).toEqual(['first', ['a', 'a']])
-    const joined = join('a')
-    const last = joinLater('a')
+    const joined = share('a')
+    const last = shareNext('a')
     await answer('second')
     expect([await Promise.all([...later, joined]), asked]).toEqual([
       ['second', 'second', 'second'],
@@ -38,8 +38,8 @@ describe('look-ups of one name', () => {
   })
 
   test('hold up none of another name', async () => {
-    const { join, joinLater, asked, answer } = setUp()
-    const all = Promise.all([join('a'), joinLater('b')])
+    const { share, shareNext, asked, answer } = setUp()
+    const all = Promise.all([share('a'), shareNext('b')])
     expect(asked).toEqual(['a', 'b'])
     await answer('of a')
     await answer('of b')

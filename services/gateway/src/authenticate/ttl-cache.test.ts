@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { fakeClocks } from '../../test/builders.ts'
-import { createShortMemory } from './short-memory.ts'
+import { createTtlCache } from './ttl-cache.ts'
 
 test('what is over is not given any more, and takes up no memory once others come', () => {
   const clocks = fakeClocks()
-  const memory = createShortMemory<true>({ max: 100, ttlMs: 1000, now: clocks.monotonic })
+  const memory = createTtlCache<true>({ max: 100, ttlMs: 1000, now: clocks.monotonic })
   for (let count = 0; count < 50; count += 1) memory.set(`old ${count}`, true)
   clocks.pass(600)
   memory.set('new', true)
@@ -20,7 +20,7 @@ test('what is over is not given any more, and takes up no memory once others com
 })
 
 test('no more is remembered than may be, and nothing once it was cleared', () => {
-  const memory = createShortMemory<true>({ max: 2, ttlMs: 1000, now: fakeClocks().monotonic })
+  const memory = createTtlCache<true>({ max: 2, ttlMs: 1000, now: fakeClocks().monotonic })
   for (const name of ['a', 'b', 'c']) memory.set(name, true)
   expect([memory.get('a'), memory.get('b'), memory.get('c')]).toEqual([undefined, true, true])
   memory.clear()

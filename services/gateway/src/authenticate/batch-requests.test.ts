@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { fakeClocks, scripted, settle } from '../../test/builders.ts'
-import { together } from './together.ts'
+import { createBatcher } from './batch-requests.ts'
 
-function setUp(options: { most?: number; atOnce?: number; mostWaiting?: number } = {}) {
+function setUp(options: { maxBatch?: number; maxConcurrent?: number; maxWaiting?: number } = {}) {
   const clocks = fakeClocks()
   const { call, calls: asked, answer, fail } = scripted<readonly string[], readonly string[]>()
-  const ask = together(call, {
-    most: 100,
-    atOnce: 1,
-    mostWaiting: 100,
-    withinMs: 2500,
+  const ask = createBatcher(call, {
+    maxBatch: 100,
+    maxConcurrent: 1,
+    maxWaiting: 100,
+    maxWaitMs: 2500,
     now: clocks.monotonic,
     ...options,
   })
@@ -27,7 +27,7 @@ describe('questions that are put at the same time', () => {
   })
 
   test('are asked in several goes when they are more than one takes', async () => {
-    const { ask, asked } = setUp({ most: 2, atOnce: 2 })
+    const { ask, asked } = setUp({ maxBatch: 2, maxConcurrent: 2 })
     void Promise.all(['a', 'b', 'c'].map(ask))
     await settle()
     expect(asked).toEqual([['a', 'b'], ['c']])
@@ -53,7 +53,7 @@ describe('questions that are put at the same time', () => {
     await answers.answer(['of a'])
     const [, left] = await both
     expect(await both).toMatchObject([{ value: 'of a' }, { status: 'rejected' }])
-    expect(left).toMatchObject({ reason: new Error('fewer answers than questions') })
+    expect(left).toMatchObject({ reason: new Error('the batch has fewer answers than inputs') })
   })
 })
 
@@ -73,23 +73,23 @@ test('a question that is put while one is under way is asked after it, never ans
 
 describe('while no answer comes', () => {
   test('only so many wait: who comes then is refused at once', async () => {
-    const { ask, asked } = setUp({ mostWaiting: 2 })
+    const { ask, asked } = setUp({ maxWaiting: 2 })
     void ask('under way')
     await settle()
     void Promise.all([ask('a'), ask('b')])
-    await expect(ask('c')).rejects.toThrow('too many wait')
+    await expect(ask('c')).rejects.toThrow('too many requests wait to be sent')
     expect(asked).toEqual([['under way']])
   })
 
   test('who has waited too long is never asked for, and holds no place', async () => {
-    const { ask, asked, answers, clocks } = setUp({ mostWaiting: 2 })
+    const { ask, asked, answers, clocks } = setUp({ maxWaiting: 2 })
     const underWay = ask('under way')
     await settle()
     const late = Promise.allSettled([ask('a'), ask('b')])
     clocks.pass(2500)
     const inTime = [ask('c'), ask('d')]
-    await expect(ask('e')).rejects.toThrow('too many wait')
-    const reason = new Error('waited too long to be asked')
+    await expect(ask('e')).rejects.toThrow('too many requests wait to be sent')
+    const reason = new Error('the request waited too long to be sent')
     expect(await late).toMatchObject([{ reason }, { reason }])
     clocks.pass(2499)
     await answers.answer(['of under way'])

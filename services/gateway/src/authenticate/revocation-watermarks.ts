@@ -1,0 +1,133 @@
+import { type KeyRecord, type Revocation, watermarkTtlMs } from '@postern/contracts/internal'
+import type { Clocks, DatabaseClock } from './clocks.ts'
+
+interface Raised {
+  /** On the monotonic clock. */
+  readonly at: number
+  /** The highest that the database's has shown; undefined while nothing is known of it. */
+  readonly databaseAt: number | undefined
+}
+
+interface KeyWatermark extends Raised {
+  readonly version: number
+  readonly revoked: boolean
+}
+
+interface TenantWatermark extends Raised {
+  readonly version: number
+}
+
+/** Whether a record is valid after the revocations and changes that the gateway has applied. */
+export type RecordStatus = 'valid' | 'outdated' | 'revoked'
+
+type Judged = Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>
+
+/** A record that is judged again and again. */
+export interface JudgedEntry {
+  readonly record: Judged
+  /** The number of changes at which it was last valid; -1 before. */
+  validAt: number
+}
+
+/**
+ * The lowest valid version of each key and tenant that was revoked or changed. A watermark lives longer than any older record in a cache.
+ * Watermarks only rise, so a revocation may be applied twice, late or out of order.
+ */
+export interface RevocationWatermarks {
+  apply(revocation: Revocation): void
+  isRevoked(hash: string): boolean
+  statusOf(record: Judged): RecordStatus
+  /** Rises with every revocation. A valid record stays valid until then. */
+  changes(): number
+  /** Whether a newer version of the tenant's record is known. */
+  isTenantOutdated(tenantId: string, version: number): boolean
+  /** Deletes watermarks that are older than every record they could overrule. */
+  prune(): void
+}
+
+/** Starts with nothing revoked. `onChange` is called with each revocation, before it is acknowledged. */
+export function createRevocationWatermarks(
+  clocks: Clocks,
+  databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>,
+  onChange: () => void = () => undefined,
+): RevocationWatermarks {
+  const keys = new Map<string, KeyWatermark>()
+  const tenants = new Map<string, TenantWatermark>()
+  let changes = 0
+
+  function raisedNow(): Raised {
+    return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
+  }
+
+  function applyToKey({ hash, version, revoked }: Extract<Revocation, { kind: 'key' }>): void {
+    const known = keys.get(hash)
+    keys.set(hash, {
+      version: Math.max(version, known?.version ?? 0),
+      revoked: revoked || known?.revoked === true,
+      ...raisedNow(),
+    })
+  }
+
+  return {
+    apply: (revocation) => {
+      changes += 1
+      onChange()
+      if (revocation.kind === 'key') {
+        applyToKey(revocation)
+        return
+      }
+      const known = tenants.get(revocation.tenantId)
+      tenants.set(revocation.tenantId, {
+        version: Math.max(revocation.version, known?.version ?? 0),
+        ...raisedNow(),
+      })
+    },
+    isRevoked: (hash) => keys.get(hash)?.revoked === true,
+    statusOf: (record) => {
+      const watermark = keys.get(record.hash)
+      if (watermark?.revoked === true) return 'revoked'
+      if (watermark !== undefined && record.version < watermark.version) return 'outdated'
+      return record.tenantVersion < (tenants.get(record.tenantId)?.version ?? 0) ? 'outdated' : 'valid'
+    },
+    changes: () => changes,
+    isTenantOutdated: (tenantId, version) => version < (tenants.get(tenantId)?.version ?? 0),
+    prune: () => {
+      const now = { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
+      pruneWatermarks(keys, now)
+      pruneWatermarks(tenants, now)
+    },
+  }
+}
+
+/**
+ * Returns the status of an entry's record. HOT PATH: a valid record is compared again only after a change.
+ * INVARIANT: deleting watermarks makes no record invalid.
+ */
+export function recordStatus(
+  entry: JudgedEntry,
+  watermarks: Pick<RevocationWatermarks, 'statusOf' | 'changes'>,
+): RecordStatus {
+  const changes = watermarks.changes()
+  if (entry.validAt === changes) return 'valid'
+  const status = watermarks.statusOf(entry.record)
+  if (status === 'valid') entry.validAt = changes
+  return status
+}
+
+function pruneWatermarks<T extends Raised>(watermarks: Map<string, T>, now: Raised): void {
+  for (const [id, watermark] of watermarks) {
+    if (isOver(watermark, now)) watermarks.delete(id)
+    // Raised before the database's clock was known: its time counts from now.
+    else if (watermark.databaseAt === undefined) watermarks.set(id, { ...watermark, databaseAt: now.databaseAt })
+  }
+}
+
+/**
+ * INVARIANT: a record expires by the database's clock before its watermark is deleted. So a watermark also ages by that clock, from the
+ * highest time it has shown: if the clock is set back, records from before become fresh again when it reaches their time.
+ */
+function isOver({ at, databaseAt }: Raised, now: Raised): boolean {
+  if (at >= now.at - watermarkTtlMs) return false
+  if (databaseAt === undefined || now.databaseAt === undefined) return databaseAt === now.databaseAt
+  return databaseAt < now.databaseAt - watermarkTtlMs
+}

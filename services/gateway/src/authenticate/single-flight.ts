@@ -1,0 +1,63 @@
+import { lookupTimeoutMs } from './keys-client.ts'
+import type { Timers } from './lease.ts'
+
+/** Look-ups that are in progress. Requests that ask for the same name share one. */
+export interface SingleFlight<Answer> {
+  /**
+   * Returns the answer of the look-up in progress, or starts one. For use under a lease: whatever the look-up read, the
+   * watermarks overrule it at the moment of the decision.
+   */
+  share(name: string): Promise<Answer>
+  /**
+   * Returns the answer of a look-up that begins after this call. Without a lease the gateway does not hear of revocations, so an
+   * earlier look-up proves nothing. Callers that wait for the same look-up to end share the next one.
+   */
+  shareNext(name: string): Promise<Answer>
+}
+
+interface Flight<Answer> {
+  readonly answer: Promise<Answer>
+  /** The look-up that begins when this one ends. */
+  next: Promise<Answer> | undefined
+}
+
+/** Starts without look-ups. `lookUp` must not reject if the answer is unavailable. */
+export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Answer>): SingleFlight<Answer> {
+  const inProgress = new Map<string, Flight<Answer>>()
+
+  function start(name: string): Flight<Answer> {
+    const flight: Flight<Answer> = {
+      // The next look-up of the name begins after this one has ended.
+      answer: lookUp(name).finally(() => inProgress.delete(name)),
+      next: undefined,
+    }
+    inProgress.set(name, flight)
+    return flight
+  }
+
+  async function share(name: string): Promise<Answer> {
+    return await (inProgress.get(name) ?? start(name)).answer
+  }
+
+  return {
+    share,
+    shareNext: async (name) => {
+      const flight = inProgress.get(name)
+      if (flight === undefined) return await start(name).answer
+      flight.next ??= flight.answer.then(async () => await share(name))
+      return await flight.next
+    },
+  }
+}
+
+/** Resolves with the answer, or with `late` after `lookupTimeoutMs`. A look-up may wait in a queue or be repeated, so its callers are limited here. */
+export async function inTime<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  const callOff = timers.after(lookupTimeoutMs, () => resolve(late))
+  answer.then(resolve, reject)
+  try {
+    return await promise
+  } finally {
+    callOff()
+  }
+}
