@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { startBrowser } from '../support/browser.ts'
 import { open, signInByHand } from './world.ts'
 
-// A browser beside a whole system, on a machine that may have other work.
+// A browser and a whole system on a machine that may be busy.
 vi.setConfig({ testTimeout: 240_000 })
 
 let consoleProxy: PrefixProxy
@@ -12,7 +12,7 @@ let gatewayProxy: PrefixProxy
 let stack: TestStack
 let browser: Browser
 let page: Page
-/** What the page has said against itself, and requests outside the prefix. */
+/** Errors and policy violations of the pages, and requests outside of the prefix. */
 const complaints: string[] = []
 
 beforeAll(async () => {
@@ -49,7 +49,7 @@ const titleOf = async (name: string): Promise<void> => {
 }
 
 describe('a console that a proxy publishes below a path', () => {
-  test('signs in, opens every page and reloads it, makes a key that works, and signs out', async () => {
+  test('signs in, opens and reloads every page, creates a working key, and signs out', async () => {
     await page.goto(`${consoleProxy.url}/`)
     await signInByHand(page, 'Continue with your organization', 'harbourline-admin')
     for (const [name, path] of [
@@ -95,7 +95,7 @@ describe('a console that a proxy publishes below a path', () => {
     expect(complaints).toEqual([])
   })
 
-  test('shows the page also where the path has no slash at its end', async () => {
+  test('shows the page without a trailing slash in the path', async () => {
     await page.goto(consoleProxy.url)
     const link = page.getByRole('link', { name: 'Continue with your organization' })
     expect(await link.getAttribute('href')).toBe('/postern-console/auth/login?return_to=%2F')

@@ -12,7 +12,7 @@ function fileOf(names: readonly string[]) {
   return { name: 'processes.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) }
 }
 
-/** What an administrator does with connectors. */
+/** Tests of an administrator's work with connectors. */
 export function connectorTests(world: () => World): void {
   test('a connector is set up, tried and run with a file, and what goes too far is looked at before it is applied', async () => {
     const { page, stack, tenants } = world()
@@ -20,11 +20,11 @@ export function connectorTests(world: () => World): void {
     await page.getByRole('button', { name: 'New connector' }).first().click()
     await page.getByRole('heading', { level: 1, name: 'New connector' }).waitFor()
     await page.getByRole('button', { name: 'Set up connector' }).click()
-    await page.getByText('Say what it is called').waitFor()
+    await page.getByText('Enter a name').waitFor()
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name)
     await page.getByRole('button', { name: 'Map the fields' }).click()
     const [key, title, type] = [0, 1, 2].map((place) => page.locator('.rule').nth(place))
-    // Its list is open, and whatever else can be reached is there for who listens.
+    // The list is open, and the rest of the page stays readable for screen readers.
     await key?.getByRole('combobox', { name: 'Field' }).click()
     await page.getByRole('listbox').waitFor()
     expect(await accessibilityFaults(page), 'a list of offers').toEqual([])
@@ -143,7 +143,7 @@ export function connectorTests(world: () => World): void {
     const answer = await send(stack.gateways[0] ?? '', '/api/v1/sync/entities', { key, method: 'POST', body })
     const { run_id: run } = pushResultSchema.parse(answer.json)
     await page.goto(`${stack.consoleUrl}/connectors/runs/${run}`)
-    await page.getByText('only the numbers above are kept').waitFor()
+    await page.getByText('only the numbers above are stored').waitFor()
     expect(await page.getByText('Applied', { exact: true }).count()).toBe(0)
   })
 }

@@ -18,10 +18,10 @@ import { fillTenant } from './many-keys.ts'
 import { runTests } from './runs.ts'
 import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
 
-// A browser beside a whole system, on a machine that may have other work.
+// A browser and a whole system on a machine that may be busy.
 vi.setConfig({ testTimeout: 240_000 })
 
-/** Runs in a page: what only administrators may do, each as the pages do it. Gives the status of each. */
+/** Runs in a page: sends every request that only administrators may send, as the pages do. Returns the statuses. */
 const tryEverything = async (): Promise<readonly number[]> => {
   const { csrf_token: token }: { readonly csrf_token: string } = await (await fetch('/auth/session')).json()
   const ask = async (method: string, path: string, body?: object) => {
@@ -39,7 +39,7 @@ const tryEverything = async (): Promise<readonly number[]> => {
   ]
 }
 
-/** Runs in a page: how much of it has moved since it began to load, as Cumulative Layout Shift counts. */
+/** Runs in a page: returns its Cumulative Layout Shift since it began to load. */
 const layoutShift = async (): Promise<number> =>
   await new Promise((resolve) => {
     let sum = 0
@@ -55,7 +55,7 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(async () => await world.close())
 
-describe('who may not manage keys', () => {
+describe('people who may not manage keys', () => {
   test.each(['auditor', 'viewer'])('a person with the role %s sees why, and neither keys nor people', async (role) => {
     const page = await world.pageOf(`harbourline-${role}`)
     await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
@@ -70,11 +70,11 @@ describe('who may not manage keys', () => {
     expect(await page.getByRole('button', { name: 'New connector' }).count()).toBe(0)
     await open(page, 'People and roles')
     expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
-    // What the pages leave out is refused all the same.
+    // What the pages do not offer is rejected as well.
     expect(await page.evaluate(tryEverything)).toEqual([403, 403, 403, 403, 403])
   })
 
-  test('an administrator of a suspended organization is told that it is suspended, and not that the role is missing', async () => {
+  test('an administrator of a suspended organization sees that it is suspended, not that a role is missing', async () => {
     const { stack, tenants } = world
     const act = async (action: 'suspend' | 'resume') => {
       const path = `/internal/v1/tenants/${tenants.korvex.id}/${action}`
@@ -99,7 +99,7 @@ describe('who may not manage keys', () => {
     await context.close()
   })
 
-  test('another site can make the browser of an administrator change nothing', async () => {
+  test("another site cannot change anything through an administrator's browser", async () => {
     const { page, context, stack } = world
     const csrf = await page.evaluate(async () => {
       const body = JSON.stringify({ label: 'Forged', expires_in: '30d', scopes: ['*'] })
@@ -116,7 +116,7 @@ describe('who may not manage keys', () => {
       })
     })
     await evil.goto(`${stranger}/evil`)
-    // A request of a script that no preflight asks for: to sign her out, to make a key.
+    // A request without a preflight that would sign her out or create a key.
     const blind = await evil.evaluate(async (origin) => {
       const options = { method: 'POST', mode: 'no-cors', credentials: 'include' } as const
       const paths = ['/auth/logout', '/api/v1/api-keys']
@@ -125,9 +125,9 @@ describe('who may not manage keys', () => {
       )
       return (await Promise.allSettled(outcomes)).map(({ status }) => status)
     }, stack.consoleUrl)
-    // Nor may it see that there was an answer. That nobody was signed out shows below.
+    // It cannot even see the response. Below, the session still exists.
     expect(blind).toEqual(['rejected', 'rejected'])
-    // And a form.
+    // The same with a form.
     const [answer] = await Promise.all([
       evil.waitForResponse(`${stack.consoleUrl}/api/v1/api-keys`),
       evil.evaluate(() => document.forms[0]?.submit()),
@@ -148,7 +148,7 @@ runTests(() => world)
 
 hostileTextTests(() => world)
 
-/** A page of an administrator that cannot load a file. What the browser says of that counts as no complaint. */
+/** Opens a page of an administrator that cannot load a file. The browser's errors about it are expected. */
 const openWithout = async (missing: RegExp) => {
   const { context } = await world.openFor('harbourline-admin')
   const page = await context.newPage()
@@ -159,12 +159,12 @@ const openWithout = async (missing: RegExp) => {
   return { context, page }
 }
 
-describe('a part of the console whose file is not there any more, as after a new release', () => {
-  test('is told of in its place where it is a dialog, the page stays, and loaded again it works', async () => {
+describe('a part of the console whose file was replaced by a new release', () => {
+  test('shows an error in its dialog, keeps the page, and works after a reload', async () => {
     const file = /\/assets\/generate-dialog-[^/]*\.js$/
     const { context, page } = await openWithout(file)
     const told = page.getByRole('alertdialog', { name: 'This part could not be loaded.' })
-    // Once more: whoever has closed it may press the button again.
+    // Again: the button can be pressed again after closing.
     for (let times = 0; times < 2; times += 1) {
       await page.getByRole('button', { name: 'Generate key' }).first().click()
       await told.waitFor()
@@ -181,7 +181,7 @@ describe('a part of the console whose file is not there any more, as after a new
     await context.close()
   })
 
-  test('is told of in its place where it is a page, others can be opened, and loaded again it works', async () => {
+  test('shows an error in its page, keeps other pages usable, and works after a reload', async () => {
     const file = /\/assets\/connectors-page-[^/]*\.js$/
     const { context, page } = await openWithout(file)
     const told = page.getByRole('alert').filter({ hasText: 'This part could not be loaded.' })
@@ -200,11 +200,11 @@ describe('a part of the console whose file is not there any more, as after a new
   })
 })
 
-test('the policy that an administrator sets binds the next key', async () => {
+test('a new policy applies to the next key', async () => {
   const { page } = world
   await open(page, 'Key policy')
   await page.getByRole('button', { name: 'Change' }).click()
-  await page.getByRole('button', { name: /Longest life of a key/ }).click()
+  await page.getByRole('button', { name: /Maximum lifetime of a key/ }).click()
   await page.getByRole('option', { name: '90 days' }).click()
   await page.getByRole('textbox', { name: 'Required networks' }).fill('203.0.113.0/24')
   expect(await accessibilityFaults(page)).toEqual([])
@@ -225,13 +225,13 @@ test('the policy that an administrator sets binds the next key', async () => {
   await submit(page)
   const value = await copyKey(world)
   await closeReveal(page)
-  // Made, and refused from here: this machine is not in the network.
+  // Created, but rejected from here: this machine is not in the network.
   expect(await statusOf(world, value, 0)).toBe(403)
 })
 
-test('a receipt is shown to be true, and a spoiled one to be none', async () => {
+test('a genuine receipt is shown as genuine, and a changed one as invalid', async () => {
   const { page, stack } = world
-  // Of any tenant: a receipt is true for everybody.
+  // Receipts of every tenant are genuine for everybody.
   const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
   const headers = { 'content-type': 'text/plain' }
   const upload = { key, method: 'POST', headers, body: 'As seen.' } as const
@@ -251,9 +251,9 @@ function fileOf(text: string) {
   return { name: 'receipt.json', mimeType: 'application/json', buffer: Buffer.from(text) }
 }
 
-test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark', async () => {
+test('every page is accessible (WCAG 2.2 AA), wide and narrow, light and dark', async () => {
   const { page, stack } = world
-  // Those who have signed in are told every few seconds.
+  // Sign-ins are reported every few seconds.
   await expect
     .poll(
       async () =>
@@ -280,7 +280,7 @@ test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark
     }
     await page.setViewportSize({ width: 1280, height: 640 })
   }
-  // Loaded at this width, and the way to the other pages that there is at it.
+  // Loaded at this width, with its navigation.
   await page.setViewportSize({ width: 360, height: 640 })
   await page.goto(`${stack.consoleUrl}/settings/api-keys`)
   await page.getByRole('button', { name: 'Menu' }).click()
@@ -290,11 +290,11 @@ test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark
   await page.setViewportSize({ width: 1280, height: 640 })
 })
 
-test('nothing jumps while a page is loaded', async () => {
+test('the layout does not shift while a page loads', async () => {
   const page = await world.pageOf('harbourline-admin')
   const { id } = await world.stack.createKey(world.tenants.harbourline, {
     scopes: ['read:findings'],
-    // Within what the policy above demands.
+    // Within the new policy.
     allowedAddresses: ['203.0.113.7/32'],
   })
   for (const path of [`/settings/api-keys/${id}`, '/settings/api-keys', '/settings/people', '/connectors']) {
@@ -306,19 +306,19 @@ test('nothing jumps while a page is loaded', async () => {
 })
 
 describe('a session', () => {
-  test('that was not used for half an hour has ended, leaves nothing on the screen, and signing in leads back', async () => {
+  test('ends after half an hour without use, clears the screen, and signing in returns to the page', async () => {
     const page = await world.pageOf('korvex-admin')
     await page.goto(`${world.stack.consoleUrl}/settings/policy`)
     await page.getByRole('heading', { level: 1, name: 'Key policy' }).waitFor()
     expect(await page.getByText('korvex').count()).toBeGreaterThan(0)
-    // Soon it would have: it is said, and one press is use enough.
+    // Shortly before the end the page warns, and one press extends the session.
     await world.letSessionsLie(28.5 * 60_000)
     await page.reload()
     await page.getByText('You will be signed out soon').waitFor()
     expect(await accessibilityFaults(page), 'the warning').toEqual([])
     await page.getByRole('button', { name: 'Stay signed in' }).click()
     await page.getByText('You will be signed out soon').waitFor({ state: 'detached' })
-    // Nor does a dialog stand in the way of it.
+    // Even above a dialog.
     await world.letSessionsLie(28.5 * 60_000)
     await page.reload()
     await page.getByText('You will be signed out soon').waitFor()
@@ -342,7 +342,7 @@ describe('a session', () => {
     await page.getByRole('menu').waitFor()
     expect(await accessibilityFaults(page), 'the menu').toEqual([])
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
-    // One press signs out here. The provider, which asks first, is offered and not opened.
+    // One press signs out. The provider's sign-out is offered but not opened.
     await page.getByRole('heading', { name: 'You are signed out' }).and(page.locator(':focus')).waitFor()
     expect(await accessibilityFaults(page)).toEqual([])
     expect(new URL(page.url()).origin).toBe(world.stack.consoleUrl)
@@ -354,7 +354,7 @@ describe('a session', () => {
     await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
   })
 
-  test('whose time is nearly over says so, and no key goes with it unsaid', async () => {
+  test('warns before it ends and before a shown key is lost', async () => {
     const page = await world.pageOf('harbourline-admin')
     await page.route('**/auth/session', async (route) => {
       const response = await route.fetch()
@@ -366,7 +366,7 @@ describe('a session', () => {
     await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
     await page.getByText('You will have to sign in again soon').waitFor()
     await fillForm(page, 'Nobody has it')
-    // As the policy above demands.
+    // As the new policy requires.
     await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('203.0.113.7')
     await submit(page)
     await page.getByText('Copy the key before that').waitFor()
@@ -382,7 +382,7 @@ describe('a session', () => {
   })
 })
 
-test('of five thousand keys only those near the screen are drawn, and one is found at once', async () => {
+test('of 5,000 keys only those near the screen are drawn, and a search is immediate', async () => {
   await fillTenant(world.stack, world.tenants.korvex.id, 5000)
   const page = await world.pageOf('korvex-admin')
   await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
@@ -398,7 +398,7 @@ test('of five thousand keys only those near the screen are drawn, and one is fou
   expect(await drawn()).toBe(2)
 })
 
-test('what has colours that are too faint is found, in light and in dark', async () => {
+test('low contrast is detected in light and dark', async () => {
   const page = await world.pageOf('harbourline-viewer')
   await page.goto(`${world.stack.consoleUrl}/verify`)
   await page.getByRole('heading', { level: 1, name: 'Verify a receipt' }).waitFor()
@@ -413,6 +413,6 @@ test('what has colours that are too faint is found, in light and in dark', async
   ])
 })
 
-test('no page has met an error or broken its content policy', () => {
+test('no page caused an error or violated its content policy', () => {
   expect(world.complaints).toEqual([])
 })

@@ -9,7 +9,7 @@ import { type World, closeReveal, fillForm, submit } from './world.ts'
 
 const screenshots = process.env['POSTERN_SCREENSHOTS']
 
-/** Keeps a picture of the page for whoever wants to look at it. */
+/** Takes a screenshot for later inspection. */
 async function show(page: Page, name: string): Promise<void> {
   if (screenshots !== undefined) await page.screenshot({ path: `${screenshots}/${name}.png` })
 }
@@ -21,7 +21,7 @@ async function openKeys(world: World) {
   return { context, page }
 }
 
-/** Kind and name of the element that has the focus. */
+/** Returns the kind and name of the focused element. */
 async function focused(page: Page): Promise<string> {
   return await page.evaluate(() => {
     const element = document.activeElement
@@ -42,7 +42,7 @@ async function keysCalled(page: Page, label: string): Promise<number> {
   return keys.filter((key) => key.label === label).length
 }
 
-/** What a person sees while an answer does not come, and where the keyboard is afterwards. */
+/** Tests of overdue responses, and of the focus afterwards. */
 export function dialogTests(world: () => World): void {
   describe('a change whose answer does not come', () => {
     test('says within ten seconds that a key may have been made, and makes no second one when it is sent again', async () => {
@@ -53,7 +53,7 @@ export function dialogTests(world: () => World): void {
         (url) => url.pathname === '/api/v1/api-keys',
         async (route) => {
           if (route.request().method() !== 'POST') return await route.fallback()
-          // The key is made, and the answer never reaches the browser.
+          // The key is created, but the response never reaches the browser.
           await route.fetch()
           reached.resolve()
         },
@@ -65,21 +65,21 @@ export function dialogTests(world: () => World): void {
       expect(await page.getByText('Postern has not answered yet').count()).toBe(0)
       await page.clock.fastForward(10_000)
       const told = page.getByRole('status').filter({ hasText: 'Postern has not answered yet' })
-      await told.getByText('A key may already have been made.').waitFor()
-      await told.getByText('You can try again: no second key is made.').waitFor()
+      await told.getByText('A key may already have been created.').waitFor()
+      await told.getByText('You can try again without creating a second key.').waitFor()
       await expect.poll(async () => await told.evaluate(isInView)).toBe(true)
       expect(await accessibilityFaults(page), 'an overdue answer').toEqual([])
       await show(page, 'overdue')
       await told.getByRole('button', { name: 'Stop waiting' }).click()
       await page.getByRole('alert').filter({ hasText: 'It is not known whether a key was generated' }).waitFor()
       await show(page, 'stopped')
-      // Also by whoever closes the window and begins again.
+      // Also after closing and reopening the dialog.
       await page.getByRole('button', { name: 'Cancel' }).click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
       await page.getByRole('link', { name: 'Never answered' }).waitFor()
       await fillForm(page, 'Never answered')
       await submit(page)
-      await page.getByText('The key was made, and its value is lost').waitFor()
+      await page.getByText('The key was created, but its value is lost').waitFor()
       expect(await keysCalled(page, 'Never answered')).toBe(1)
       await context.close()
     })
@@ -110,7 +110,7 @@ export function dialogTests(world: () => World): void {
 
       await fillForm(page, 'Focused')
       await submit(page)
-      await page.getByText('This is the only time that you see this key').waitFor()
+      await page.getByText('This key is shown only once').waitFor()
       await page.getByRole('button', { name: 'Done' }).click()
       await page.getByRole('button', { name: 'Back to the key' }).click()
       await page.getByRole('alertdialog').waitFor({ state: 'detached' })
@@ -133,11 +133,11 @@ export function dialogTests(world: () => World): void {
       await page.getByRole('link', { name: 'Focused' }).click()
       await page.getByRole('button', { name: 'Rotate' }).click()
       await page.getByRole('button', { name: 'Generate new key' }).click()
-      await page.getByText('This is the only time that you see this key').waitFor()
+      await page.getByText('This key is shown only once').waitFor()
       await closeReveal(page)
       await expect.poll(async () => await focused(page)).toBe('h1 Focused')
       await page.getByRole('button', { name: 'Revoke' }).click()
-      // The page reads the revoked key only after the dialog has closed. Its button "Revoke" stays until then.
+      // The page reads the revoked key after the dialog has closed. Until then, its button "Revoke" stays.
       const closed = Promise.withResolvers<void>()
       await page.route(`**/api/v1/api-keys/${page.url().split('/').at(-1)}`, async (route) => {
         await closed.promise

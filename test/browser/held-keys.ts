@@ -28,7 +28,7 @@ const roleRequired = {
   }),
 }
 
-/** Closes the dialog of a key that is shown, which asks since nobody has copied it. */
+/** Closes the dialog of a shown key, which asks because the key was not copied. */
 async function leaveUncopied(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Done' }).click()
   await closeWithoutIt(page)
@@ -46,7 +46,7 @@ const make = async (page: Page, label: string) => {
   await leaveUncopied(page)
 }
 
-/** As when the person comes back from another tab; the page has read the session then. */
+/** Simulates returning from another tab; the page then reads the session. */
 const focus = async (page: Page) => {
   const read = page.waitForResponse(/\/auth\/session$/)
   await page.evaluate(() => dispatchEvent(new Event('focus')))
@@ -55,17 +55,17 @@ const focus = async (page: Page) => {
 const drawn = async (page: Page) => {
   await page.evaluate(async () => await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
 }
-/** As when the page is seen again: the list of keys is read anew. */
+/** Simulates that the page becomes visible; it then reads the list of keys. */
 const seeAgain = async (page: Page) => {
   const read = page.waitForResponse(/\/api\/v1\/api-keys\?limit=1000$/)
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
   return await read
 }
-/** Lets the question read nothing of its key, so that the change is the first to be refused. */
+/** Blocks reads of the key, so that the change is the first rejected request. */
 const leaveKeyUnread = async (page: Page) => {
   await page.route(/\/api\/v1\/api-keys\/[0-9a-f-]{36}$/, async (route) => await route.abort(), { times: 1 })
 }
-/** The changes that a page asks for from now on, and in whose name. */
+/** Records the changes that a page requests, with their person. */
 const changesOf = (page: Page) => {
   const changes: { readonly path: string; readonly token: string | undefined }[] = []
   page.on('request', (request) => {
@@ -74,7 +74,7 @@ const changesOf = (page: Page) => {
   })
   return changes
 }
-/** As when an administrator of the provider takes the person's role away: the session is of the same person, and says so. */
+/** Simulates that an administrator of the provider removes the person's role. */
 const takeRoles = async (page: Page) => {
   await page.route(/\/auth\/session$/, async (route) => {
     const response = await route.fetch()
@@ -83,18 +83,18 @@ const takeRoles = async (page: Page) => {
   })
   await focus(page)
 }
-/** The token of whoever is signed in now. */
+/** Returns the token of the current session. */
 const tokenOf = async (page: Page): Promise<string> =>
   await page.evaluate(async () => {
     const { csrf_token: token }: { readonly csrf_token: string } = await (await fetch('/auth/session')).json()
     return token
   })
 
-/** What stands in the way of a key that is shown once, and of a revocation. */
+/** Tests of what can interrupt a shown key or a revocation. */
 export function heldKeyTests(world: () => World): void {
   const openKeys = async (person = 'harbourline-admin') => {
     const other = await world().openFor(person)
-    // There is a way back, to a page of the console.
+    // There is a way back to a page of the console.
     await other.page.goto(`${world().stack.consoleUrl}/connectors`)
     await open(other.page, 'API keys')
     return other
@@ -161,7 +161,7 @@ export function heldKeyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Back to the key' }).click()
       await shownKey(page).waitFor()
       await leaveUncopied(page)
-      // From then on it leads back as ever.
+      // From then on it leads back as usual.
       await page.goBack()
       await page.getByRole('heading', { level: 1, name: 'Connectors' }).waitFor()
       await context.close()
@@ -261,11 +261,11 @@ export function heldKeyTests(world: () => World): void {
         await context.addCookies(await other.context.cookies())
         expect((await seeAgain(page)).status()).toBe(403)
         await page.getByText('The keys could not be read again').waitFor()
-        await page.getByText('Somebody may have signed in anew, in another tab').waitFor()
+        await page.getByText('The session may have changed in another tab').waitFor()
         expect(await shownKey(page).isVisible()).toBe(true)
         expect(await page.getByText(label, { exact: true }).isVisible()).toBe(true)
         await leaveUncopied(page)
-        // Nothing keeps it any more.
+        // Nothing blocks it any more.
         const loaded = page.waitForEvent('load')
         await page.evaluate(() => dispatchEvent(new Event('focus')))
         await loaded
@@ -306,7 +306,7 @@ export function heldKeyTests(world: () => World): void {
       await context.addCookies(await other.context.cookies())
       await focus(page)
       await expect.poll(() => asked).toBe(1)
-      // Once: the end of the question itself gives the page the focus again, and the key is to be copied.
+      // Asked once: the end of the question focuses the page again, and the key must remain copyable.
       await focus(page)
       await drawn(page)
       expect(asked).toBe(1)
@@ -335,7 +335,7 @@ export function heldKeyTests(world: () => World): void {
         await submit(page)
         await expect.poll(() => changes.length).toBe(count)
         await page.getByText('No key was generated').waitFor()
-        await page.getByText('Somebody may have signed in anew, in another tab').waitFor()
+        await page.getByText('The session may have changed in another tab').waitFor()
       }
       const token = await tokenOf(page)
       expect(changes.filter((change) => change.token === token)).toEqual([])

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import type { World } from './world.ts'
 
-/** Texts that run where they are taken for markup, or for an address, and what makes each of them run. */
+/** Texts that would run as markup or as a URL, and how each is triggered. */
 const payloads: Readonly<Record<string, { readonly text: string; readonly markup?: string; readonly click?: true }>> = {
   'an image that is not there': { text: `<img src=x onerror="document.title='owned'">` },
   'an attribute that ends early': { text: `"><svg onload="document.title='owned'">` },
@@ -20,12 +20,12 @@ const payloads: Readonly<Record<string, { readonly text: string; readonly markup
 }
 const texts = Object.values(payloads).map(({ text }) => text)
 
-/** Ids, times, numbers, words of a list, quoted tags and paths of our own: what the pages go by, and nobody has written. */
+/** Ids, times, numbers, enum values, entity tags and paths, which the pages need unchanged. */
 const isStructure = (text: string): boolean =>
   /^(?:[\da-f]{8}-[\da-f-]{27}|[\d:.TZ+-]*|[a-z\d_:*.-]*|"[^"]*"|\/[\w/.-]*)$/.test(text)
 const structural = new Set(['csrf_token', 'time_zone', 'cron', 'type', 'instance'])
 
-/** An answer of the API with a hostile text in the place of every text in it that somebody could have written. */
+/** Replaces every free text in an API response with a hostile one. */
 function poison(value: unknown, count = { at: 0 }): unknown {
   if (typeof value === 'string') return isStructure(value) ? value : texts[(count.at += 1) % texts.length]
   if (Array.isArray(value)) return value.map((each) => poison(each, count))
@@ -49,7 +49,7 @@ async function poisonAnswers(page: Page): Promise<{ readonly poisoned: Set<strin
     const response = await route.fetch()
     const given: unknown = await response.json().catch(() => undefined)
     if (given === undefined) return await route.fulfill({ response })
-    // Who has just signed in is told of seconds later: somebody is there in any case.
+    // Sign-ins are reported seconds later, so another person is already there.
     const isOfPeople = Array.isArray(given) && new URL(route.request().url()).pathname === '/api/v1/members'
     const json: unknown = isOfPeople ? [...given, somebody] : given
     const changed = poison(json)
@@ -61,7 +61,7 @@ async function poisonAnswers(page: Page): Promise<{ readonly poisoned: Set<strin
   return { poisoned }
 }
 
-/** Runs in a page: what a text has become that was not shown as text. */
+/** Runs in a page: returns texts that became markup. */
 const becameMarkup = (): readonly string[] => {
   const found = document.querySelectorAll(
     'img[src="x"], iframe, [onload], [onerror], a[href^="javascript:" i], main script, [srcdoc]',
@@ -69,7 +69,7 @@ const becameMarkup = (): readonly string[] => {
   return [...found].map(({ outerHTML }) => outerHTML)
 }
 
-/** What hostile texts could do in a page, and how many of them a person reads in it. */
+/** Returns what hostile texts did in a page, and how many of them are visible. */
 async function readPage(page: Page) {
   const seen = await page.evaluate((all) => {
     const values = [...document.querySelectorAll('input, textarea')].map((field) => Reflect.get(field, 'value'))
@@ -79,7 +79,7 @@ async function readPage(page: Page) {
   return { title: await page.title(), markup: await page.evaluate(becameMarkup), seen }
 }
 
-/** Nothing that somebody has written runs in the console (XSS). */
+/** Tests that no text from the API runs in the console (XSS). */
 export function hostileTextTests(world: () => World): void {
   describe('a hostile text', () => {
     test('is shown as text in every place of the console that shows what somebody has written', async () => {
@@ -118,7 +118,7 @@ export function hostileTextTests(world: () => World): void {
         expect([path, title === 'owned', markup]).toEqual([path, false, []])
         expect(seen, path).toBeGreaterThan(0)
       }
-      // What a file says, too, and what a refusal does.
+      // Also texts from files and from rejections.
       await page.goto(`${stack.consoleUrl}/verify`)
       const receipt = await ask(`/api/v1/evidence?file_name=seen.txt`, 'seen', { 'content-type': 'text/plain' })
       const spoiled = Buffer.from(JSON.stringify(poison(receipt.json)))
@@ -157,7 +157,7 @@ export function hostileTextTests(world: () => World): void {
         await (isPage ? route.fulfill({ contentType: 'text/html', body }) : route.abort())
       })
       await page.goto('http://localhost/careless', { waitUntil: 'domcontentloaded' })
-      // The check that finds nothing in the console finds this.
+      // Control: the check detects this.
       if (!one.text.includes('</script>')) expect(await page.evaluate(becameMarkup)).not.toEqual([])
       if (one.click) await page.getByRole('link', { name: 'owned' }).click()
       await page.waitForFunction(() => document.title === 'owned')

@@ -11,7 +11,7 @@ import { type World, choose, closeReveal, copyKey, fillForm, keyOf, open, status
 const dayMs = 86_400_000
 const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
 
-/** What an administrator does with keys. */
+/** Tests of an administrator's work with keys. */
 export function keyTests(world: () => World): void {
   describe('a key', () => {
     test('is generated for 30 days, 90 days, a year or until a day of one’s own', async () => {
@@ -29,7 +29,7 @@ export function keyTests(world: () => World): void {
       await page.keyboard.press('Escape')
       await typeDay(page, new Date(Date.now() + 3 * dayMs))
       await submit(page)
-      await page.getByText('This is the only time that you see this key').waitFor()
+      await page.getByText('This key is shown only once').waitFor()
       expect(await accessibilityFaults(page), 'the key').toEqual([])
       await page.getByRole('button', { name: 'Done' }).click()
       await page.getByRole('alertdialog', { name: 'You have not copied the key' }).waitFor()
@@ -60,7 +60,7 @@ export function keyTests(world: () => World): void {
       expect(command).toBe(`curl -H 'Authorization: ApiKey ${value}' ${stack.gateways[0]}/api/v1/whoami`)
       expect(await page.content()).not.toContain(value)
       await page.getByRole('link', { name: 'Leaking' }).waitFor()
-      // The very line that the page has shown.
+      // The exact command that the page showed.
       expect(whoamiSchema.parse(JSON.parse(await runCurlLine(command)))).toMatchObject({ label: 'Leaking' })
       expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([200, 200])
 
@@ -69,7 +69,7 @@ export function keyTests(world: () => World): void {
       await question.getByText('Leaking', { exact: true }).waitFor()
       await question.getByText('Last used').waitFor()
       expect(await accessibilityFaults(page), 'the question').toEqual([])
-      // A gateway that cannot be reached: said as it is, and asked again.
+      // An unreachable gateway is reported, and the request can be repeated.
       await page.route('**/revoke', async (route) => await route.fulfill(unconfirmed), { times: 1 })
       await question.getByRole('button', { name: 'Revoke key' }).click()
       await page.getByText('Not yet confirmed by all gateways').waitFor()
@@ -80,7 +80,7 @@ export function keyTests(world: () => World): void {
       expect(JSON.parse(await runCurlLine(command))).toMatchObject({ status: 401, code: 'key_revoked' })
       await page.getByRole('button', { name: 'Close' }).last().click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
-      // Pointed at, each time tells its own moment: the day that the key was made until, and when it was revoked.
+      // On hover, each time shows its own moment: the original expiry and the revocation.
       const times = page
         .getByRole('row')
         .filter({ hasText: 'Leaking' })
@@ -112,7 +112,7 @@ export function keyTests(world: () => World): void {
         await page.getByRole('button', { name: 'Done' }).click()
         await page.getByRole('alertdialog', { name }).waitFor()
       }
-      // Something else on the screen is not the key.
+      // Other content of the screen does not contain the key.
       await page.getByRole('dialog').getByRole('heading', { level: 2 }).selectText()
       await page.keyboard.press('ControlOrMeta+c')
       await ask('You have not copied the key')
@@ -120,7 +120,7 @@ export function keyTests(world: () => World): void {
       await question.waitFor({ state: 'detached' })
       await key.selectText()
       await page.keyboard.press('ControlOrMeta+c')
-      await ask('Is the key in a safe place?')
+      await ask('Is the key stored safely?')
       await question.getByRole('button', { name: 'Yes, close' }).click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
       await context.close()
@@ -144,7 +144,7 @@ export function keyTests(world: () => World): void {
         /^\d{4}-\d\d-\d\d [\d:.]{12} UTC$/,
       )
       expect(await accessibilityFaults(page), 'the page of a key').toEqual([])
-      // All that there is of the new key, wherever a browser keeps things: its value is in none of them.
+      // The new key's value is in no storage of the browser.
       const kept = await page.evaluate(async () => {
         const names = (await indexedDB.databases()).map(({ name }) => name)
         const state: unknown = history.state
@@ -179,7 +179,7 @@ export function keyTests(world: () => World): void {
       const { page } = world()
       await page.getByRole('button', { name: 'Generate key' }).first().click()
       await submit(page)
-      await page.getByText('Say which program will use the key').waitFor()
+      await page.getByText('Enter which program will use the key').waitFor()
       await page.getByText('Choose at least one scope').waitFor()
       expect(await accessibilityFaults(page)).toEqual([])
       await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Nowhere to go')
@@ -187,8 +187,8 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Advanced' }).click()
       await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
       await submit(page)
-      await page.getByText('“not-an-address” is no address or network').waitFor()
-      // What only the API can tell is shown where the person is, which is at the end of the form.
+      await page.getByText('“not-an-address” is not an address or network').waitFor()
+      // Errors of the API are shown at the end of the form, where the person is.
       await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('10.0.0.1/8')
       await page.route('**/api/v1/api-keys', async (route) => await route.fulfill(refusedAddress), { times: 1 })
       await submit(page)
@@ -206,7 +206,7 @@ export function keyTests(world: () => World): void {
       const unsure = page.getByRole('alert').filter({ hasText: 'It is not known whether a key was generated' })
       await unsure.getByText('Try again: nothing is done twice.').waitFor()
       await submit(page)
-      await page.getByText('The key was made, and its value is lost').waitFor()
+      await page.getByText('The key was created, but its value is lost').waitFor()
       expect(await accessibilityFaults(page), 'the lost key').toEqual([])
       await page.getByRole('link', { name: 'Look at the key' }).click()
       await page.getByRole('heading', { level: 1, name: 'Lost on its way' }).waitFor()
@@ -229,7 +229,7 @@ export function keyTests(world: () => World): void {
       await fillForm(page, 'No such day')
       await page.getByRole('radio', { name: 'Custom' }).press('Space')
       const told = page.getByText(/^Choose a day from .+ to .+$/)
-      // Two days off, so that it makes no difference if a day ends meanwhile.
+      // Two days away, in case a day ends during the test.
       for (const away of [-2, days + 1]) {
         await typeDay(page, dayFrom(Date.now(), away))
         expect(await told.count()).toBe(0)
@@ -239,10 +239,10 @@ export function keyTests(world: () => World): void {
       }
       expect(await accessibilityFaults(page), 'a day that is refused').toEqual([])
       expect(changes).toEqual([])
-      // One that is possible is none to speak of.
+      // A possible day has no error.
       await typeDay(page, dayFrom(Date.now(), 2))
       await submit(page)
-      await page.getByText('This is the only time that you see this key').waitFor()
+      await page.getByText('This key is shown only once').waitFor()
       expect(changes).toHaveLength(1)
       page.off('request', note)
       await closeReveal(page)
@@ -258,7 +258,7 @@ export function keyTests(world: () => World): void {
       await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
       await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
       const days = await longestLife(page)
-      // In the first minute of a day the last one that is possible ends behind the longest life, and the key with that.
+      // In the first minute of a day, the last possible day ends after the maximum lifetime, and so would the key.
       const midnight = new Date().setHours(0, 0, 0, 0)
       await page.clock.setFixedTime(midnight + 10_000)
       await fillForm(page, 'Sent twice')
@@ -333,13 +333,13 @@ export function keyTests(world: () => World): void {
       // The form opens with the focus in its first field.
       await page.getByRole('textbox', { name: 'Label', exact: true }).and(page.locator(':focus')).waitFor()
       await page.keyboard.type('By keyboard')
-      // Enter on a scope chooses it and does not send the form.
+      // Enter on a scope chooses it and does not submit the form.
       await press('Tab', 'ArrowLeft', 'Tab', 'Enter')
       expect(await page.getByRole('button', { name: 'Copy key' }).count()).toBe(0)
       await page.getByRole('button', { name: 'Generate', exact: true }).focus()
       await press('Enter')
       await page.getByRole('button', { name: 'Copy key' }).waitFor()
-      // Held by the dialog, wherever Tab leads.
+      // Tab stays within the dialog.
       const copy = page.getByRole('button', { name: 'Copy key' }).and(page.locator(':focus'))
       for (let tabs = 0; tabs < 8 && (await copy.count()) === 0; tabs += 1) await press('Tab')
       await press('Enter')
@@ -347,7 +347,7 @@ export function keyTests(world: () => World): void {
       const value = await paste()
       expect(await statusOf(world(), value, 0)).toBe(200)
       await press('Escape')
-      await page.getByRole('alertdialog', { name: 'Is the key in a safe place?' }).waitFor()
+      await page.getByRole('alertdialog', { name: 'Is the key stored safely?' }).waitFor()
       await press('Tab', 'Tab', 'Enter')
       await page.getByRole('dialog').waitFor({ state: 'detached' })
       const made = z
@@ -359,7 +359,7 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Actions for By keyboard' }).focus()
       await press('Enter', 'ArrowDown', 'ArrowDown', 'Enter')
       await page.getByRole('alertdialog', { name: 'Revoke this key?' }).waitFor()
-      // What is safe has the focus.
+      // The safe button has the focus.
       await page.getByRole('button', { name: 'Keep the key' }).and(page.locator(':focus')).waitFor()
       await press('Tab', 'Enter')
       await page.getByText(/Enforced on all gateways/).waitFor()
@@ -370,7 +370,7 @@ export function keyTests(world: () => World): void {
   })
 }
 
-/** What the API tells of a key. */
+/** Returns a key from the API by its label. */
 async function keyCalled(page: Page, label: string): Promise<ApiKey> {
   const keys = z
     .array(apiKeySchema)
@@ -380,7 +380,7 @@ async function keyCalled(page: Page, label: string): Promise<ApiKey> {
   return key
 }
 
-/** As times are told on hover. */
+/** The format of times on hover. */
 const inUtc = (at: string): string => at.replace('T', ' ').replace('Z', ' UTC')
 
 /** Types the last day of a key into its field. */
@@ -391,20 +391,20 @@ async function typeDay(page: Page, day: Date): Promise<void> {
   }
 }
 
-/** Of the calendar: a day may have an hour more or less. */
+/** By calendar days, which can have 23 or 25 hours. */
 function dayFrom(time: number, days: number): Date {
   const day = new Date(time)
   day.setDate(day.getDate() + days)
   return day
 }
 
-/** How many days a key of the tenant may live. */
+/** Returns the maximum lifetime of the tenant's keys, in days. */
 async function longestLife(page: Page): Promise<number> {
   return keyPolicySchema.parse(await page.evaluate(async () => await (await fetch('/api/v1/key-policy')).json()))
     .max_key_days
 }
 
-/** Runs in a page: whether a person sees it without moving anything. */
+/** Runs in a page: returns whether an element is visible without scrolling. */
 const isInView = (element: Element): boolean => {
   const { left, top, width, height } = element.getBoundingClientRect()
   const seen = document.elementFromPoint(left + width / 2, top + height / 2)
@@ -425,7 +425,7 @@ const refusedAddress = {
   }),
 }
 
-/** Lets a request be carried out, and its answer be lost. */
+/** Lets a request be executed and drops its response. */
 async function loseAnswer(route: Route): Promise<void> {
   await route.fetch()
   await route.fulfill(noAnswer)

@@ -4,7 +4,7 @@ import { Client } from 'pg'
 
 const perInsert = 20_000
 
-/** Gives a tenant this many keys at once, as they would have been made one by one: `Key 0001` and so on, the last the newest. */
+/** Creates this many keys of a tenant at once: `Key 0001` and so on, the last one newest. */
 export async function fillTenant({ database }: TestStack, tenantId: string, count: number): Promise<void> {
   const client = new Client({ connectionString: database.url('superuser') })
   await client.connect()

@@ -7,7 +7,7 @@ import { type World, open } from './world.ts'
 
 type Row = readonly [code: string, note: string]
 
-/** A connector that a program has set up, and what the program does with its runs. */
+/** A connector set up by a program, with control over its runs. */
 async function openConnector({ stack, tenants }: World, name: string, settings: object = {}) {
   const { key } = await stack.createKey(tenants.harbourline, { scopes: ['admin:sync'] })
   const ask = async (path: string, options: object = {}) => {
@@ -34,9 +34,9 @@ async function openConnector({ stack, tenants }: World, name: string, settings: 
     id,
     ask,
     read,
-    /** Runs it with these rows, until nothing happens by itself any more. */
+    /** Runs it with these rows until the run ends or waits. */
     run: async (rows: readonly Row[], query = ''): Promise<Run> => {
-      // Entities of its own: what another connector has made would be changed, and not made.
+      // Its own entities, so that rows of other connectors are not changed.
       const file = ['Code,Note', ...rows.map(([code, note]) => `${name}-${code},${note}`)].join('\n')
       const headers = { 'content-type': 'text/csv' }
       const path = `/api/v1/connectors/${id}/runs${query}`
@@ -64,7 +64,7 @@ async function figure(page: Page, label: string): Promise<string | null> {
   return await page.locator('.figures > div').filter({ hasText: label }).locator('dd').textContent()
 }
 
-/** What the page of a run is told, otherwise than it is. */
+/** Changes the responses about a run. */
 async function tellOtherwise(page: Page, run: Run, change: Partial<Run>): Promise<() => Promise<void>> {
   const isRun = (url: URL) => url.pathname === `/api/v1/sync-runs/${run.id}`
   await page.route(isRun, async (route: Route) => {
@@ -74,7 +74,7 @@ async function tellOtherwise(page: Page, run: Run, change: Partial<Run>): Promis
   return async () => await page.unroute(isRun)
 }
 
-/** What a person sees of runs, whoever else does something with them. */
+/** Tests of runs that other people or programs change. */
 export function runTests(world: () => World): void {
   describe('the page of a run', () => {
     const noted = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
@@ -86,7 +86,7 @@ export function runTests(world: () => World): void {
       const first = await run(noted)
       await openRun(world(), first)
       await page.locator('.change').first().waitFor()
-      // The control: nothing is said of this one.
+      // Control: this run shows no message.
       expect(await page.getByRole('heading', { name: 'Errors and warnings' }).count()).toBe(0)
 
       const waiting = await run(emptied)
@@ -94,7 +94,7 @@ export function runTests(world: () => World): void {
       await openRun(world(), waiting)
       await page.getByRole('heading', { name: 'Errors and warnings' }).waitFor()
       await page.getByText('description: no row of the source has it, and 4 rows had it').waitFor()
-      expect(await page.getByText('Taken in, but look at it').count()).toBe(0)
+      expect(await page.getByText('Imported, but please check it').count()).toBe(0)
       expect(await accessibilityFaults(page), 'warnings').toEqual([])
 
       await ask(`/api/v1/connectors/${id}`, {
@@ -173,7 +173,7 @@ export function runTests(world: () => World): void {
       await page.getByText('Done', { exact: true }).waitFor()
 
       await ask(`/api/v1/connectors/${id}`, { method: 'DELETE' })
-      // With the key that the connector had, and with the one under which it was put away.
+      // With the original key, and with the one after retirement.
       for (const key of ['undone', `retired-${id}`]) {
         const asItWas = await tellOtherwise(page, made, { connector_key: key })
         await openRun(world(), made)
@@ -197,7 +197,7 @@ export function runTests(world: () => World): void {
     const { run, approve, id } = await openConnector(world(), 'listed')
     const rows = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
     const emptied = rows.map(([code]): Row => [code, ''])
-    // The state beside the name of the connector, on its own page.
+    // The state beside the name of the connector on its page.
     const state = page.locator('.key-lead')
     const listed = page.locator('.run').filter({ hasText: 'listed' })
     const asked: (string | undefined)[] = []

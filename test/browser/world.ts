@@ -6,24 +6,24 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { startBrowser } from '../support/browser.ts'
 import { send } from '../support/http.ts'
 
-/** A running system with two demo tenants, and an administrator of one of them in a browser. */
+/** A running system with two demo tenants and a browser of an administrator. */
 export interface World {
   readonly stack: TestStack
   /** The administrator's page, signed in by hand. */
   readonly page: Page
   readonly context: BrowserContext
   readonly tenants: Readonly<Record<'harbourline' | 'korvex', { readonly id: string }>>
-  /** Keys that were made in the console so far, by their label. */
+  /** Keys created in the console, by label. */
   readonly made: Map<string, MadeKey>
-  /** What pages have said against themselves: a refused script, an error that nobody caught. */
+  /** Errors and policy violations of the pages. */
   readonly complaints: readonly string[]
-  /** The page of somebody else who has signed in; all of them use it one after the other. */
+  /** The page of another signed-in person; all use one page in turn. */
   pageOf(person: string): Promise<Page>
-  /** A browser of somebody else's, in which nothing has been loaded yet: with the session of a demo person, or none. */
+  /** Opens a fresh browser context with the session of a demo person, or without. */
   openFor(person?: string): Promise<{ readonly context: BrowserContext; readonly page: Page }>
-  /** What is in the clipboard, pasted elsewhere: the console's own pages may write there and not read. */
+  /** Returns the clipboard by pasting it elsewhere, because the console's pages may only write it. */
   paste(): Promise<string>
-  /** Makes it so long that any session was used. */
+  /** Makes sessions look unused for this time. */
   letSessionsLie(ms: number): Promise<void>
   close(): Promise<void>
 }
@@ -34,7 +34,7 @@ export interface MadeKey {
   readonly command: string
 }
 
-/** Signs in as people do: at the provider's page. */
+/** Signs in on the provider's page, like a person. */
 export async function signInByHand(page: Page, link: string, person: string): Promise<void> {
   await page.getByRole('link', { name: link }).click()
   await page.locator(`button[value="${person}"]`).click()
@@ -46,7 +46,7 @@ async function newPage(context: BrowserContext, complaints: string[]): Promise<P
   page.setDefaultTimeout(60_000)
   page.on('pageerror', (error) => complaints.push(error.message))
   page.on('console', (message) => {
-    // Chromium itself writes a line for every answer that is a refusal.
+    // Chromium logs a line for every error response.
     const isRefusal = message.text().startsWith('Failed to load resource')
     if (message.type() === 'error' && !isRefusal) complaints.push(message.text())
   })
@@ -110,11 +110,11 @@ export async function openWorld(): Promise<World> {
 }
 
 async function newContext(browser: Browser): Promise<BrowserContext> {
-  // Every pixel is drawn by the processor: no more of them than the wide layout needs.
+  // The processor draws every pixel, so the viewport is only as large as the wide layout needs.
   return await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 640 } })
 }
 
-/** The cookies of a person who has just signed in, at the cost of some requests and no page. */
+/** Returns the cookies of a newly signed-in person, with a few requests and no page. */
 async function cookiesOf(url: string, person: string) {
   const { cookies, signIn } = createTestBrowser()
   await signIn(url, person)
@@ -124,18 +124,18 @@ async function cookiesOf(url: string, person: string) {
   )
 }
 
-/** What one gateway answers to a key. */
+/** Returns the status of a request with a key at one gateway. */
 export async function statusOf({ stack }: World, key: string, gateway: number): Promise<number> {
   return (await send(stack.gateways[gateway] ?? '', '/api/v1/whoami', { key })).status
 }
 
-/** Opens another page by its link, as people do. */
+/** Opens another page by its link, like a person. */
 export async function open(page: Page, name: string): Promise<void> {
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click()
   await page.getByRole('heading', { level: 1, name }).waitFor()
 }
 
-/** Opens the form of a new key and fills in what every key needs. */
+/** Opens the form of a new key and fills in the required fields. */
 export async function fillForm(page: Page, label: string): Promise<void> {
   await page.getByRole('button', { name: 'Generate key' }).first().click()
   await page.getByRole('textbox', { name: 'Label', exact: true }).fill(label)
@@ -146,21 +146,21 @@ export async function submit(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Generate', exact: true }).click()
 }
 
-/** Copies the key as people do, and gives what is then in the clipboard. */
+/** Copies the key like a person and returns the clipboard. */
 export async function copyKey({ page, paste }: World): Promise<string> {
   await page.getByRole('button', { name: 'Copy key' }).click()
   await page.getByRole('button', { name: 'Copied' }).waitFor()
   return await paste()
 }
 
-/** Closes the dialog that shows a key: it asks once more. */
+/** Closes the dialog of a new key, including its question. */
 export async function closeReveal(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Done' }).click()
   await page.getByRole('button', { name: /^(?:Yes, close|Close without it)$/ }).click()
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 }
 
-/** Makes a key in the console, unless there is one with this label already. */
+/** Creates a key in the console unless one has this label. */
 export async function keyOf(world: World, label: string, period?: string): Promise<MadeKey> {
   const { page, made } = world
   const before = made.get(label)
@@ -175,13 +175,13 @@ export async function keyOf(world: World, label: string, period?: string): Promi
   return key
 }
 
-/** Chooses one of a list that opens. */
+/** Chooses an option of a list. */
 export async function pick(page: Page, label: RegExp, option: string): Promise<void> {
   await page.getByRole('button', { name: label }).click()
   await page.getByRole('option', { name: option }).click()
 }
 
-/** Chooses from the menu of a key in the list. */
+/** Chooses an action from the menu of a key in the list. */
 export async function choose(page: Page, label: string, action: string): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${label}` }).click()
   await page.getByRole('menuitem', { name: action }).click()

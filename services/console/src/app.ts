@@ -28,12 +28,12 @@ import { signInRoutes } from './sign-in/routes.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Of a request to the API, once it has been let through. */
+    /** The session of an authorized API request. */
     session: Session | undefined
   }
 }
 
-/** The server that browsers speak to. */
+/** Creates the server for browsers. */
 export function createConsoleApp(
   config: Config,
   deps: Deps,
@@ -41,7 +41,7 @@ export function createConsoleApp(
 ): FastifyInstance {
   const app = fastify({
     logger: false,
-    // Uploads take as long as they take; the gateway has a limit for each operation.
+    // Uploads have no time limit here. The gateway limits each operation.
     requestTimeout: 0,
     keepAliveTimeout: config.keepAliveMs,
     bodyLimit: 65_536,
@@ -112,7 +112,7 @@ function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url
   })
 }
 
-/** As a browser writes it: without the port that goes without saying. */
+/** Formats the host as browsers do, without the default port. */
 function hostOf(protocol: string, header: string | undefined): string | undefined {
   return header === undefined ? undefined : URL.parse(`${protocol}//${header}`)?.host
 }

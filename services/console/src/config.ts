@@ -11,48 +11,48 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 
-/** How the console is set up. */
+/** The configuration of the console. */
 export interface Config extends BaseConfig {
-  /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
+  /** The port for health and metrics, which must not be public. 0 takes a free port. */
   readonly adminPort: number
-  /** How long a connection may be idle before it is closed. */
+  /** How long an idle connection stays open. */
   readonly keepAliveMs: number
-  /** Bytes of answers that may wait for clients that do not read. */
+  /** The maximum number of bytes buffered for slow clients. */
   readonly maxUnreadBytes: number
-  /** URL at which browsers reach the console, without a slash at its end. Plain HTTP only on the loopback address. */
+  /** The URL for browsers, without a trailing slash. Plain HTTP only on the loopback address. */
   readonly url: string
-  /** Its scheme, host and port. */
+  /** Scheme, host and port of `url`. */
   readonly origin: string
-  /** Its path, which a proxy removes; empty at the root. */
+  /** Path of `url`, which a proxy removes. Empty at the root. */
   readonly basePath: string
   /** Whether the origin is https: cookies are then `Secure`. */
   readonly isSecure: boolean
   readonly gatewayUrl: string
-  /** URL at which integrations reach the gateway: the pages show it in what is to be copied. */
+  /** The gateway's URL for integrations, which the pages show in commands. */
   readonly apiUrl: string
-  /** A secret: it holds the password. */
+  /** Contains the password. A secret. */
   readonly redisUrl: string
-  /** Seals what lies in Redis and in the cookie of a sign-in that is under way. */
+  /** Encrypts sessions in Redis and cookies of sign-ins. */
   readonly sessionRing: KeyRing
   readonly session: {
-    /** A session ends when it was not used for so long. */
+    /** A session ends after this time without use. */
     readonly idleMs: number
-    /** A session ends so long after the sign-in, however much it is used. */
+    /** A session ends this long after the sign-in. */
     readonly absoluteMs: number
   }
-  /** Undefined where none is set: nobody can sign in then, and every page says so. */
+  /** Undefined if no provider is configured. Then nobody can sign in, and every page says so. */
   readonly provider: ProviderConfig | undefined
 }
 
-/** The OpenID provider at which people sign in. */
+/** The OpenID provider for sign-ins. */
 export interface ProviderConfig {
-  /** As the provider names itself, to the letter; found by discovery. */
+  /** Exactly as the provider names itself; used for discovery. */
   readonly issuer: string
   readonly clientId: string
-  /** Undefined for a public client, which PKCE alone protects. */
+  /** Undefined for a public client, which only PKCE protects. */
   readonly clientSecret: string | undefined
   readonly scope: string
-  /** The API that the access token is asked for (RFC 8707), where the provider wants to be told. */
+  /** The API for which the access token is requested (RFC 8707), if the provider needs it. */
   readonly resource: string | undefined
 }
 
@@ -65,7 +65,7 @@ export const environment = {
   ...edgeEnvironment,
   POSTERN_CONSOLE_URL: settings.publicUrl
     .refine(isProtectedUrl, {
-      message: 'must be an https URL (http on the loopback address alone)',
+      message: 'must be an https URL (http only on the loopback address)',
     })
     .describe(
       'The URL that browsers use. Plain HTTP only on the loopback address. If it has a path, the proxy in front must remove that path and pass `Host`.',
@@ -106,7 +106,7 @@ export const environment = {
     .describe('The API that the access token is for (RFC 8707), for providers that need it.'),
 } as const
 
-/** Reads the configuration; throws with all faults at once and no value. */
+/** Reads the configuration. Throws an error that lists every invalid setting, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   const url = values.POSTERN_CONSOLE_URL

@@ -14,35 +14,35 @@ import { type SessionStore, createSessionStore } from './session/store.ts'
 import type { Refusal } from './sign-in/complete.ts'
 import { type Provider, createProvider } from './sign-in/provider.ts'
 
-/** What people are signed in with. */
+/** The dependencies of signing in. */
 export interface SignIn {
-  /** Of the provider, to the letter. */
+  /** Exactly as the provider names itself. */
   readonly issuer: string
   readonly provider: Provider
   readonly access: Access
   readonly attemptSeal: Seal
 }
 
-/** What the console works with. */
+/** The dependencies of the console. */
 export interface Deps extends BaseDeps {
-  /** Undefined where no provider is configured. */
+  /** Undefined if no provider is configured. */
   readonly signIn: SignIn | undefined
   readonly gateway: GatewayClient
   readonly store: SessionStore
   readonly sessions: Sessions
   readonly cookies: Cookies
   readonly pages: BuiltPages | undefined
-  /** Counts sign-ins by how they ended. */
+  /** Counts finished sign-ins by outcome. */
   count(outcome: 'signed_in' | Refusal): void
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   now(): number
   readonly logger: Logger
 }
 
-// From src as from dist.
+// The same path from src and dist.
 const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
 
-/** Opens Redis and the gateway's connections. Neither needs to be up, nor does the provider. */
+/** Opens Redis and the connections to the gateway. Does not wait for Redis, the gateway or the provider. */
 export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
@@ -53,13 +53,13 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
   const sessions = createSessions(store, config.session, now)
   const signIns = new Counter({
     name: 'postern_console_sign_ins_total',
-    help: 'Sign-ins that came back from the provider, by how they ended',
+    help: 'Sign-ins that returned from the provider, by outcome',
     labelNames: ['outcome'],
     registers: [base.metrics],
   })
   new Gauge({
     name: 'postern_console_sign_in_configured',
-    help: 'Whether an OpenID provider is configured (1 or 0): without one nobody can sign in',
+    help: 'Whether an OpenID provider is configured (1 or 0); without one, nobody can sign in',
     registers: [base.metrics],
   }).set(config.provider === undefined ? 0 : 1)
   return {
@@ -72,10 +72,10 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     count: (outcome) => signIns.inc({ outcome }),
     now,
     logger,
-    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here. A gateway must have answered once, whatever
-    // it said, which shows that it is found. Gateways that go away later must not take all consoles with them: pages say what is the matter.
+    // Existing sessions work without the provider, so readiness ignores it. The gateway must have answered once; later
+    // failures are shown in the pages instead of removing every console.
     ready: async () => {
-      // What it has to say then, it can say without anybody.
+      // Without a provider, every page only says so.
       if (config.provider === undefined) return
       await Promise.all([store.ping(), gatewayFound || gateway.ping()])
       gatewayFound = true

@@ -1,9 +1,9 @@
 import { type Logger, problem } from '@postern/service-kit'
 import { type RedisClient, type RedisHealth, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 
-/** Redis as the console uses it: it holds the sessions, so without it nobody is signed in and the answer is 503. */
+/** The Redis connection of the console. It stores the sessions, so without it every request returns 503. */
 export interface RedisConnection {
-  /** Runs commands; a failure of Redis becomes the problem `service_unavailable`. */
+  /** Runs commands. A failure of Redis becomes the problem `service_unavailable`. */
   run<T>(commands: (redis: RedisClient) => Promise<T>): Promise<T>
   readonly health: RedisHealth
   close(): void
@@ -11,11 +11,11 @@ export interface RedisConnection {
 
 const commandTimeoutMs = 1000
 
-/** Opens the connection, which reconnects for ever. Redis need not be there yet. */
+/** Opens the connection, which reconnects forever. Redis need not be reachable yet. */
 export function openRedis(url: string, logger: Logger): RedisConnection {
   const redis = openRedisClient(url, { name: 'postern-console', commandTimeoutMs })
   const health = watchRedisClient(redis, { use: 'sessions', logger })
-  // Who comes while the first connection is still being made waits for how it ends, which `connectTimeout` bounds.
+  // Commands during the first connection wait for it, for at most `connectTimeout`.
   const firstTried = new Promise<void>((resolve) => {
     redis.once('ready', resolve)
     redis.once('close', resolve)
@@ -27,7 +27,7 @@ export function openRedis(url: string, logger: Logger): RedisConnection {
         return await commands(redis)
       } catch (error) {
         throw problem('service_unavailable', {
-          detail: 'Sessions cannot be read now. Repeat in a moment.',
+          detail: 'Sessions are not available. Try again in a moment.',
           retryAfterSeconds: 2,
           cause: error,
         })

@@ -26,9 +26,9 @@ describe('a change', () => {
     ['from another site of the same domain', () => ({ ...own, 'sec-fetch-site': 'same-site' })],
     ['from another port of this machine', () => ({ ...own, origin: 'http://127.0.0.1:1' })],
     ['from nowhere (Origin: null)', () => ({ ...own, origin: 'null' })],
-    ['by an address that was typed', () => ({ ...without('origin'), 'sec-fetch-site': 'none' })],
+    ['by a typed address', () => ({ ...without('origin'), 'sec-fetch-site': 'none' })],
     [
-      'that does not say where it comes from',
+      'without an origin',
       () => {
         const { origin: _origin, 'sec-fetch-site': _site, ...rest } = own
         return rest
@@ -52,7 +52,7 @@ describe('a change', () => {
     expect(system.gateway.requests.length).toBe(before)
   })
 
-  test('of a page of ours does, with body, type and conditions, in the name of the person', async () => {
+  test('of the console’s page reaches the gateway with body, type and conditions in the name of the person', async () => {
     const body = JSON.stringify({ label: 'Export' })
     const headers = { ...own, 'idempotency-key': 'one', 'if-match': '"3"', 'x-request-id': 'request-0001' }
     const answer = await browser.send(url('api-keys?x=%20y'), { method: 'POST', headers, body })
@@ -77,7 +77,7 @@ const read = async (site: string) =>
   (await browser.send(url('findings'), { headers: { 'sec-fetch-site': site } })).status
 
 describe('reading', () => {
-  test('from another site is refused, from a page of ours and by a typed address it is not', async () => {
+  test('from another site is rejected, and from the console or a typed address accepted', async () => {
     expect(await read('cross-site')).toBe(403)
     expect(await read('same-site')).toBe(403)
     expect(await read('none')).toBe(200)
@@ -101,7 +101,7 @@ describe('reading', () => {
     expect(await readWith(undefined)).toEqual([200, undefined, 1])
   })
 
-  test('hands the gateway nothing of the browser’s own: no cookie, no credentials, no words of the platform', async () => {
+  test('passes no cookies, credentials or internal headers of the browser to the gateway', async () => {
     const token = own['x-csrf-token'] ?? ''
     const headers = { authorization: 'ApiKey stolen', 'postern-context': 'tenant="x"', 'x-csrf-token': token }
     expect((await browser.send(url('findings'), { headers })).status).toBe(200)
@@ -112,7 +112,7 @@ describe('reading', () => {
     }
   })
 
-  test('gives the gateway’s answer as it is, save what it may do in a browser', async () => {
+  test('returns the gateway’s response with the console’s security headers', async () => {
     const answer = await browser.send(url('findings'))
     expect(answer.headers).toMatchObject({
       etag: '"7"',
@@ -124,7 +124,7 @@ describe('reading', () => {
   })
 
   test.each(['findings/../keys', 'findings//x', 'findings/%2e%2e/keys', 'a;b', 'a%2fb'])(
-    'a path with a second spelling is refused: %s',
+    'a non-canonical path is rejected: %s',
     async (path) => {
       const before = system.gateway.requests.length
       const answer = await rawGet(path)
@@ -133,7 +133,7 @@ describe('reading', () => {
     },
   )
 
-  test('an answer of the gateway that breaks off, or never comes, is 502', async () => {
+  test('an incomplete or missing response of the gateway is 502', async () => {
     const alone = await startConsoleSystem()
     const person = await alone.signedIn()
     await alone.gateway.stop()
@@ -173,13 +173,13 @@ describe('an answer of the API', () => {
   })
 
   test.each([
-    ['to a change, which may hold a new key', 'POST', { body: long }, undefined],
+    ['to a change, which may contain a new key', 'POST', { body: long }, undefined],
     ['to a browser that accepts no compression', 'GET', { body: long }, 'identity'],
     ['that is short', 'GET', { body: '{"a":1}', headers: { 'content-length': '7' } }, undefined],
     ['that is a stream of events', 'GET', { body: long, headers: { 'content-type': 'text/event-stream' } }, undefined],
     ['that is a file', 'GET', { body: long, headers: { 'content-disposition': 'attachment' } }, undefined],
-    ['whose bytes have a digest', 'GET', { body: long, headers: { 'content-digest': 'sha-256=:AAAA:' } }, undefined],
-  ] as const)('%s is sent as it is', async (_what, method, answer, encoding) => {
+    ['with a digest of its bytes', 'GET', { body: long, headers: { 'content-digest': 'sha-256=:AAAA:' } }, undefined],
+  ] as const)('%s is not compressed', async (_what, method, answer, encoding) => {
     const { headers, bytes } = await received(method, answer, encoding)
     expect(headers['content-encoding']).toBeUndefined()
     expect(bytes.toString()).toBe(answer.body)
@@ -187,12 +187,12 @@ describe('an answer of the API', () => {
 })
 
 describe('a console is ready', () => {
-  test('not without Redis, where its sessions are', async () => {
+  test('not without Redis', async () => {
     const nowhere = `redis://127.0.0.1:${await findFreePort()}`
     expect((await readiness({ POSTERN_REDIS_URL: nowhere }))[0]).toBe(503)
   })
 
-  test('once a gateway has answered, also while gateways are away: pages can still say so', async () => {
+  test('after a gateway has answered once, even if gateways fail later', async () => {
     const alone = await startConsoleSystem()
     const ready = async () => (await fetch(`http://127.0.0.1:${alone.console.adminPort}/internal/health/ready`)).status
     expect(await ready()).toBe(200)
@@ -201,7 +201,7 @@ describe('a console is ready', () => {
     await alone.stop().catch(() => undefined)
   })
 
-  test('not where no gateway answers', async () => {
+  test('not before a gateway has answered', async () => {
     const nowhere = `http://127.0.0.1:${await findFreePort()}`
     expect((await readiness({ POSTERN_GATEWAY_URL: nowhere }))[0]).toBe(503)
   })

@@ -27,7 +27,7 @@ afterAll(async () => {
 })
 
 describe('behind a proxy that removes a path prefix', () => {
-  test('a sign-in leads back to the page that was asked for, below the prefix', async () => {
+  test('a sign-in returns to the requested page below the prefix', async () => {
     const browser = createTestBrowser()
     const answer = await browser.signIn(proxy.url, 'harbourline-admin', { returnTo: '/connectors?x=1' })
     expect(answer.url).toBe(`${proxy.url}/connectors?x=1`)
@@ -54,7 +54,7 @@ describe('behind a proxy that removes a path prefix', () => {
     expect((await browser.send(`${proxy.url}/auth/session`)).status).toBe(401)
   })
 
-  test('a refused sign-in offers to try again below the prefix', async () => {
+  test('a failed sign-in offers a retry below the prefix', async () => {
     const refused = await createTestBrowser().send(`${proxy.url}/auth/callback?code=x&state=y`)
     const [, link = ''] = /<a class="button" href="([^"]*)"/.exec(refused.text) ?? []
     expect(new URL(link, refused.url).href).toBe(`${proxy.url}/auth/login?return_to=%2F`)

@@ -53,7 +53,7 @@ describe('an ID token signs nobody in', () => {
     expect([await signIn(browser, misdeed), await isSignedIn(browser)]).toEqual([403, false])
   })
 
-  test('and one with nothing wrong does', async () => {
+  test('a valid ID token signs in (control)', async () => {
     const browser = createTestBrowser()
     expect([await signIn(browser, {}), await isSignedIn(browser)]).toEqual([303, true])
   })
@@ -70,7 +70,7 @@ describe('a logout token ends no session', () => {
   const misdeeds: readonly (readonly [string, Misdeed])[] = [
     ['of another issuer', { claims: { iss: 'https://elsewhere.example' } }],
     ['for another client', { claims: { aud: 'something-else' } }],
-    ['that was made an hour ago', { claims: { iat: Math.floor(Date.now() / 1000) - 3600 } }],
+    ['that was issued an hour ago', { claims: { iat: Math.floor(Date.now() / 1000) - 3600 } }],
     ['with a nonce, hence an ID token', { claims: { nonce: 'x' } }],
     ['without the event', { claims: { events: {} } }],
     ['without an id', { drop: ['jti'] }],
@@ -91,7 +91,7 @@ describe('a logout token ends no session', () => {
     expect(await isSignedIn(browser)).toBe(true)
   })
 
-  test('twice, and does once', async () => {
+  test('twice, but once', async () => {
     const first = createTestBrowser()
     await signIn(first, {})
     const token = await provider.logoutToken()
@@ -104,7 +104,7 @@ describe('a logout token ends no session', () => {
   })
 })
 
-test('a logout token whose sessions could not be ended is taken when the provider sends it again', async () => {
+test('a logout token that could not be processed is accepted when the provider repeats it', async () => {
   const browser = createTestBrowser()
   await signIn(browser, {})
   const token = await provider.logoutToken()
@@ -125,7 +125,7 @@ test('a logout token whose sessions could not be ended is taken when the provide
   expect(await isSignedIn(browser)).toBe(false)
 })
 
-test('while the provider is away nobody new is signed in, and whoever is works on', async () => {
+test('while the provider is unavailable, existing sessions work and new sign-ins fail', async () => {
   const browser = createTestBrowser()
   await signIn(browser, {})
   await provider.stop()
@@ -133,5 +133,5 @@ test('while the provider is away nobody new is signed in, and whoever is works o
   const fresh = await startConsoleSystem({ POSTERN_OIDC_ISSUER: provider.issuer })
   const answer = await createTestBrowser().send(`${fresh.url}/auth/login`)
   await fresh.stop()
-  expect([answer.status, answer.text.includes('does not answer')]).toEqual([503, true])
+  expect([answer.status, answer.text.includes('is not available')]).toEqual([503, true])
 })

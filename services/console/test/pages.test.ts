@@ -53,7 +53,7 @@ test.each([
   ['in capitals', 'Console.Example', 200],
   ['of another port', 'console.example:8443', 302],
   ['of nobody', 'a host', 302],
-])('who asks by a name %s: %s is %d', async (_what, host, status) => {
+])('a request under a host name %s: %s is %d', async (_what, host, status) => {
   const answer = await get('/keys', { host })
   expect([answer.status, answer.headers.location]).toEqual([
     status,
@@ -83,13 +83,13 @@ describe('a method that an address does not take', () => {
     ['POST', '/auth/session', 'GET, HEAD'],
     ['OPTIONS', '/auth/logout', 'POST'],
     ['GET', '/auth/logout', 'POST'],
-  ])('is told which it does: %s %s', async (method, path, allow) => {
+  ])('returns 405 with the supported methods: %s %s', async (method, path, allow) => {
     expect(await told(method, path)).toEqual([405, 'method_not_allowed', allow, `This address supports ${allow}.`])
   })
 
-  test('is 404 where nothing is at all, with words of the console', async () => {
+  test('returns 404 for an unknown address', async () => {
     for (const path of ['/auth/none', '/api/v2/findings', '/assets/none.js']) {
-      const said = [404, 'not_found', undefined, 'The console has nothing at this address.']
+      const said = [404, 'not_found', undefined, 'This address does not exist. Check its spelling.']
       expect(await told('POST', path), path).toEqual(said)
       expect(await told('GET', path), path).toEqual(said)
     }
@@ -97,7 +97,7 @@ describe('a method that an address does not take', () => {
 })
 
 describe('the pages', () => {
-  test('every address of the app is the page, with a nonce of its own and nothing inline', async () => {
+  test('every address of the app returns the page with a new nonce and without inline scripts', async () => {
     const nonces = new Set<string>()
     for (const path of ['/', '/keys/0199', '/settings?x=1']) {
       const { status, headers, bytes } = await get(path)
@@ -114,14 +114,14 @@ describe('the pages', () => {
     expect(nonces.size).toBe(3)
   })
 
-  test('a file whose name is its content is kept for a year, every other answer nowhere', async () => {
+  test('a file with a digest in its name is cached for a year, and other responses are not cached', async () => {
     expect((await get('/assets/a-1.js')).headers['cache-control']).toBe('public, max-age=31536000, immutable')
     for (const path of ['/', '/favicon.svg', '/auth/session', '/api/v1/x', '/assets/none.js']) {
       expect((await get(path)).headers['cache-control'], path).toBe('no-store')
     }
   })
 
-  test('a file is compressed for who takes it', async () => {
+  test('a file is compressed if the client accepts it', async () => {
     const packed = await get('/assets/a-1.js', { 'accept-encoding': 'br, gzip' })
     expect([packed.headers['content-encoding'], packed.headers['vary']]).toEqual(['gzip', 'accept-encoding'])
     const plain = await get('/assets/a-1.js', { 'accept-encoding': 'gzip;q=0' })
@@ -130,14 +130,14 @@ describe('the pages', () => {
   })
 
   test.each(['/assets/none.js', '/assets/a-1.js.map', '/auth/nothing', '/api/v2/x', '/internal/metrics'])(
-    '%s is not there, and not the page either',
+    '%s returns 404, not the page',
     async (path) => {
       const { status, headers } = await get(path)
       expect([status, headers['content-type']]).toEqual([404, 'application/problem+json'])
     },
   )
 
-  test('every answer keeps browsers from doing more with it than is meant', async () => {
+  test('every response has security headers', async () => {
     for (const path of ['/', '/favicon.svg', '/assets/a-1.js', '/auth/session', '/nothing.js', '/api/v1/x']) {
       const { headers } = await get(path)
       expect(headers, path).toMatchObject({
@@ -155,7 +155,7 @@ describe('the pages', () => {
     }
   })
 
-  test('health and metrics are on another port alone', async () => {
+  test('health and metrics are only on the internal port', async () => {
     const answer = await request(`http://127.0.0.1:${running.adminPort}/internal/metrics`)
     expect(await answer.body.text()).toContain('postern_console_sign_ins_total')
   })
@@ -183,7 +183,7 @@ describe('without an OpenID provider', () => {
     return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
   }
 
-  test('it is ready, without Redis and without a gateway', async () => {
+  test('the console is ready without Redis and a gateway', async () => {
     const answer = await fetch(`http://127.0.0.1:${alone.adminPort}/internal/health/ready`)
     expect([answer.status, await answer.json()]).toEqual([200, { status: 'ok' }])
     expect(await metricsAt(alone.adminPort)).toMatch(/^postern_console_sign_in_configured\{[^}]*\} 0$/m)
@@ -192,7 +192,7 @@ describe('without an OpenID provider', () => {
   })
 
   test.each(['/', '/settings/api-keys', '/auth/login?return_to=/x', '/auth/callback?code=x&state=y', '/verify'])(
-    '%s says that nobody can sign in, and which setting is missing',
+    '%s names the missing setting',
     async (path) => {
       const { status, headers, text } = await ask(path)
       expect([status, headers['content-type'], headers['location']]).toEqual([
@@ -215,17 +215,17 @@ describe('without an OpenID provider', () => {
     ['POST', '/auth/logout'],
     ['POST', '/auth/backchannel-logout'],
     ['DELETE', '/anything'],
-  ])('%s %s is a problem that says so, whoever asks', async (method, path) => {
+  ])('%s %s returns a problem that names the missing setting', async (method, path) => {
     const body = method === 'POST' ? '{"a":' : undefined
     const answer = await ask(path, { method, accept: 'application/json', ...(body === undefined ? {} : { body }) })
     expect([answer.status, answer.headers['content-type']]).toEqual([503, 'application/problem+json'])
     expect(JSON.parse(answer.text)).toMatchObject({
       code: 'sign_in_not_configured',
-      detail: expect.stringContaining('POSTERN_OIDC_ISSUER is not set'),
+      detail: expect.stringContaining('Set POSTERN_OIDC_ISSUER'),
     })
   })
 
-  test('files of the pages are there all the same', async () => {
+  test('files of the pages are available', async () => {
     expect((await ask('/favicon.svg')).text).toBe('<svg/>')
     expect((await ask('/assets/none.js', { accept: '*/*' })).headers['content-type']).toBe('application/problem+json')
   })

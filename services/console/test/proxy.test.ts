@@ -71,7 +71,7 @@ async function send(
 }
 
 describe('the proxy to the gateway', () => {
-  test('sends a request once, also after 503 with Retry-After and after a lost connection', async () => {
+  test('sends a request once, even after 503 with Retry-After or a lost connection', async () => {
     let arrived = 0
     const port = await listen(
       createPlainServer((request, response) => {
@@ -107,7 +107,7 @@ describe('the proxy to the gateway', () => {
     expect(arrived).toBe(0)
   })
 
-  test('refuses a body that no operation takes before any of it arrives', async () => {
+  test('rejects a body beyond the largest limit before it arrives', async () => {
     const before = system.gateway.requests.length
     const sent = rawRequest(`${system.url}/api/v1/evidence`, {
       method: 'POST',

@@ -26,7 +26,7 @@ async function callApi(browser: TestBrowser) {
 const lastToken = (): string => String(system.gateway.requests.at(-1)?.headers['authorization'])
 
 describe('a session', () => {
-  test('ends when it was not used for half an hour, though a page has asked for it meanwhile', async () => {
+  test('ends after half an hour without use, even if a page reads it', async () => {
     const browser = await system.signedIn()
     system.advance(29 * minute)
     expect((await callApi(browser)).status).toBe(200)
@@ -37,7 +37,7 @@ describe('a session', () => {
     expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
   })
 
-  test('ends when nobody has used it for half an hour, though a page that was left open has read something again and again', async () => {
+  test('ends after half an hour without use, even if an open page polls the API', async () => {
     const browser = await system.signedIn()
     const path = `${system.url}/api/v1/sync-runs`
     const headers = { accept: 'application/json', 'x-by-itself': '1' }
@@ -51,7 +51,7 @@ describe('a session', () => {
     expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
   })
 
-  test('is used by a change, whatever the page says of it', async () => {
+  test('is extended by every change, even if the page marks it as automatic', async () => {
     const browser = await system.signedIn()
     system.advance(29 * minute)
     const headers = { ...(await ownPage(browser, system.url)), 'x-by-itself': '1' }
@@ -61,7 +61,7 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(200)
   })
 
-  test('ends twelve hours after the sign-in, however much it is used', async () => {
+  test('ends twelve hours after the sign-in even if it is used', async () => {
     const browser = await system.signedIn()
     for (let used = 0; used < 12 * hour - 20 * minute; used += 20 * minute) {
       system.advance(20 * minute)
@@ -73,7 +73,7 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(401)
   })
 
-  test('can be ended by the provider for as long as it may live, and not only until it would have ended unused', async () => {
+  test('can be ended by the provider during its whole lifetime', async () => {
     await system.signedIn()
     const redis = new Redis(system.redis.url)
     const ways = (await redis.keys('postern:console:*')).filter((key) => !key.includes(':session:'))
@@ -84,7 +84,7 @@ describe('a session', () => {
     for (const life of lives) expect(life).toBeGreaterThan(11 * hour)
   })
 
-  test('lies in Redis under a digest and sealed: neither its id nor a token nor a name is to be read there', async () => {
+  test('is encrypted in Redis under a digest, without readable ids, tokens or names', async () => {
     const browser = await system.signedIn()
     await callApi(browser)
     const id = browser.cookies.get(`${new URL(system.url).host} postern-session`) ?? ''
@@ -100,7 +100,7 @@ describe('a session', () => {
       expect(all).not.toContain(secret)
   })
 
-  test('whose place in Redis was swapped with another’s is none', async () => {
+  test('whose content in Redis was swapped with another one is rejected', async () => {
     const [one, other] = [await system.signedIn(), await system.signedIn('korvex-viewer')]
     const redis = new Redis(system.redis.url)
     const id = one.cookies.get(`${new URL(system.url).host} postern-session`) ?? ''
@@ -115,7 +115,7 @@ describe('a session', () => {
     expect([(await callApi(one)).status, (await callApi(other)).status]).toEqual([200, 200])
   })
 
-  test('gets a new access token before the old one ends, once for all requests that wait for it', async () => {
+  test('renews its access token before it expires, once for all concurrent requests', async () => {
     const browser = await system.signedIn()
     await callApi(browser)
     const before = lastToken()
@@ -133,7 +133,7 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(200)
   })
 
-  test('ends when the provider does not renew it, and when the person has no place any more', async () => {
+  test('ends if the provider rejects the renewal or the person has lost access', async () => {
     const browser = await system.signedIn()
     system.gateway.whoami = { status: 403, body: { code: 'tenant_suspended' } }
     system.advance(280_000)
@@ -142,7 +142,7 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(401)
   })
 
-  test('serves nobody while Redis is away, and is still there afterwards if Redis is', async () => {
+  test('is unavailable while Redis is down, and works again if Redis has kept it', async () => {
     const browser = await system.signedIn()
     system.redis.kill('SIGSTOP')
     const answer = await callApi(browser)
@@ -153,7 +153,7 @@ describe('a session', () => {
 })
 
 describe('signing out', () => {
-  test('ends the session, takes the refresh token back, and leads to the provider, without any token in the address', async () => {
+  test('ends the session, revokes the refresh token and leads to the provider without a token in the URL', async () => {
     const browser = await system.signedIn()
     const cookies = new Map(browser.cookies)
     const answer = await browser.send(`${system.url}/auth/logout`, {
@@ -171,7 +171,7 @@ describe('signing out', () => {
     expect(page.text).toContain('Sign out?')
   })
 
-  test('is refused to another site, and to a page that does not know the token', async () => {
+  test('is rejected from another site and without the CSRF token', async () => {
     const browser = await system.signedIn()
     const headers = await ownPage(browser, system.url)
     const send = async (change: Record<string, string>) =>
@@ -182,7 +182,7 @@ describe('signing out', () => {
     expect(await send({})).toBe(200)
   })
 
-  test('at the provider ends the session here too (back-channel)', async () => {
+  test('at the provider ends the session (back-channel)', async () => {
     // Of its own: the clock of the other is half a day ahead of the provider's.
     const fresh = await startConsoleSystem()
     const [browser, other] = [await fresh.signedIn(), await fresh.signedIn()]
@@ -204,7 +204,7 @@ describe('signing out', () => {
 })
 
 describe('cookies', () => {
-  test('over http on this machine: HttpOnly, SameSite=Lax, for the whole host, and gone with the browser', async () => {
+  test('over http on loopback is HttpOnly, SameSite=Lax, for the whole host, and ends with the browser', async () => {
     const browser = createTestBrowser()
     const end = await browser.signIn(system.url, 'harbourline-admin', {
       until: (url) => url.startsWith(`${system.url}/auth/callback`),
@@ -215,7 +215,7 @@ describe('cookies', () => {
     expect(session?.replace(/=[\w-]{43};/, '=…;')).toBe('postern-session=…; Path=/; HttpOnly; SameSite=Lax')
   })
 
-  test('no answer of the console holds a token', async () => {
+  test('no response of the console contains a token', async () => {
     const browser = await system.signedIn()
     const texts: string[] = []
     for (const path of ['/', '/auth/session', '/api/v1/findings', '/api/v1/whoami']) {

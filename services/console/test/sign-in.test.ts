@@ -38,7 +38,7 @@ function changed(url: string, change: (parameters: URLSearchParams) => void): st
   return copy.href
 }
 
-describe('an answer of the provider signs nobody in', () => {
+describe('a response of the provider signs nobody in', () => {
   test('that was used before', async () => {
     const url = await answerOf(browser)
     const cookies = new Map(browser.cookies)
@@ -50,7 +50,7 @@ describe('an answer of the provider signs nobody in', () => {
     expect(await isSignedIn(browser)).toBe(true)
   })
 
-  test('in a browser that did not begin it: its owner would work under another’s name', async () => {
+  test('in a browser that did not start the sign-in', async () => {
     const url = await answerOf(browser)
     const victim = createTestBrowser()
     expect((await victim.send(url)).status).toBe(400)
@@ -66,7 +66,7 @@ describe('an answer of the provider signs nobody in', () => {
     ['with the state of nobody', (each: URLSearchParams) => each.set('state', 'x'.repeat(43))],
     ['with two states', (each: URLSearchParams) => each.append('state', each.get('state') ?? '')],
     ['of another provider (mix-up)', (each: URLSearchParams) => each.set('iss', 'https://elsewhere.example')],
-    ['that does not say of which provider it is', (each: URLSearchParams) => each.delete('iss')],
+    ['without an issuer', (each: URLSearchParams) => each.delete('iss')],
     ['with another code', (each: URLSearchParams) => each.set('code', 'x'.repeat(43))],
     ['that is an error', (each: URLSearchParams) => (each.delete('code'), each.set('error', 'access_denied'))],
   ])('%s', async (_title, change) => {
@@ -78,7 +78,7 @@ describe('an answer of the provider signs nobody in', () => {
     expect(await isSignedIn(browser)).toBe(false)
   })
 
-  test('whose sign-in was begun ten minutes ago', async () => {
+  test('whose sign-in started ten minutes ago', async () => {
     const url = await answerOf(browser)
     system.advance(600_000)
     expect((await browser.send(url)).status).toBe(400)
@@ -88,9 +88,9 @@ describe('an answer of the provider signs nobody in', () => {
   })
 
   test.each([
-    [401, { code: 'invalid_token' }, 'Your account is not known here'],
+    [401, { code: 'invalid_token' }, 'Your organization is not registered'],
     [403, { code: 'tenant_suspended' }, 'Your organization is suspended'],
-    [503, { code: 'service_unavailable' }, 'cannot sign you in now'],
+    [503, { code: 'service_unavailable' }, 'cannot sign you in at the moment'],
   ])('when the gateway answers %i %j', async (status, body, text) => {
     system.gateway.whoami = { status, body }
     const answer = await browser.signIn(system.url, 'harbourline-admin')
@@ -101,7 +101,7 @@ describe('an answer of the provider signs nobody in', () => {
 })
 
 describe('signing in', () => {
-  test('leads back to where the person wanted to go, and says who it is', async () => {
+  test('returns to the requested page, and the session names the person', async () => {
     const end = await browser.signIn(system.url, 'harbourline-auditor', { returnTo: '/keys?state=active' })
     expect([end.url, end.status]).toEqual([`${system.url}/keys?state=active`, 200])
     expect(await readSession(browser, system.url)).toMatchObject({
@@ -123,7 +123,7 @@ describe('signing in', () => {
     expect(end.url).toBe(`${system.url}/`)
   })
 
-  test('asks the provider with PKCE, state and nonce, each time others', async () => {
+  test('sends a new PKCE challenge, state and nonce each time', async () => {
     const [one, other] = [0, 1].map(async () => {
       const { url } = await browser.visit(`${system.url}/auth/login`, { until: isElsewhere })
       return new URL(url).searchParams
@@ -140,7 +140,7 @@ describe('signing in', () => {
     }
   })
 
-  test('works in two tabs at once, and begins a new session each time', async () => {
+  test('works in two tabs at once and starts a new session each time', async () => {
     const first = await answerOf(browser)
     const second = await answerOf(browser)
     expect((await browser.send(first)).status).toBe(303)
@@ -154,7 +154,7 @@ describe('signing in', () => {
     expect([await isSignedIn(holder), await isSignedIn(browser)]).toEqual([false, true])
   })
 
-  test('takes over no session id that was there before (session fixation)', async () => {
+  test('never reuses an existing session id (session fixation)', async () => {
     const sessionCookie = `${new URL(system.url).host} postern-session`
     const planted = 'A'.repeat(43)
     browser.cookies.set(sessionCookie, planted)
@@ -166,7 +166,7 @@ describe('signing in', () => {
     expect(await isSignedIn(attacker), 'the harness can steal a session').toBe(true)
   })
 
-  test('under another name of the console goes to its own address first, where its cookies are', async () => {
+  test('under another host name redirects to the configured address first', async () => {
     const answer = await browser.send(`${system.url}/auth/login?return_to=/x`, { headers: { host: 'localhost:1' } })
     expect([answer.status, answer.headers['location']]).toEqual([302, `${system.url}/auth/login?return_to=/x`])
   })
@@ -182,7 +182,7 @@ describe('signing in', () => {
   })
 })
 
-describe('what is refused before', () => {
+describe('rejections after the sign-in', () => {
   test('a person without a role has no session', async () => {
     system.gateway.whoami = {
       status: 200,
@@ -204,7 +204,7 @@ describe('what is refused before', () => {
     expect(answer.text).toContain('You have no role in Postern')
   })
 
-  test('a cookie that occurs twice, or is no session id, is no session', async () => {
+  test('a repeated or malformed session cookie is rejected', async () => {
     const owner = await system.signedIn()
     const id = owner.cookies.get(`${new URL(system.url).host} postern-session`) ?? ''
     const read = async (cookie: string) =>

@@ -1,32 +1,32 @@
-/** A field of a dataset, as the form of a connector offers it. */
+/** A dataset field for the connector form. */
 export interface Field {
-  /** With a member after a dot, as `owner.email`. */
+  /** A member after a dot, such as `owner.email`. */
   readonly name: string
   readonly isRequired: boolean
-  /** All that may stand there, where that is a short list. */
+  /** The allowed values, if the list is short. */
   readonly values?: readonly string[]
 }
 
-/** As much of a schema as is looked at. */
+/** The parts of a schema that are read. */
 interface Schema {
   safeParse(value: unknown): { readonly success: boolean }
 }
 
-/** The fields of a row, members of those that are objects one by one. */
+/** Returns the fields of a row, with the members of objects. */
 export function describeFields(schema: { readonly shape: Readonly<Record<string, Schema>> }): readonly Field[] {
   return Object.entries(schema.shape).flatMap(([name, field]): readonly Field[] => {
     const isRequired = !field.safeParse(undefined).success
     const inner = innerOf(field)
     if (isObject(inner)) {
       const members = Object.keys(inner.shape).map((member) => ({ name: `${name}.${member}`, isRequired: false }))
-      // A synced person is told by what the source knows of them.
+      // Synced people are identified by fields of the source.
       return members.filter((member) => !member.name.endsWith('.person_id'))
     }
     return [{ name, isRequired, ...(hasOptions(inner) ? { values: inner.options } : {}) }]
   })
 }
 
-/** What is below optional and default. */
+/** Removes optional and default wrappers. */
 function innerOf(schema: Schema): Schema {
   return 'unwrap' in schema && typeof schema.unwrap === 'function' && !('element' in schema)
     ? innerOf(schema.unwrap())

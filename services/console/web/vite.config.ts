@@ -7,7 +7,7 @@ import { describeFields } from './describe-fields.ts'
 const root = fileURLToPath(new URL('.', import.meta.url))
 const conditions = ['@postern/source', 'module', 'browser', 'development|production']
 
-/** What the pages are told of the contracts, and what it is made of. */
+/** The virtual modules of contract data, and how each is generated. */
 const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
   'virtual:routes': ({ routeTable }) => {
     const routes = routeTable.map(({ id: name, method, path, summary, tag, access }) => {
@@ -27,8 +27,8 @@ const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
 }
 
 /**
- * What the console tells of routes and fields, read from the contracts when the console is built. The schemas stay behind:
- * they would double what a browser has to load, and they compile code, which the content policy forbids.
+ * Provides routes and fields from the contracts at build time. The schemas themselves would double the bundle and need
+ * eval, which the content policy forbids.
  */
 function contractsModules(): Plugin {
   return {
@@ -40,7 +40,7 @@ function contractsModules(): Plugin {
       const { module } = await runnerImport<typeof contracts>('@postern/contracts', {
         root,
         configFile: false,
-        // It runs in Node, where the conditions of the pages do not count.
+        // Runs in Node, where the pages' export conditions do not apply.
         resolve: { conditions },
         ssr: { resolve: { conditions, externalConditions: conditions } },
         environments: { inline: { resolve: { conditions, externalConditions: conditions } } },
@@ -52,11 +52,11 @@ function contractsModules(): Plugin {
 
 export default defineConfig({
   root,
-  // The path below which the console is published is known when it starts.
+  // The path of the console is known only at start.
   base: './',
   resolve: { conditions },
   plugins: [contractsModules(), { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' }],
-  // The server puts a fresh nonce in its place with every answer.
+  // The server replaces it with a new nonce in each response.
   html: { cspNonce: '__CSP_NONCE__' },
   build: {
     outDir: 'dist',

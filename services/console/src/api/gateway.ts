@@ -2,7 +2,7 @@ import { problemUri, whoamiSchema } from '@postern/contracts'
 import { idleConnections } from '@postern/service-client'
 import { Pool } from 'undici'
 
-/** Whom the gateway takes the holder of a token for. */
+/** The person that the gateway reads from a token. */
 export type WhoIs =
   | {
       readonly kind: 'person'
@@ -16,18 +16,18 @@ export type WhoIs =
 
 export interface GatewayClient {
   whoIs(accessToken: string): Promise<WhoIs>
-  /** Rejects when nothing answers there. */
+  /** Rejects if the gateway does not answer. */
   ping(): Promise<void>
   close(): Promise<void>
 }
 
-/** How the console connects to the gateway. */
+/** The connections of the console to the gateway. */
 export const gatewayConnections = {
   connections: 128,
-  // The proxy would verify no certificate by default.
+  // The proxy does not verify certificates by default.
   connect: { timeout: 2000, rejectUnauthorized: true },
   ...idleConnections,
-  // The gateway answers a request within its own, shorter limits.
+  // The gateway answers within its own, shorter limits.
   headersTimeout: 120_000,
   bodyTimeout: 300_000,
   maxHeaderSize: 32_768,
@@ -35,7 +35,7 @@ export const gatewayConnections = {
 const whoIsWithinMs = 3000
 const pingWithinMs = 1500
 
-/** Opens connections to the gateway. No retry anywhere: a request is sent once or fails. */
+/** Opens connections to the gateway. Never retries: a request is sent once or fails. */
 export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, gatewayConnections)
   return {

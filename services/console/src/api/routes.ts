@@ -12,10 +12,7 @@ import { findSession, signInRequired } from '../http/session-guard.ts'
 import { gatewayConnections } from './gateway.ts'
 import type { Session } from '../session/content.ts'
 
-/**
- * What the pages may say to the gateway. A list of what passes, not of what does not: cookies, credentials and whatever
- * is invented next stay here.
- */
+/** The request headers that the proxy passes to the gateway. Cookies, credentials and all other headers are removed. */
 const passedHeaders = [
   'accept',
   'accept-language',
@@ -47,7 +44,7 @@ const apiPath = '/api/v1'
 const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const maxBodyBytes = Math.max(...routeTable.map((route) => route.maxBodyBytes))
 
-/** Forwards `/api/v1/*`, and the keys that verify receipts, to the gateway with the person's access token. */
+/** Proxies `/api/v1/*` and the keys that verify receipts to the gateway with the person's access token. */
 export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiConfig): void {
   void parent.register(async (app) => {
     await app.register(compress, {
@@ -56,7 +53,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
       encodings: ['br', 'gzip'],
       customTypes: compressibleTypes,
     })
-    // Bodies flow through: the proxy has parsers of its own, which read nothing.
+    // The proxy streams bodies without parsing them.
     app.removeAllContentTypeParsers()
     app.addHook('preHandler', async (request) => {
       request.session = await authorize(request, deps, config.origin)
@@ -68,7 +65,10 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
   })
 }
 
-/** Lets a request through that a page of ours makes in a live session. Returns the session with a fresh access token. */
+/**
+ * Checks that a page of this console sends the request in a live session. Returns the session with a fresh access
+ * token.
+ */
 async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string): Promise<Session> {
   assertSameOrigin(request, origin)
   const session = await findSession(request, deps)
@@ -84,7 +84,7 @@ function assertForwardable({ raw, headers }: FastifyRequest): void {
   const target = raw.url ?? ''
   const [path = ''] = target.split('?', 1)
   const isKnown = target.startsWith(`${apiPath}/`) || target === receiptKeys.path
-  // The proxy refuses two dots beside a slash, also where they are a part of a name.
+  // The proxy rejects two dots beside a slash, even within a name.
   if (!isKnown || !canonicalTarget(target).ok || /\/\.\.|\.\.\//.test(path)) {
     throw problem('non_canonical_path', { detail: 'Send the path in its one canonical spelling.' })
   }
@@ -93,7 +93,7 @@ function assertForwardable({ raw, headers }: FastifyRequest): void {
   }
 }
 
-/** A request is sent once or fails. */
+/** Sends a request once. */
 function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOptions {
   return {
     upstream: gatewayUrl,
@@ -108,10 +108,10 @@ function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOpti
         void (isCompressible(request, reply) ? reply.compress(stream) : reply.send(stream))
       },
       onError: (reply, { error }) => {
-        // Nobody waits for the answer any more.
+        // The client has closed the connection.
         if (reply.raw.destroyed) reply.hijack()
         else {
-          const detail = 'The gateway cannot be reached, or broke off.'
+          const detail = 'The gateway is not available or closed the connection. Try again in a moment.'
           void reply.send(problem('bad_gateway', { detail, cause: error }))
         }
       },
@@ -135,19 +135,19 @@ function requestHeaders(request: ProxiedRequest, headers: IncomingHttpHeaders): 
     const value = headers[name]
     if (typeof value === 'string') passed[name] = value
   }
-  // No body of a GET is forwarded.
+  // GET requests are forwarded without a body.
   if (body === undefined || body === null) delete passed['content-length']
   return passed
 }
 
-/** The chain as it came, and who it came from: the gateway believes as much of it as it is told to. */
+/** Appends the client address to the chain. The gateway decides how much of the chain it trusts. */
 function forwardedFor({ socket, headers }: ProxiedRequest): string {
   const before = headers['x-forwarded-for']
   const from = socket.remoteAddress ?? 'unknown'
   return typeof before === 'string' && before !== '' ? `${before}, ${from}` : from
 }
 
-/** Ours hold on every answer: what is read with a session stays in no cache. */
+/** The console's own headers replace those of the gateway: responses of a session are not cached. */
 function answerHeaders(headers: IncomingHttpHeaders, basePath: string): IncomingHttpHeaders {
   const passed: IncomingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
@@ -157,19 +157,19 @@ function answerHeaders(headers: IncomingHttpHeaders, basePath: string): Incoming
   return passed
 }
 
-/** Puts the targets of a `Link` or `Location` below the console's path, whatever path the gateway is published at. */
+/** Rewrites the target of a `Link` or `Location` header to the console's path. */
 function placeBelow(basePath: string, value: string): string {
   return value.replaceAll(/(^|<)[^<>?]*?(?=\/api\/v1\/)/g, `$1${basePath}`)
 }
 
-/** Not event streams: they would wait in the compressor. */
+/** Event streams are excluded, because the compressor would buffer them. */
 const compressibleTypes = /^application\/(?:[a-z.-]+\+)?(?:json|x-ndjson)(?:;|$)/
-/** Below, the headers cost more than compression saves. */
+/** Below this size, compression saves less than its headers cost. */
 const minCompressedBytes = 1024
 
 /**
- * Whether an answer may be compressed. Answers to changes may not: they hold new keys, and a compressed length tells about a secret that stands
- * beside text which an attacker has chosen (BREACH). Files may not either: their digests and ranges describe the bytes as they are.
+ * Returns whether a response may be compressed. Responses to changes contain new keys, and a compressed length can
+ * reveal a secret (BREACH). Digests and ranges of files refer to the original bytes.
  */
 function isCompressible(
   { method }: Pick<FastifyRequest, 'method'>,
@@ -183,7 +183,10 @@ function isCompressible(
   return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
-/** What a page that is left open reads again and again is nobody's use of the session, which could never end unused. A change is always somebody's. */
+/**
+ * Returns whether a page sent the request without an action of the person. Such requests do not extend the session;
+ * changes always do.
+ */
 function isByItself({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && headers['x-by-itself'] !== undefined
 }

@@ -3,21 +3,20 @@ import type { Config } from '../config.ts'
 /** Names and attributes of the console's cookies. */
 export interface Cookies {
   readonly session: string
-  /** The cookie of one sign-in that is under way; several may be, in several tabs. */
+  /** The cookie of one sign-in in progress. Several tabs can have one each. */
   signIn(id: string): string
-  /** A `Set-Cookie` value. Without an age the cookie ends with the browser. */
+  /** Returns a `Set-Cookie` value. Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
   clear(name: string): string
 }
 
 /**
- * Over https every cookie has the prefix `__Host-`: the browser then takes it from this host alone, over TLS alone, so
- * that no neighbour (a subdomain, somebody on the way) can plant one. On the loopback address over http it cannot have it.
- * Below a path it is `__Secure-`, because the browser sends `__Host-` cookies to every application of the host.
+ * Over https, cookies have the prefix `__Host-`, so that no subdomain or network attacker can set them. Below a path
+ * the prefix is `__Secure-`, because browsers send `__Host-` cookies to every path of the host.
  */
 export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>): Cookies {
   const prefix = isSecure ? (basePath === '' ? '__Host-' : '__Secure-') : ''
-  // Lax, not Strict: the answer of the provider is a navigation from another site, and so is a link in an e-mail.
+  // Lax, not Strict: the provider's redirect and links in e-mails are navigations from other sites.
   const attributes = `; Path=${basePath === '' ? '/' : basePath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
   return {
     session: `${prefix}postern-session`,
@@ -29,8 +28,8 @@ export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 
 }
 
 /**
- * The cookies of a request (RFC 6265 §5.4). One that occurs twice is left out: one of the two was planted, and nobody can
- * tell which.
+ * Parses the cookies of a request (RFC 6265 §5.4). Omits names that occur twice, because one of them may be an
+ * attacker's.
  */
 export function parseCookies(header: string | undefined): ReadonlyMap<string, string> {
   const found = new Map<string, string>()

@@ -3,12 +3,12 @@ import { problem } from '@postern/service-kit'
 import type { FastifyRequest } from 'fastify'
 import type { Session } from '../session/content.ts'
 
-/** Where the CSRF token of a session is expected. */
+/** The header with the CSRF token of the session. */
 const tokenHeader = 'x-csrf-token'
 
 /**
- * Refuses what another site makes the browser send. A request that changes something must say where it comes from, as
- * every browser lets it (Origin, Fetch Metadata); one that reads may be silent, but may not come from elsewhere.
+ * Rejects requests that another site makes the browser send. Changes must prove their origin (Origin, Fetch Metadata).
+ * Reads may omit it but must not name another site.
  */
 export function assertSameOrigin(request: FastifyRequest, origin: string): void {
   const { origin: given, 'sec-fetch-site': site } = request.headers
@@ -19,14 +19,14 @@ export function assertSameOrigin(request: FastifyRequest, origin: string): void 
   }
 }
 
-/** `none`: the person has typed the address, or opened a bookmark. No form and no script can do that. */
+/** `none`: an address typed by the person or a bookmark. Forms and scripts cannot send it. */
 function isOurs(site: string | string[], method: string): boolean {
   return site === 'same-origin' || (site === 'none' && !isChange(method))
 }
 
 /**
- * Refuses a change that does not show the session's CSRF token, which only our own pages can read. A read may go without, as a browser asks by
- * itself; where it shows one, it is refused with that of another session: a page of one person is told nothing of whoever has signed in since.
+ * Rejects changes without the session's CSRF token, which only this console's pages can read. Reads may omit it, but a
+ * wrong token is rejected: another person may have signed in since.
  */
 export function assertCsrfToken(request: FastifyRequest, session: Session): void {
   const given = request.headers[tokenHeader]
@@ -35,7 +35,7 @@ export function assertCsrfToken(request: FastifyRequest, session: Session): void
   throw problem('cross_site_request', { detail: `Send the csrf_token of the session in ${tokenHeader}.` })
 }
 
-/** Whether a request with this method may change something. */
+/** Returns whether the method changes something. */
 export function isChange(method: string): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
@@ -44,7 +44,7 @@ function isEqual(one: string, other: string): boolean {
   return timingSafeEqual(digestOf(one), digestOf(other))
 }
 
-/** Of one length, whatever was given. */
+/** Digests have one length, so that they can be compared in constant time. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** What answers may do in a browser that are no pages: nothing. */
+/** The policy of responses that are not pages: nothing is allowed. */
 const inertPolicy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 /**
- * What a page may do: run the scripts that carry its nonce and what those load, speak to this origin, and no more. Styles
- * come from files of ours or carry the nonce; nothing inline runs.
+ * Returns the policy of pages: only scripts with the nonce run, only this origin can be reached, and nothing inline
+ * runs.
  */
 export function pagePolicy(nonce: string): string {
   return [
@@ -21,7 +21,7 @@ export function pagePolicy(nonce: string): string {
     "base-uri 'none'",
     "object-src 'none'",
     "frame-ancestors 'none'",
-    // No text becomes script or markup, also by mistake (Trusted Types). The one policy is in web/src/trusted-types.ts.
+    // Trusted Types: no text becomes script or markup. The only policy is in web/src/trusted-types.ts.
     "require-trusted-types-for 'script'",
     'trusted-types default',
   ].join('; ')
@@ -41,15 +41,15 @@ const permissions = [
   'usb=()',
 ].join(', ')
 
-/** Two years; the ending that browsers' preload lists ask for is left to the owner of the domain. */
+/** Two years. Preloading is left to the owner of the domain. */
 const transportSecurity = 'max-age=63072000; includeSubDomains'
 
-/** Gives every answer, also a refusal, the headers that keep browsers from doing more with it than is meant. */
+/** Adds security headers to every response, including errors. */
 export function secureAnswers(
   app: FastifyInstance,
   { isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>,
 ): void {
-  // Below a path the host belongs to others, who decide about all of it.
+  // Below a path, other applications share the host.
   const ownsHost = isSecure && basePath === ''
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers({
@@ -61,7 +61,7 @@ export function secureAnswers(
       'referrer-policy': 'no-referrer',
       'x-content-type-options': 'nosniff',
       'x-frame-options': 'DENY',
-      // Files whose name is their content say otherwise.
+      // Files with a digest in their name set other headers.
       'cache-control': 'no-store',
       ...(ownsHost ? { 'strict-transport-security': transportSecurity } : {}),
     })

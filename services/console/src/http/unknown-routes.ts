@@ -2,15 +2,15 @@ import { type ProblemError, problem } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { BuiltPages } from '../pages/assets.ts'
 
-/** What a request is told that no route takes: 405 and the methods that there are (RFC 9110 §15.5.6), or that nothing is there. */
+/** Returns the error for unknown routes: 405 with the allowed methods (RFC 9110 §15.5.6) or 404. */
 export type UnknownRoutes = (request: FastifyRequest, reply: FastifyReply) => ProblemError
 
-/** Navigations have a page for every address but these. */
+/** Returns whether the console shows a page at this path. */
 export function isPagePath(path: string): boolean {
   return !/^\/(?:api|auth|assets|internal)(?:\/|$)/.test(path)
 }
 
-/** To be made before the routes, of which it learns as they are. */
+/** Call it before registering routes, because it observes them. */
 export function unknownRoutes(app: FastifyInstance, pages: BuiltPages | undefined): UnknownRoutes {
   const methods = new Map<string, string[]>()
   app.addHook('onRoute', ({ url, method }) => {
@@ -27,7 +27,7 @@ export function unknownRoutes(app: FastifyInstance, pages: BuiltPages | undefine
     const [path = '/'] = (request.raw.url ?? '/').split('?')
     const allowed = methodsOf(path)
     if (allowed.length === 0 || allowed.includes(request.method)) {
-      return problem('not_found', { detail: 'The console has nothing at this address.' })
+      return problem('not_found', { detail: 'This address does not exist. Check its spelling.' })
     }
     reply.header('allow', allowed.join(', '))
     return problem('method_not_allowed', { detail: `This address supports ${allowed.join(', ')}.` })

@@ -2,20 +2,20 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { extname, join, sep } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
-/** One file of the built pages, in memory: there are few, and none is read while a request waits. */
+/** A file of the built pages, kept in memory. */
 export interface Asset {
   readonly bytes: Buffer
-  /** Undefined when it would not be smaller. */
+  /** Undefined if compression does not make it smaller. */
   readonly gzip: Buffer | undefined
   readonly type: string
-  /** Its name holds a digest of its content: it never changes. */
+  /** Whether the name contains a digest of the content, so that the content never changes. */
   readonly isHashed: boolean
 }
 
 export interface BuiltPages {
-  /** By path, `/assets/…`. */
+  /** By path, such as `/assets/…`. */
   readonly assets: ReadonlyMap<string, Asset>
-  /** The page, whose scripts and styles carry the nonce. */
+  /** Returns the page with the nonce in its scripts and styles. */
   index(nonce: string): string
 }
 
@@ -34,10 +34,7 @@ const types: Readonly<Record<string, string>> = {
 
 const compressible = /^(?:text\/|application\/|image\/svg)/
 
-/**
- * Reads what Vite has built; undefined when there is nothing. Files of kinds that pages do not use are left out. The page
- * refers to them below `basePath`, and names it for its scripts.
- */
+/** Reads Vite's output below `basePath`, or returns undefined if there is none. Ignores files of other types. */
 export function readBuiltPages(folder: string, basePath: string): BuiltPages | undefined {
   const indexPath = join(folder, 'index.html')
   if (!existsSync(indexPath)) return undefined
@@ -60,22 +57,22 @@ export function readBuiltPages(folder: string, basePath: string): BuiltPages | u
   return { assets, index: (nonce) => parts.join(nonce) }
 }
 
-/** Vite writes references that are relative to the page, which is shown at paths of any depth. */
+/** Vite's references are relative, but the page is shown at paths of any depth. */
 function placeBelow(basePath: string, html: string): string {
   const placed = html.replaceAll(/(?<= (?:src|href)=")\.\//g, `${basePath}/`)
   return basePath === '' ? placed : placed.replace('<head>', `<head><meta name="base-path" content="${basePath}">`)
 }
 
-/** Vite's own stand-in for a nonce, when it is told to write one. */
+/** Vite's placeholder for the nonce. */
 const standIn = /__CSP_NONCE__/g
-/** What the browser loads only with a nonce, and has none. */
+/** Tags that need a nonce but have none. */
 const bare = /<(script|style|link)(?=[\s>])(?![^>]*\bnonce=)/g
 
-/** The page, cut where the nonce belongs. */
+/** Splits the page at its nonces. */
 function splitAtNonces(html: string): string[] {
   const mark = '__CSP_NONCE__'
   const marked = html.replace(bare, `<$1 nonce="${mark}"`)
-  // Vite's loader reads from here the nonce for what it loads later.
+  // Vite's loader reads the nonce for later scripts from this tag.
   const hasMeta = /<meta[^>]*property="csp-nonce"/.test(marked)
   const complete = hasMeta ? marked : marked.replace(/<head>/, `<head><meta property="csp-nonce" nonce="${mark}">`)
   return complete.split(standIn)

@@ -7,74 +7,74 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
   not_ours: {
     status: 400,
     title: 'This sign-in has expired',
-    text: 'It was begun too long ago, in another browser, or was finished before. Nothing has happened.',
+    text: 'It took too long, started in another browser, or was already completed. Sign in again.',
   },
   cancelled: {
     status: 403,
     title: 'You are not signed in',
-    text: 'Your sign-in provider says that the sign-in was cancelled or refused.',
+    text: 'Your sign-in provider reports that the sign-in was cancelled or rejected.',
   },
   not_valid: {
     status: 403,
     title: 'You are not signed in',
-    text: 'The answer of your sign-in provider could not be verified.',
+    text: 'The response of your sign-in provider could not be verified. Try again or ask your administrator.',
   },
   no_role: {
     status: 403,
     title: 'You have no role in Postern',
-    text: 'Your account is known, but it has none of the roles viewer, auditor and admin. Ask your administrator for one.',
+    text: 'Your account does not have the role viewer, auditor or admin. Ask your administrator for one.',
   },
   tenant_suspended: {
     status: 403,
     title: 'Your organization is suspended',
-    text: 'Nobody of your organization can use Postern until the platform resumes it.',
+    text: 'Your organization cannot use Postern until the platform operator resumes it.',
   },
   token_refused: {
     status: 403,
-    title: 'Your account is not known here',
-    text: 'Your sign-in provider vouches for you, but not for an organization that Postern knows.',
+    title: 'Your organization is not registered',
+    text: 'Your sign-in provider confirmed your account, but its organization is not registered in Postern. Ask your administrator.',
   },
   provider_unavailable: {
     status: 503,
-    title: 'The sign-in provider does not answer',
-    text: 'Nothing has happened. Try again in a moment.',
+    title: 'The sign-in provider is not available',
+    text: 'You are not signed in. Try again in a moment.',
   },
   gateway_unavailable: {
     status: 503,
-    title: 'Postern cannot sign you in now',
-    text: 'Your sign-in provider has vouched for you, but the gateway does not answer. Try again in a moment.',
+    title: 'Postern cannot sign you in at the moment',
+    text: 'Your sign-in provider confirmed your account, but the gateway is not available. Try again in a moment.',
   },
 }
 
-/** Answers with a page that says why nobody was signed in, and how to try again. */
+/** Sends a page that says why the sign-in failed and how to try again. */
 export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/'): FastifyReply {
   const { status, title, text } = messages[reason]
-  // Relative: these pages are at /auth/login and /auth/callback.
+  // Relative, because these pages are at /auth/login and /auth/callback.
   const retry = `login?return_to=${encodeURIComponent(returnTo)}`
   return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
 }
 
-/** What every page is as long as nobody can sign in: whoever sees it is who sets the console up. */
+/** Shown for every page until a provider is configured. */
 export function answerUnconfigured(reply: FastifyReply): FastifyReply {
   return answerPage(
     reply,
     503,
     'Sign-in is not configured',
     `<p>Nobody can sign in to this console yet: its setting <code>POSTERN_OIDC_ISSUER</code> is empty.</p>
-<p>Set it, here and at the gateway, to the address of your OpenID provider, and start both anew. Integrations with an API key are not concerned.</p>`,
+<p>Set it to the address of your OpenID provider, here and at the gateway, and restart both. Integrations with an API key are not affected.</p>`,
   )
 }
 
-/** What is shown as long as the pages have not been built. */
+/** Shown until the pages have been built. */
 export function answerUnbuilt(reply: FastifyReply, basePath: string): FastifyReply {
   const links = `<p><a href="${basePath}/auth/login">Sign in</a> · <a href="${basePath}/auth/session">Session</a></p>`
   return answerPage(reply, 200, 'Postern', `<p>The pages of the console are not built yet.</p>${links}`)
 }
 
-/** As in web/src/shell/brand.tsx. */
+/** The same as in web/src/shell/brand.tsx. */
 const mark = `<svg width="44" height="44" viewBox="0 0 32 32" fill="none" stroke="#fff" stroke-width="2.4" stroke-linecap="round" aria-hidden="true"><rect width="32" height="32" rx="8" fill="#0b6b58" stroke="none"/><path d="M9 25V14.5a7 7 0 0 1 14 0V25M16 17v5"/><circle cx="16" cy="15.2" r="2.2" fill="#fff" stroke="none"/></svg>`
 
-/** A page without scripts. `body` is trusted: it is made of the texts above. */
+/** Sends a page without scripts. `body` must be trusted markup. */
 function answerPage(reply: FastifyReply, status: number, title: string, body: string): FastifyReply {
   const nonce = randomBytes(16).toString('base64')
   const html = `<!doctype html>

@@ -7,10 +7,10 @@ import { type UnknownRoutes, isPagePath } from '../http/unknown-routes.ts'
 import type { Asset, BuiltPages } from './assets.ts'
 import { answerUnbuilt } from './message-page.ts'
 
-/** A name that holds the digest of its content is good for a year: another content has another name. */
+/** File names contain a digest of the content, so files can be cached for a year. */
 const forEver = 'public, max-age=31536000, immutable'
 
-/** The built pages: their files, and the one page for every address that the app in it knows. */
+/** Registers the files of the built pages, and the page itself for every other address. */
 export function pageRoutes(
   app: FastifyInstance,
   {
@@ -33,14 +33,14 @@ export function pageRoutes(
   })
 }
 
-/** Navigations have a page for every address; a script or a style that is not there is not a page. */
+/** Navigations have a page for every address. A missing script or style is a 404. */
 function isPage(request: FastifyRequest, path: string): boolean {
   if (!isPagePath(path)) return false
   const { accept } = request.headers
   return accept === undefined || /text\/html|\*\/\*/.test(accept)
 }
 
-/** A file of the pages, compressed for who takes it. */
+/** Sends a file, compressed if the client accepts it. */
 export function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
   reply.type(asset.type)
   if (asset.isHashed) reply.header('cache-control', forEver)

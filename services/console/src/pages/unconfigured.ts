@@ -4,10 +4,10 @@ import type { BuiltPages } from './assets.ts'
 import { answerUnconfigured } from './message-page.ts'
 import { sendAsset } from './routes.ts'
 
-/** Where no provider is configured: navigations are told so on a page, and everything else by a problem. */
+/** Without a provider, navigations receive a page that says so, and all other requests a problem. */
 export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | undefined): void {
   void app.register(async (scope) => {
-    // Nothing of what is refused is read.
+    // Rejected requests are not read.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => {
       payload.resume()
@@ -18,11 +18,11 @@ export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | und
       const isRead = request.method === 'GET' || request.method === 'HEAD'
       const asset = isRead ? pages?.assets.get(path) : undefined
       if (asset !== undefined) return sendAsset(request, reply, asset)
-      // A script asks for anything: what a browser opens says that it wants a page.
+      // Scripts accept any type; navigations ask for a page.
       const isPage = isRead && !/^\/(?:api|assets|internal)\//.test(path) && path !== '/auth/session'
       if (isPage && /text\/html|\*\/\*/.test(request.headers.accept ?? '*/*')) return answerUnconfigured(reply)
       throw problem('sign_in_not_configured', {
-        detail: 'The console has no OpenID provider: POSTERN_OIDC_ISSUER is not set.',
+        detail: 'The console has no OpenID provider. Set POSTERN_OIDC_ISSUER.',
       })
     })
   })

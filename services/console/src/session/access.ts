@@ -6,9 +6,9 @@ import type { Session } from './content.ts'
 import type { Sessions } from './sessions.ts'
 import type { SessionStore } from './store.ts'
 
-/** Keeps the access token of a session fresh. */
+/** Renews the access tokens of sessions. */
 export interface Access {
-  /** The session with a token that is good for some time yet; undefined when the session has ended for good. */
+  /** Returns the session with a token that is valid for some time, or undefined if the session has ended. */
   fresh(session: Session): Promise<Session | undefined>
 }
 
@@ -21,15 +21,15 @@ export interface AccessParts {
   readonly logger: Logger
 }
 
-/** A token is renewed when it ends within this time: longer than a request takes to reach the gateway. */
+/** Tokens are renewed this long before they expire, so that a request still reaches the gateway. */
 const renewBeforeMs = 30_000
-/** Longer than provider and gateway may take together. */
+/** Longer than the provider and the gateway take together. */
 const lockMs = 15_000
 const waitMs = 50
 
 /**
- * One renewal at a time for each session, over all replicas: a provider that hands out each refresh token once takes a
- * second use for theft and ends the whole sign-in.
+ * Renews one token per session at a time, across replicas: a provider with rotating refresh tokens treats a second use
+ * as theft.
  */
 export function createAccess(parts: AccessParts): Access {
   const { sessions, store, provider, gateway, now, logger } = parts
@@ -40,7 +40,7 @@ export function createAccess(parts: AccessParts): Access {
     const deadline = performance.now() + lockMs
     for (;;) {
       const release = await store.lock(session.id, lockMs)
-      // Whoever had the lock before us may have renewed it.
+      // The previous lock holder may have renewed it.
       const current = await sessions.find(session.id)
       if (release === undefined) {
         if (current === undefined || isFresh(current)) return current
@@ -71,7 +71,7 @@ export function createAccess(parts: AccessParts): Access {
     const tokens = { ...result.tokens, refresh: result.tokens.refresh ?? refresh }
     const known = await gateway.whoIs(tokens.access)
     if (known.kind === 'refused') return await endFor('refused_by_gateway', id)
-    // Roles may have changed since; a person never changes the tenant within a session.
+    // Roles may have changed. The tenant must not change within a session.
     if (known.kind === 'person' && known.tenant.id !== content.tenant.id) return await endFor('other_tenant', id)
     const { tenant, roles } = known.kind === 'person' ? known : content
     return await sessions.replace(session, { tokens, tenant, roles: [...roles] })
@@ -101,7 +101,7 @@ export function createAccess(parts: AccessParts): Access {
 
 function unavailable(cause?: unknown): Error {
   return problem('auth_unavailable', {
-    detail: 'The sign-in cannot be renewed now. Repeat in a moment.',
+    detail: 'The sign-in provider is not available. Try again in a moment.',
     retryAfterSeconds: 5,
     cause,
   })

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 
-/** What a session holds. It lies in Redis, sealed; of it the browser is told who the person is, and the CSRF token. */
+/** The content of a session, encrypted in Redis. The browser sees only the person and the CSRF token. */
 export const sessionContentSchema = z.object({
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   createdAt: z.number(),
   issuer: z.string(),
-  /** The person and the sign-in as the provider names them, to find the session when the provider ends it. */
+  /** The person and the sign-in as the provider names them, so that the provider can end the session. */
   subject: z.string(),
   sid: z.string().optional(),
   person: z.object({ id: z.string(), name: z.string(), email: z.string().nullable() }),
@@ -15,15 +15,15 @@ export const sessionContentSchema = z.object({
   tokens: z.object({
     access: z.string(),
     refresh: z.string().optional(),
-    /** Milliseconds since the epoch. */
+    /** In milliseconds since the epoch. */
     accessExpiresAt: z.number(),
   }),
 })
 export type SessionContent = Readonly<z.infer<typeof sessionContentSchema>>
 
-/** A live session of a request. */
+/** The live session of a request. */
 export interface Session {
-  /** What the browser's cookie holds. A secret. */
+  /** The content of the browser's cookie. A secret. */
   readonly id: string
   readonly content: SessionContent
   readonly expiresAt: number

@@ -4,19 +4,19 @@ import type { Deps } from '../deps.ts'
 import { assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 
-/** What the pages are told of the session. The tokens are not part of it. */
+/** The session as the pages see it, without tokens. */
 export interface SessionAnswer {
   readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
   readonly tenant: { readonly id: string; readonly name: string }
   readonly roles: readonly string[]
   readonly csrf_token: string
-  /** Where integrations reach the API. */
+  /** The API's URL for integrations. */
   readonly api_url: string
   readonly expires_at: string
   readonly idle_expires_at: string
 }
 
-/** `GET /auth/session`. Asking is no use of the session: a page left open must not keep it alive. */
+/** `GET /auth/session`. Does not extend the session: an open page must not keep it alive. */
 export function sessionRoutes(
   app: FastifyInstance,
   deps: Deps,

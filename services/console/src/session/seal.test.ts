@@ -17,19 +17,19 @@ describe('what is sealed', () => {
       () => createSeal({ current: key('k1') }, 'session').open(sealed, 'here', 'bearer'),
     ],
     ['when its key is retired', () => createSeal({ current: other }, 'session').open(sealed, 'here', 'bearer')],
-    ['when it was cut', () => seal.open(sealed.slice(0, -4), 'here', 'bearer')],
-    ['when it is something else', () => seal.open('v1.k1.AAAA', 'here', 'bearer')],
+    ['if it was truncated', () => seal.open(sealed.slice(0, -4), 'here', 'bearer')],
+    ['if it is another text', () => seal.open('v1.k1.AAAA', 'here', 'bearer')],
   ])('does not open %s', (_title, open) => {
     expect(open()).toBeUndefined()
   })
 
-  test('opens where it was put, also while its key is the previous one', () => {
+  test('opens at its place, also with the previous key', () => {
     expect(seal.open(sealed, 'here', 'bearer')).toBe('a text')
     const rotated = createSeal({ current: other, previous: one }, 'session')
     expect(rotated.open(sealed, 'here', 'bearer')).toBe('a text')
   })
 
-  test('has no byte changed without being noticed', () => {
+  test('detects the change of every byte', () => {
     const [prefix, body] = [sealed.slice(0, 6), sealed.slice(6)]
     const bytes = Buffer.from(body, 'base64url')
     for (const index of bytes.keys()) {

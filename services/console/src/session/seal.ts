@@ -1,11 +1,11 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 
-/** Encrypts small texts so that nobody can read, alter or swap them. */
+/** Encrypts small texts and detects changed or moved ones. */
 export interface Seal {
-  /** `place` is where the text will lie; it opens there alone. `bearer` is a secret that whoever opens it must show. */
+  /** `place` is where the text is stored, and `bearer` a secret of its owner. Both are needed to open it. */
   close(text: string, place: string, bearer: string): string
-  /** Undefined when it was altered, lies elsewhere, the bearer is another, or its key has been retired. */
+  /** Undefined if the text was changed or moved, the bearer differs, or the key was retired. */
   open(sealed: string, place: string, bearer: string): string | undefined
 }
 
@@ -14,8 +14,8 @@ const tagBytes = 16
 const algorithm = 'aes-256-gcm'
 
 /**
- * AES-256-GCM under a key that is derived (HKDF, RFC 5869) from a secret of the ring and from the bearer's: whoever has
- * the store alone, the ring alone, or both without the browser's cookie, reads nothing.
+ * AES-256-GCM with a key that HKDF (RFC 5869) derives from the ring and the bearer's secret. Neither the store, nor the
+ * ring, nor both are enough without the browser's cookie.
  */
 export function createSeal(ring: KeyRing, purpose: string): Seal {
   const keys = ring.previous === undefined ? [ring.current] : [ring.current, ring.previous]

@@ -3,28 +3,28 @@ import type { Config } from '../config.ts'
 import type { Session, SessionContent } from './content.ts'
 import type { Owner, SessionStore } from './store.ts'
 
-/** The life of sessions: they begin at a sign-in under a new id, and end by disuse, by age, or when somebody says so. */
+/** Creates, finds, extends and ends sessions. */
 export interface Sessions {
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>): Promise<Session>
-  /** The live session of an id that came from outside. */
+  /** Returns the live session of an untrusted id. */
   find(id: string | undefined): Promise<Session | undefined>
-  /** Notes that the person has done something. */
+  /** Records an action of the person. */
   use(session: Session): Promise<Session>
   replace(session: Session, change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant'>): Promise<Session | undefined>
   end(id: string): Promise<void>
   endOf(owner: Owner): Promise<number>
 }
 
-/** 256 bits, as text that needs no escape anywhere. */
+/** Returns 256 random bits as text that needs no escaping. */
 export function randomId(): string {
   return randomBytes(32).toString('base64url')
 }
 
 const idPattern = /^[A-Za-z0-9_-]{43}$/
-/** Uses are noted this seldom, or ten times in the idle limit if that is more often. */
+/** Uses are recorded at this interval, or ten times in the idle limit if that is shorter. */
 const touchEveryMs = 30_000
 
-/** `now` gives milliseconds since the epoch. */
+/** `now` returns milliseconds since the epoch. */
 export function createSessions(store: SessionStore, limits: Config['session'], now: () => number): Sessions {
   const { idleMs, absoluteMs } = limits
 

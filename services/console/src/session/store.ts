@@ -4,35 +4,35 @@ import type { SessionContent } from './content.ts'
 import { sessionContentSchema } from './content.ts'
 import type { Seal } from './seal.ts'
 
-/** Sessions as they lie in Redis: under the SHA-256 of their id, sealed with it. */
+/** Stores encrypted sessions in Redis under the SHA-256 of their id. */
 export interface SessionStore {
   create(id: string, content: SessionContent, times: FirstTimes): Promise<void>
   find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
-  /** Notes a use. Changes nothing when the session has ended meanwhile. */
+  /** Records a use. Does nothing if the session has ended. */
   touch(id: string, times: Times): Promise<void>
-  /** Replaces the content; false when the session has ended meanwhile. */
+  /** Replaces the content. Returns false if the session has ended. */
   replace(id: string, content: SessionContent): Promise<boolean>
   remove(id: string): Promise<void>
-  /** Ends the sessions of one sign-in at the provider, or all of a person; gives how many there were. */
+  /** Ends the sessions of one sign-in, or all of a person. Returns their number. */
   removeOf(owner: Owner): Promise<number>
-  /** True once for each mark, within its life. */
+  /** Returns true once for each mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
-  /** Whether there is such a mark. */
+  /** Returns whether the mark exists. */
   isMarked(mark: string): Promise<boolean>
-  /** A lock that ends by itself. Gives its release, or undefined while another has it. */
+  /** Acquires a lock that expires. Returns its release, or undefined if it is taken. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
 }
 
 export interface Times {
   readonly seenAt: number
-  /** When Redis may forget the session, milliseconds since the epoch. */
+  /** When Redis may delete the session, in milliseconds since the epoch. */
   readonly endsAt: number
 }
 
-/** Of a session that begins. */
+/** The times of a new session. */
 export interface FirstTimes extends Times {
-  /** When it ends however much it is used: until then the provider can end it. */
+  /** When the session ends regardless of use. Until then the provider can end it. */
   readonly lastEndsAt: number
 }
 
@@ -42,21 +42,21 @@ export type Owner =
 
 const prefix = 'postern:console'
 
-// Update only: what comes late must not bring a session back that has been ended.
+// Update only: a late write must not revive an ended session.
 const touchScript = `if redis.call('exists', KEYS[1]) == 1 then
   redis.call('hset', KEYS[1], 'seen', ARGV[1]) redis.call('pexpireat', KEYS[1], ARGV[2]) end`
 const replaceScript = `if redis.call('exists', KEYS[1]) == 0 then return 0 end
   redis.call('hset', KEYS[1], 'content', ARGV[1]) return 1`
 const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
 
-/** Each script and transaction names one key, so that a cluster can hold them. */
+/** Each script and transaction uses one key, so that Redis Cluster can run it. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
     create: async (id, content, { seenAt, endsAt, lastEndsAt }) => {
       const digest = digestOf(id)
       const key = sessionKey(digest)
       await redis.run(async (commands) => {
-        // First the ways to find it: a session that the provider cannot end must not exist.
+        // Write the indexes first: the provider must be able to end every session.
         for (const owner of ownersOf(content)) {
           await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), lastEndsAt).exec()
         }

@@ -5,14 +5,14 @@ import { randomId } from '../session/sessions.ts'
 import type { Secrets } from './provider.ts'
 
 /**
- * A sign-in that is under way. It lies in a sealed cookie of the browser that began it, so that nobody else can finish it
- * and a flood of beginnings fills no memory of ours.
+ * A sign-in in progress. It is stored in an encrypted cookie, so that only this browser can complete it and it needs no
+ * server memory.
  */
 export interface Attempt extends Secrets {
   readonly issuer: string
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   readonly begunAt: number
-  /** Where the person wanted to go: a path of ours. */
+  /** The console path to open after the sign-in. */
   readonly returnTo: string
 }
 
@@ -25,16 +25,16 @@ const attemptSchema = z.object({
   returnTo: z.string(),
 })
 
-/** Long enough for a password, a second factor, and a look for the telephone. */
+/** Long enough for a password and a second factor. */
 export const attemptLifeMs = 600_000
-/** Tabs that begin at the same time; beyond that the oldest are given up, or cookies would fill the browser. */
+/** The maximum number of concurrent sign-ins of a browser. Further ones remove the oldest cookie. */
 export const maxAttempts = 5
 
 export function newAttempt(given: Pick<Attempt, 'issuer' | 'begunAt' | 'returnTo'>): Attempt {
   return { ...given, state: randomId(), nonce: randomId(), codeVerifier: randomId() }
 }
 
-/** By what the cookie of an attempt is named: several tabs have several. */
+/** Returns the id in the cookie's name, which allows several tabs. */
 export function attemptId(state: string): string {
   return hash('sha256', state, 'base64url').slice(0, 16)
 }
@@ -43,7 +43,7 @@ export function sealAttempt(seal: Seal, attempt: Attempt): string {
   return seal.close(JSON.stringify(attempt), attemptId(attempt.state), '')
 }
 
-/** The attempt of a cookie; undefined unless it is the one of this state and not too old. */
+/** Returns the sign-in of a cookie, or undefined if its state differs or it is too old. */
 export function openAttempt(seal: Seal, sealed: string | undefined, state: string, now: number): Attempt | undefined {
   const text = sealed === undefined ? undefined : seal.open(sealed, attemptId(state), '')
   if (text === undefined) return undefined
@@ -52,8 +52,8 @@ export function openAttempt(seal: Seal, sealed: string | undefined, state: strin
 }
 
 /**
- * A path of ours to go to after the sign-in, `/` for anything else: what could lead to another site (`//`, `\`, a scheme),
- * hold control characters, or begin another sign-in.
+ * Returns a safe path to open after the sign-in. Returns `/` if the path could lead to another site, has control
+ * characters, or starts a sign-in.
  */
 export function safeReturnTo(given: string | undefined, origin: string): string {
   if (given === undefined || given.length > 2000 || !/^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(given)) return '/'

@@ -5,7 +5,7 @@ import type { Sessions } from '../session/sessions.ts'
 import type { Attempt } from './attempts.ts'
 import { type Provider, ProviderUnavailable, SignInRefused, type SignedIn } from './provider.ts'
 
-/** Why nobody was signed in; there is a page for each. */
+/** Why a sign-in failed. Each reason has a page. */
 export type Refusal =
   | 'not_ours'
   | 'cancelled'
@@ -28,8 +28,8 @@ export interface CompleteParts {
 }
 
 /**
- * Redeems the code and begins a session. Tenant and roles are what the gateway reads from the access token by its mapping
- * of claims: there is one reading, that of the part which enforces it, and no session for a token that opens nothing.
+ * Redeems the code and starts a session. The gateway reads tenant and roles from the access token, so that there is
+ * only one mapping of claims.
  */
 export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
   const { provider, gateway, sessions, logger } = parts

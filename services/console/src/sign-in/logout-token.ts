@@ -1,11 +1,11 @@
 import { type JWTPayload, type JWTVerifyGetKey, errors, jwtVerify } from 'jose'
 
-/** What a provider says when it ends a sign-in (OpenID Connect Back-Channel Logout 1.0 §2.4). */
+/** A back-channel logout notice (OpenID Connect Back-Channel Logout 1.0 §2.4). */
 export interface LogoutNotice {
   readonly issuer: string
   readonly subject: string | undefined
   readonly sid: string | undefined
-  /** Unique; the same notice is carried out once. */
+  /** Unique; each notice is processed once. */
   readonly id: string
 }
 
@@ -18,19 +18,19 @@ export interface LogoutTokenOptions {
   readonly issuer: string
   readonly audience: string
   readonly keys: JWTVerifyGetKey
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   readonly now: number
 }
 
-/** A notice is taken for so long after it was made; for as long its id is remembered. */
+/** Notices are accepted, and their ids remembered, for this time after they were issued. */
 export const logoutTokenLifeSeconds = 300
 const clockToleranceSeconds = 30
 const maxTokenCharacters = 8192
 const event = 'http://schemas.openid.net/event/backchannel-logout'
-/** Only signatures by a key pair, as for every token of the provider. */
+/** Only asymmetric algorithms, as for every token of the provider. */
 const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
-/** Checks a logout token (§2.6). An ID token is none: it has no such event, and a nonce. */
+/** Verifies a logout token (§2.6). Rejects ID tokens, which have a nonce and no such event. */
 export async function verifyLogoutToken(token: string, options: LogoutTokenOptions): Promise<LogoutTokenCheck> {
   const { issuer, audience, keys, now } = options
   if (token.length > maxTokenCharacters) return { kind: 'invalid' }

@@ -3,15 +3,15 @@ import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
-/** What the console keeps of a token answer. */
+/** The tokens of a token response. */
 export interface Tokens {
   readonly access: string
   readonly refresh: string | undefined
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   readonly accessExpiresAt: number
 }
 
-/** What one sign-in must be told by the provider's answer, and by nobody else's. */
+/** The values that bind a response to one sign-in. */
 export interface Secrets {
   readonly state: string
   readonly nonce: string
@@ -21,7 +21,7 @@ export interface Secrets {
 export interface SignedIn {
   readonly tokens: Tokens
   readonly subject: string
-  /** The sign-in at the provider, where it has a name for it. */
+  /** The provider's id of the sign-in, if any. */
   readonly sid: string | undefined
   readonly name: string | undefined
   readonly email: string | undefined
@@ -33,7 +33,7 @@ export type Renewal =
   | { readonly kind: 'ended' }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
-/** An answer of the provider that must not sign anybody in. The cause is for the log. */
+/** A response that must not sign anybody in. The cause is for the log. */
 export class SignInRefused extends Error {
   readonly reason: 'cancelled' | 'not_valid'
 
@@ -44,7 +44,7 @@ export class SignInRefused extends Error {
   }
 }
 
-/** The provider could not be asked. The cause is for the log. */
+/** The provider is not available. The cause is for the log. */
 export class ProviderUnavailable extends Error {
   constructor(cause: unknown) {
     super('the provider cannot be reached', { cause })
@@ -54,23 +54,25 @@ export class ProviderUnavailable extends Error {
 
 /** The OpenID provider, found by discovery. */
 export interface Provider {
-  /** Where to send a browser to sign in. Throws ProviderUnavailable. */
+  /** Returns the URL of the sign-in page. Throws ProviderUnavailable. */
   signInUrl(secrets: Secrets): Promise<URL>
-  /** Redeems the code in the URL that the browser has come back to. Throws SignInRefused or ProviderUnavailable. */
+  /** Redeems the code in the callback URL. Throws SignInRefused or ProviderUnavailable. */
   finish(callback: URL, secrets: Secrets): Promise<SignedIn>
   refresh(refreshToken: string, subject: string): Promise<Renewal>
-  /** Ends a refresh token. Gives the failure, if any: the session here has ended all the same. */
+  /** Revokes a refresh token. Returns the failure, if any: the local session has ended anyway. */
   revoke(refreshToken: string): Promise<unknown>
-  /** Where to send a browser to sign out; undefined when the provider has no such page or cannot be reached. */
+  /** Returns the URL of the sign-out page, or undefined if there is none or the provider is unavailable. */
   signOutUrl(): Promise<URL | undefined>
-  /** Undefined when the token is not one of the provider's, for us. Throws ProviderUnavailable. */
+  /**
+   * Returns undefined if the token is not a valid token of the provider for this console. Throws ProviderUnavailable.
+   */
   readLogoutToken(token: string): Promise<LogoutNotice | undefined>
 }
 
 const timeoutSeconds = 5
-/** Providers change their metadata seldom, and announce it. */
+/** Providers change their metadata rarely and announce changes. */
 const metadataLifeMs = 3_600_000
-/** For a provider that does not say how long a token lives. */
+/** Used if the provider does not state the lifetime of a token. */
 const defaultLifeSeconds = 300
 
 interface Known {
@@ -79,7 +81,7 @@ interface Known {
   readonly readAt: number
 }
 
-/** `now` gives milliseconds since the epoch. */
+/** `now` returns milliseconds since the epoch. */
 export function createProvider(
   provider: ProviderConfig,
   { url: consoleUrl }: Pick<Config, 'url'>,
@@ -97,7 +99,7 @@ export function createProvider(
       authentication(provider.clientSecret),
       {
         timeout: timeoutSeconds,
-        // ID tokens are verified by their signature too, not by the connection alone that they came over.
+        // The signatures of ID tokens are verified, even though the connection is authenticated.
         execute: [
           openid.enableNonRepudiationChecks,
           ...(isPlain(provider.issuer) ? [openid.allowInsecureRequests] : []),
@@ -117,7 +119,7 @@ export function createProvider(
     try {
       return await known
     } catch (error) {
-      // What was known serves on: a provider that is away for a moment must not lock anybody out for longer.
+      // Old metadata remains in use while the provider is unavailable.
       if (before === undefined) throw new ProviderUnavailable(error)
       known = Promise.resolve(before)
       return before
@@ -147,7 +149,7 @@ export function createProvider(
     },
     finish: async (callback, { state, nonce, codeVerifier }) => {
       const { client } = await find()
-      // The address that the browser was sent to is part of what the provider checks: it is ours, whatever the Host said.
+      // The provider checks the redirect URI. It is built from the configuration, not from the Host header.
       const answer = new URL(redirectUri)
       answer.search = callback.search
       try {
@@ -196,7 +198,7 @@ export function createProvider(
       try {
         const { client } = await find()
         if (client.serverMetadata().end_session_endpoint === undefined) return undefined
-        // Without id_token_hint: the address is seen by the browser, and no token ever is.
+        // Without id_token_hint, so that the URL contains no token.
         return openid.buildEndSessionUrl(client, { post_logout_redirect_uri: `${consoleUrl}/` })
       } catch {
         return undefined
@@ -217,7 +219,7 @@ function isPlain(issuer: string): boolean {
   return new URL(issuer).protocol === 'http:'
 }
 
-/** In the header where the provider takes it there, which is its default (OIDC Core §9), else in the body. */
+/** In the header if the provider accepts it, which is the default (OIDC Core §9), otherwise in the body. */
 function authentication(secret: string | undefined): openid.ClientAuth {
   if (secret === undefined) return openid.None()
   const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)]
@@ -240,7 +242,7 @@ function finishFailure(error: unknown): Error {
   return new ProviderUnavailable(error)
 }
 
-/** The provider asks for another attempt: it throttles, or is not well (RFC 6585 §4, RFC 6749 §4.1.2.1). */
+/** The provider throttles or is overloaded (RFC 6585 §4, RFC 6749 §4.1.2.1). */
 function isForNow({ status, error }: openid.ResponseBodyError): boolean {
   return (
     status >= 500 || status === 408 || status === 429 || error === 'temporarily_unavailable' || error === 'server_error'
@@ -248,8 +250,8 @@ function isForNow({ status, error }: openid.ResponseBodyError): boolean {
 }
 
 /**
- * What says that this person's sign-in is over (RFC 6749 §5.2, OIDC Core §3.1.2.6). All else is about the moment, or about the
- * console's own account at the provider, and must sign nobody out.
+ * Errors that end this person's sign-in (RFC 6749 §5.2, OIDC Core §3.1.2.6). Other errors are temporary or concern the
+ * console's client, and sign nobody out.
  */
 const ends: ReadonlySet<string> = new Set([
   'invalid_grant',

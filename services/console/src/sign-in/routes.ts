@@ -22,12 +22,12 @@ import { logoutTokenLifeSeconds } from './logout-token.ts'
 import { ProviderUnavailable } from './provider.ts'
 
 const loginQuery = z.object({ return_to: z.string().optional().catch(undefined) })
-/** Twice the same parameter is an array, hence no string: such an answer is not the provider's. */
+/** A repeated parameter is an array and is rejected. */
 const callbackQuery = z.object({ state: z.string().min(1).max(256) })
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
 
-/** Signing in and out: `/auth/login`, `/auth/callback`, `/auth/logout`, `/auth/backchannel-logout`. */
+/** Registers `/auth/login`, `/auth/callback`, `/auth/logout` and `/auth/backchannel-logout`. */
 export function signInRoutes(
   app: FastifyInstance,
   deps: Omit<Deps, 'signIn'> & SignIn,
@@ -65,7 +65,7 @@ export function signInRoutes(
     const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, deps)
     deps.count(outcome.kind === 'signed_in' ? 'signed_in' : outcome.reason)
     if (outcome.kind === 'refused') return answerMessage(reply, outcome.reason, attempt.returnTo)
-    // Never the session that was there: whoever knew its id must not be in this one (session fixation).
+    // Always a new session id, against session fixation.
     const before = parseCookies(request.headers.cookie).get(cookies.session)
     if (before !== undefined) await sessions.end(before)
     return await reply
@@ -89,7 +89,7 @@ export function signInRoutes(
     return { redirect: url?.href ?? `${consoleUrl}/` }
   }
   void app.register(async (scope) => {
-    // Pages may send a type without a body, or anything: there is nothing to read in it.
+    // The content of the body is ignored.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => {
       payload.resume()
@@ -98,7 +98,7 @@ export function signInRoutes(
     scope.post('/auth/logout', answerLogout)
   })
 
-  // From the provider itself: no cookie and no origin, its signature says who it is.
+  // Called by the provider, without cookie or origin. The signature authenticates it.
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
@@ -112,15 +112,15 @@ export function signInRoutes(
       const mark = JSON.stringify([notice?.issuer, notice?.id])
       if (notice === undefined || (await store.isMarked(mark))) {
         logger.warn({ event: 'logout_notice_refused' })
-        throw problem('bad_request', { detail: 'The logout token is not one of the provider’s, or was used.' })
+        throw problem('bad_request', { detail: 'The logout token is invalid or was already used.' })
       }
       const { issuer, sid, subject } = notice
-      // Narrower first: a notice with both means this one sign-in (§2.4).
+      // If a notice names both, end only this sign-in (§2.4).
       const ended =
         sid === undefined
           ? await sessions.endOf({ kind: 'subject', issuer, value: subject ?? '' })
           : await sessions.endOf({ kind: 'sid', issuer, value: sid })
-      // Marked when it has done what it is for: one that failed half way is sent again, and must be taken then.
+      // Recorded after success, so that the provider can repeat a failed notice.
       await store.markOnce(mark, logoutTokenLifeSeconds * 2000)
       logger.info({ event: 'signed_out_by_provider', sessions: ended })
       return {}
@@ -131,7 +131,7 @@ export function signInRoutes(
     return [...parseCookies(request.headers.cookie).keys()].filter((name) => name.startsWith(cookies.signIn('')))
   }
 
-  /** The attempt that this browser began with this state; its cookie goes in any case. */
+  /** Returns the sign-in of this browser with this state, and deletes its cookie. */
   function takeAttempt(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
     const query = callbackQuery.safeParse(request.query)
     if (!query.success) return undefined
@@ -141,7 +141,7 @@ export function signInRoutes(
     if (sealed === undefined) return undefined
     reply.header('set-cookie', cookies.clear(name))
     const attempt = openAttempt(deps.attemptSeal, sealed, state, deps.now())
-    // Begun with another provider than the one that is configured now (mix-up, RFC 9700 §4.4).
+    // The sign-in started with a different provider (mix-up attack, RFC 9700 §4.4).
     return attempt?.issuer === ownIssuer ? attempt : undefined
   }
 }

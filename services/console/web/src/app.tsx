@@ -70,7 +70,7 @@ function pageAt(path: string): ReactNode {
   return <NotFoundPage />
 }
 
-/** Whoever opens another page by the keyboard or listens is led to its title, as after a full load. */
+/** Moves the focus to the title of a new page for keyboard and screen-reader users, as after a full load. */
 function useTitleFocus(path: string): void {
   const opened = useRef(path)
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Path below which a proxy publishes the console, such as `/postern-console`; empty at the root. */
+/** Returns the path prefix of the console, such as `/postern-console`; empty at the root. */
 function basePath(): string {
   return document.querySelector<HTMLMetaElement>('meta[name="base-path"]')?.content ?? ''
 }

@@ -8,7 +8,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** Who wants to be asked before the page is left, and the page. */
+/** The page that must be confirmed before leaving it. */
 let stay: { readonly path: string; readonly query: string; readonly onLeave: () => void } | undefined
 
 addEventListener('popstate', () => {
@@ -22,7 +22,9 @@ addEventListener('popstate', () => {
 
 const warn = (event: BeforeUnloadEvent): void => event.preventDefault()
 
-/** Keeps the page that is open from being left, by the buttons of the browser too; `onLeave` is told of each attempt. Gives what ends it. */
+/**
+ * Asks `onLeave` before the current page is left, including by the browser's buttons. Returns a function that ends it.
+ */
 export function stayHere(onLeave: () => void): () => void {
   const held = { path: location.pathname, query: location.search, onLeave }
   stay = held
@@ -33,12 +35,12 @@ export function stayHere(onLeave: () => void): () => void {
   }
 }
 
-/** Whether the browser asks before the page that is open is left. */
+/** Returns whether leaving the current page needs a confirmation. */
 export function isKeptHere(): boolean {
   return stay !== undefined
 }
 
-/** The path of the page that is open, within the console. */
+/** Returns the current path within the console. */
 export function usePath(): string {
   return useSyncExternalStore(subscribe, openPath)
 }
@@ -70,7 +72,7 @@ interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly children: ReactNode
 }
 
-/** A link to a page of the console: opens without loading anew, and in a new tab where the browser is asked for one. */
+/** A link to a page of the console. It opens without a reload, or in a new tab on request. */
 export function Link({ to, children, onClick, ...rest }: LinkProps) {
   const open = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event)

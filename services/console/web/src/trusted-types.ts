@@ -1,4 +1,4 @@
-/** As much of Trusted Types as is used here. */
+/** The part of Trusted Types that is used here. */
 interface PolicyFactory {
   createPolicy(name: string, rules: { createHTML(text: string): string | null }): unknown
 }
@@ -8,8 +8,8 @@ declare global {
 }
 
 /**
- * The server's content policy lets no text become markup. React Aria empties what it reads out to who listens by setting
- * it to the empty text: that, and nothing else, is let through. To be called before anything is drawn.
+ * Allows only the empty text as markup. React Aria clears its announcements with it, and the content policy forbids
+ * everything else. Call it before the first render.
  */
 export function letThroughEmptyMarkup(): void {
   globalThis.trustedTypes?.createPolicy('default', { createHTML: (text) => (text === '' ? text : null) })

@@ -1,7 +1,7 @@
 declare module 'virtual:routes' {
   import type { Access, Method } from '@postern/contracts'
 
-  /** What the console tells of a route of the API. */
+  /** A route of the API as the console shows it. */
   export interface RouteSummary {
     readonly id: string
     readonly method: Method
@@ -17,7 +17,7 @@ declare module 'virtual:routes' {
 declare module 'virtual:datasets' {
   import type { Connector } from '@postern/contracts'
 
-  /** A field of a dataset, as a mapping can name it. */
+  /** A dataset field for mappings. */
   export interface FieldSummary {
     readonly name: string
     readonly isRequired: boolean

@@ -24,7 +24,7 @@ test.each([
   ['a service was away', problem(503, 'service_unavailable')],
   ['the request took too long', problem(408, 'request_timeout')],
   ['the first try has no answer yet', problem(409, 'request_in_progress')],
-])('what is sent again because %s is the same request', async (_why, error) => {
+])('a request repeated because %s has the same Idempotency-Key', async (_why, error) => {
   const attempt = createAttempt()
   const first = await sentAs(attempt, { label: 'a', scopes: ['read:findings'] }, error)
   expect(attempt.isOpen()).toBe(true)
@@ -36,7 +36,7 @@ test.each([
   ['refused', problem(422, 'invalid_content')],
   ['known to have been carried out', problem(409, 'conflict')],
   ['answered', undefined],
-])('what was %s is another request when it is sent again', async (_how, error) => {
+])('a repeated request that was %s has a new Idempotency-Key', async (_how, error) => {
   const attempt = createAttempt()
   const first = await sentAs(attempt, { label: 'a' }, error)
   expect(attempt.isOpen()).toBe(false)

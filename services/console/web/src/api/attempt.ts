@@ -1,13 +1,13 @@
 import { ApiProblem } from './request.ts'
 
-/** What a person decides once, and may have to send more than once. */
+/** A decision of a person, which may have to be sent more than once. */
 export interface Attempt {
   /**
-   * Sends a request under the id that names it to the API (Idempotency-Key). A request whose outcome is not known keeps its id, so that it is
-   * carried out once. Every other request gets a new id.
+   * Sends a request with an Idempotency-Key. If the outcome is unknown, the next equal request uses the same key.
+   * Otherwise it uses a new one.
    */
   carryOut<T>(request: unknown, send: (id: string) => Promise<T>): Promise<T>
-  /** Whether a request was sent whose outcome is not known. */
+  /** Whether the outcome of a request is unknown. */
   isOpen(): boolean
 }
 
@@ -30,10 +30,7 @@ export function createAttempt(): Attempt {
   }
 }
 
-/**
- * Whether an answer says for certain that nothing was done. A gateway or a proxy that gave up, and an earlier try that has no answer yet, do not
- * say what became of the request.
- */
+/** Returns whether the response proves that nothing was done. A timeout, or a concurrent first attempt, does not. */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof ApiProblem)) return false
   const { status, code } = error.problem

@@ -14,7 +14,7 @@ export interface NewKey {
 
 const base = '/api/v1/api-keys'
 
-/** All keys, newest first; `onPage` is given what is there so far, since a page holds a thousand. */
+/** Lists all keys, newest first. `onPage` receives the keys so far after each page of 1,000. */
 export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiKey[]) => void): Promise<ApiKey[]> {
   const keys: ApiKey[] = []
   let next: string | undefined = `${base}?limit=1000`
@@ -29,7 +29,7 @@ export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiK
   return keys
 }
 
-/** The target of `rel="next"` (RFC 8288), as a path of the API, whatever the path below which a proxy publishes it. */
+/** Returns the target of `rel="next"` (RFC 8288) as an API path, without a proxy's prefix. */
 export function nextPage(link: string | null): string | undefined {
   const target = /<([^>]*)>\s*;\s*rel="?next"?/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined
@@ -42,7 +42,7 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   return body
 }
 
-/** The newest events of a key, and whether there are more. */
+/** Returns the newest events of a key, and whether there are more. */
 export async function listEvents(
   id: string,
   signal: AbortSignal,
@@ -54,7 +54,7 @@ export async function listEvents(
   return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Makes a key. `attempt` names the person's one decision: repeated after a broken connection it makes no second key. */
+/** Creates a key. Repeating it with the same `attempt` creates no second key. */
 export async function createKey(body: NewKey, attempt: string, signal: AbortSignal): Promise<CreatedApiKey> {
   const headers = { 'idempotency-key': attempt }
   return (await request<CreatedApiKey>(base, { method: 'POST', body, headers, signal })).body
@@ -65,7 +65,7 @@ export interface Rotation {
   readonly expires_in?: '30d' | '90d' | '1y'
 }
 
-/** Makes the successor of a key; the old one ends after the overlap. */
+/** Creates the successor of a key. The old key ends after the overlap. */
 export async function rotateKey(
   id: string,
   body: Rotation,
@@ -79,15 +79,15 @@ export async function rotateKey(
 
 export type RevokedKey = ApiKey & { readonly enforcement: Enforcement | null }
 
-/** Revokes a key; answers when no gateway accepts it any more. Safe to repeat. */
+/** Revokes a key. Resolves when every gateway rejects it. Safe to repeat. */
 export async function revokeKey(id: string, reason: string, signal: AbortSignal): Promise<RevokedKey> {
   const path = `${base}/${encodeURIComponent(id)}/revoke`
   const body = reason === '' ? {} : { reason }
-  // No Idempotency-Key: a repetition shall wait for the enforcement anew, not read an old answer.
+  // No Idempotency-Key: a repeated request must wait for the enforcement, not return an old response.
   return (await request<RevokedKey>(path, { method: 'POST', body, signal })).body
 }
 
-/** How often a key was used, a day at a time, and which routes it called. */
+/** Returns the usage of a key by day and by route. */
 export async function readKeyUsage(id: string, signal: AbortSignal): Promise<ApiKeyUsage> {
   return (await request<ApiKeyUsage>(`${base}/${encodeURIComponent(id)}/usage`, { signal })).body
 }

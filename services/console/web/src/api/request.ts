@@ -1,7 +1,7 @@
 import type { ProblemDocument } from '@postern/contracts'
 import { publicPath } from '../base-path.ts'
 
-/** What the API refused, with the problem document that says why (RFC 9457). */
+/** An error response of the API with its problem document (RFC 9457). */
 export class ApiProblem extends Error {
   override readonly name = 'ApiProblem'
   readonly problem: ProblemDocument
@@ -12,12 +12,12 @@ export class ApiProblem extends Error {
   }
 }
 
-/** Whether the person has not, or no longer, the role that is needed. There are other reasons to refuse somebody, such as that the tenant is suspended. */
+/** Returns whether the person lacks the role. Other rejections, such as a suspended tenant, do not count. */
 export function isForOtherRoles(error: unknown): boolean {
   return error instanceof ApiProblem && ['role_required', 'insufficient_scope'].includes(error.problem.code)
 }
 
-/** Something that stands between the browser and an answer: no network, a proxy, a server that is starting. */
+/** There is no valid response: no network, a proxy, or a starting server. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
@@ -31,21 +31,21 @@ let csrfToken = ''
 const onSignedOut = new Set<() => void>()
 let readSessionAgain: () => Promise<boolean> = async () => await Promise.resolve(false)
 
-/**
- * Sets the token that every request carries: so that no other site can make the browser send a change, and that nothing is read in the name of
- * somebody else who has signed in since.
- */
+/** Sets the CSRF token of every request. It also detects that somebody else has signed in since. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** Calls back whenever the server says that nobody is signed in. Gives the function that ends it. */
+/** Calls back when the server reports that nobody is signed in. Returns a function that removes the callback. */
 export function whenSignedOut(callback: () => void): () => void {
   onSignedOut.add(callback)
   return () => onSignedOut.delete(callback)
 }
 
-/** Sets how the session is read again where the token is not that of it any more; it answers whether it is the same person's still. */
+/**
+ * Sets how the session is read again if the token is outdated. It resolves to whether the session is still the same
+ * person's.
+ */
 export function setReadSession(read: () => Promise<boolean>): void {
   readSessionAgain = read
 }
@@ -53,34 +53,34 @@ export function setReadSession(read: () => Promise<boolean>): void {
 export interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly body?: unknown
-  /** Sent as it is, in place of a body. */
+  /** Sent unchanged instead of a body. */
   readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** What a page reads without anybody's doing: it keeps no session from ending unused. */
+  /** A read without an action of the person. It does not extend the session. */
   readonly isByItself?: boolean
-  /** For what tells the token itself, whoever is signed in. */
+  /** For the request that reads the token. */
   readonly isWithoutToken?: boolean
 }
 
-/** What is read is there soon, or not at all. */
+/** Time limit of reads. */
 const readWithinMs = 20_000
-/** A change may have to reach every gateway. */
+/** Time limit of changes, which may have to reach every gateway. */
 const answerWithinMs = 45_000
-/** For a file, which takes as long as the line is slow. */
+/** Time limit of file uploads on slow connections. */
 const sendWithinMs = 270_000
 
-/** Asks the console's own server, which knows who is signed in. Throws `ApiProblem` or `NoAnswer`. */
+/** Sends a request to the console's server. Throws `ApiProblem` or `NoAnswer`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await ask(path, options)
   const body = await parse<T>(response).catch((error: unknown) => {
     if (options.signal?.aborted) throw error
-    throw new NoAnswer('The answer of the server broke off. Try again.', { cause: error })
+    throw new NoAnswer('The response of the server was incomplete. Try again.', { cause: error })
   })
   return { body, headers: response.headers }
 }
 
-/** Asks for something whose answer holds nothing. */
+/** Sends a request whose response has no content. */
 export async function send(path: string, options: RequestOptions): Promise<void> {
   await ask(path, options)
 }
@@ -117,13 +117,13 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
   const problem = await problemOf(response)
-  // Somebody has signed in anew beside this page, whose token is of before. Nothing was done yet, or read.
+  // Somebody signed in again in another tab, so the token is outdated. Nothing was changed or read yet.
   const isOfBefore = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
   if (!isOfBefore || isWithoutToken) throw problem
   if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)
-  // What the server says is for programs.
-  const detail = 'Somebody may have signed in anew, in another tab. Copy what you need, and load this page again.'
-  // No refusal of what was asked for: what this person may read, nobody has been asked, and what was read before stays.
+  // The server's message is for programs.
+  const detail = 'The session may have changed in another tab. Copy what you need and reload this page.'
+  // This is not a rejection of the request itself, so data that is already shown stays.
   if (method === 'GET') throw new NoAnswer(detail, { cause: problem })
   throw new ApiProblem({ ...problem.problem, detail })
 }
@@ -134,6 +134,7 @@ async function parse<T>(response: Response): Promise<T> {
 
 async function problemOf(response: Response): Promise<Error> {
   const type = response.headers.get('content-type') ?? ''
-  if (!type.includes('json')) return new NoAnswer(`The server answered ${response.status} and did not say why.`)
+  if (!type.includes('json'))
+    return new NoAnswer(`The server returned ${response.status} without a reason. Try again in a moment.`)
   return new ApiProblem(await parse<ProblemDocument>(response))
 }

@@ -16,7 +16,7 @@ export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
 export type NewConnector = CreateConnectorBody
 export type ConnectorChange = UpdateConnectorBody
 
-/** A first page, and whether there is more. */
+/** The first page of a list, and whether there is more. */
 export interface Some<T> {
   readonly items: readonly T[]
   readonly hasMore: boolean
@@ -29,18 +29,18 @@ async function readSome<T>(path: string, reading: Reading): Promise<Some<T>> {
   return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Connectors by key: there are few. */
+/** Lists connectors by key. */
 export async function listConnectors(reading: Reading): Promise<Some<Connector>> {
   return await readSome('/api/v1/connectors?limit=1000', reading)
 }
 
-/** The newest runs: of all connectors, or of the one with this key. */
+/** Lists the newest runs of all connectors or of the connector with this key. */
 export async function listRuns(reading: Reading, key?: string): Promise<Some<Run>> {
   const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
   return await readSome(`/api/v1/sync-runs?limit=50${of}`, reading)
 }
 
-/** A connector, and the tag by which a change of it says what it is a change of. */
+/** A connector and its ETag. */
 export interface TaggedConnector {
   readonly connector: Connector
   readonly etag: string
@@ -53,13 +53,13 @@ export async function getConnector(id: string, reading: Reading = {}): Promise<T
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Sets up a connector. `attempt` names the person's one decision: repeated after a broken connection it makes no second one. */
+/** Creates a connector. Repeating it with the same `attempt` creates no second one. */
 export async function createConnector(body: NewConnector, attempt: string, signal: AbortSignal): Promise<Connector> {
   const headers = { 'idempotency-key': attempt }
   return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers, signal })).body
 }
 
-/** Changes a connector, if nobody else has since it was read. */
+/** Changes a connector unless it has changed since it was read. */
 export async function changeConnector(
   id: string,
   change: ConnectorChange,
@@ -75,12 +75,12 @@ export async function changeConnector(
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Ends a connector: its secrets are erased, and what it has brought stays. */
+/** Retires a connector: deletes its secrets and keeps the imported data. */
 export async function retireConnector(id: string, signal: AbortSignal): Promise<void> {
   await send(connectorPath(id), { method: 'DELETE', signal })
 }
 
-/** Reads the first rows of the source and tells what they become; nothing is stored. */
+/** Reads the first rows of the source and returns what they become. Stores nothing. */
 export async function testConnector(id: string, file: File | undefined, signal: AbortSignal): Promise<ConnectorTest> {
   const options = { method: 'POST' as const, signal, ...(file === undefined ? {} : { file }) }
   return (await request<ConnectorTest>(`${connectorPath(id)}/test`, options)).body
@@ -92,12 +92,12 @@ export async function getRun(id: string, reading: Reading = {}): Promise<Run> {
   return (await request<Run>(pathOf(id), reading)).body
 }
 
-/** Where the browser follows a run (server-sent events). */
+/** Returns the URL of a run's server-sent events. */
 export function eventsOf(id: string): string {
   return publicPath(`${pathOf(id)}/events`)
 }
 
-/** How many changes of a run its page lists. */
+/** The number of changes on a run's page. */
 export const listedChanges = 200
 
 export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
@@ -108,7 +108,10 @@ export async function listRunErrors(id: string, reading: Reading): Promise<Some<
   return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
-/** Starts a run; `file` is what a connector for uploads reads. `attempt` names the person's one decision. */
+/**
+ * Starts a run. `file` is the table of a connector for uploads. Repeating it with the same `attempt` starts no second
+ * run.
+ */
 export async function startRun(
   connector: string,
   { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },
@@ -120,7 +123,7 @@ export async function startRun(
   return (await request<Run>(path, { method: 'POST', headers, signal, ...(file === undefined ? {} : { file }) })).body
 }
 
-/** Applies exactly the changes that were looked at. */
+/** Applies exactly the reviewed changes. */
 export async function approveRun({ id, diff_hash: hash }: Run, reason: string, signal: AbortSignal): Promise<Run> {
   const body = { diff_hash: hash, ...(reason === '' ? {} : { reason }) }
   return (await request<Run>(`${pathOf(id)}/approve`, { method: 'POST', body, signal })).body
@@ -130,7 +133,7 @@ export async function cancelRun(id: string, signal: AbortSignal): Promise<Run> {
   return (await request<Run>(`${pathOf(id)}/cancel`, { method: 'POST', signal })).body
 }
 
-/** Undoes what a run has applied, by a run of its own. */
+/** Starts a run that reverts an applied run. */
 export async function rollbackRun(id: string, signal: AbortSignal): Promise<Run> {
   return (await request<Run>(`${pathOf(id)}/rollback`, { method: 'POST', body: {}, signal })).body
 }

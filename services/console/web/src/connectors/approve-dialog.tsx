@@ -14,7 +14,7 @@ interface Props {
   readonly onApproved: (run: Run) => void
 }
 
-/** Approves the changes of a run as they were shown, and no others. */
+/** Approves exactly the changes that were shown. */
 export function ApproveDialog({ run, onClose, onApproved }: Props) {
   const [reason, setReason] = useState('')
   const change = useChange()

@@ -40,7 +40,7 @@ import {
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
-/** One connector: how it is set up, what it reads, what it did. */
+/** Shows a connector's settings, source and runs. */
 export function ConnectorPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
@@ -122,7 +122,7 @@ function One({ id }: { readonly id: string }) {
       <Overdue change={change} mayBe="The connector may already be paused or resumed." />
       {connector.state === 'error' ? (
         <Notice tone="danger" title={`Its last ${connector.consecutive_failures} runs failed`}>
-          See what the last of them says, and change what is wrong.
+          Open the last run and correct the cause.
         </Notice>
       ) : undefined}
       <Facts connector={connector} now={now} />
@@ -176,7 +176,7 @@ function Facts({ connector, now }: { readonly connector: Connector; readonly now
   )
 }
 
-/** Where a source is, as much as a line tells. */
+/** Returns the location of a source in one line. */
 function placeOf({ config }: Connector): string {
   const { url, host, database, view } = config
   if (typeof url === 'string') return URL.canParse(url) ? new URL(url).host : url
@@ -218,7 +218,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
                   <code>{name}</code> set <When at={at} as="day" />
                 </span>
               ))}
-              <span className="help">Kept encrypted, and never shown again.</span>
+              <span className="help">Stored encrypted and never shown again.</span>
             </dd>
           </div>
         )}
@@ -243,7 +243,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
   )
 }
 
-/** The newest runs of the connector with this key; none until the key is known. */
+/** Reads the newest runs of the connector, once its key is known. */
 function useRunsOf(key: string | undefined) {
   const load = useCallback(
     async (reading: Reading): Promise<Some<Run>> =>

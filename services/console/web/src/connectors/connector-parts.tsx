@@ -6,7 +6,7 @@ import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { When, distance } from '../ui/when.tsx'
 import { isPushed, states } from './words.ts'
 
-/** Whether a connector works, or waits for somebody to approve its run. */
+/** Shows whether a connector works or waits for an approval. */
 export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'> & { readonly isWaiting?: boolean }) {
   if (isWaiting) {
     return (
@@ -22,13 +22,13 @@ export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'
   )
 }
 
-/** In place of the page of a connector that is not there, or cannot be read. */
+/** Replaces the page of a connector that does not exist or cannot be read. */
 export function ConnectorFailure({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }) {
   const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
   return (
     <Page title={isNone ? 'No such connector' : 'Connector'} above={<WayBack to="/connectors" label="Connectors" />}>
       {isNone ? (
-        <Empty icon="sync" title="There is no such connector in this organization" />
+        <Empty icon="sync" title="This connector does not exist in your organization" />
       ) : (
         <Failure error={error} title="The connector cannot be shown" onRetry={onRetry} />
       )}
@@ -41,12 +41,12 @@ interface Props {
   readonly now: number
 }
 
-/** When it was last run. */
+/** Shows when it last ran. */
 export function LastRun({ connector: { last_run_at: at }, now }: Props) {
   return at === null ? <span className="faint">Never</span> : <When at={at} as="distance" now={now} />
 }
 
-/** How long it is until the next run; `isExact`: and when that is. */
+/** Shows the time until the next run. With `isExact`, also the date. */
 export function NextRun({ connector, now, isExact = false }: Props & { readonly isExact?: boolean }) {
   const { next_run_at: at, state } = connector
   if (at === null) {

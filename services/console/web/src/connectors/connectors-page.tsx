@@ -14,7 +14,7 @@ import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { canBeRun, connectorsEveryMs, datasetNames, runsEveryMs, typeNames } from './words.ts'
 
-/** Connectors: what keeps the audit universe true, and what it did last. */
+/** Lists connectors and their last runs. */
 export function ConnectorsPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Connectors /> : <AdminsOnly title="Connectors" what="connectors" />
@@ -41,17 +41,17 @@ function Connectors() {
     <Page
       title="Connectors"
       actions={setUp}
-      lead="They keep the audit universe true to its sources: entities, organization, people and test procedures."
+      lead="Connectors import entities, the organization, people and test procedures into the audit universe."
     >
       {connectors.resource.state === 'failed' ? (
         <Failure error={connectors.resource.error} title="The connectors cannot be shown" onRetry={connectors.reload} />
       ) : connectors.resource.state === 'loading' || runs.resource.state === 'loading' ? (
-        // Both at once: what stands below would jump.
+        // Both at once, so that the page does not jump.
         <Lines title="Connectors" />
       ) : connectors.resource.value.items.length === 0 ? (
         <Empty icon="sync" title="No connectors yet" action={setUp}>
-          A connector reads a file, a directory, a database or an API, and takes what has changed into the audit
-          universe. Set one up, try it on some rows, and let it run when you like.
+          A connector reads a file, a directory, a database or an API and imports changes into the audit universe. Set
+          one up, test it with a few rows, and schedule it.
         </Empty>
       ) : (
         <ul className="connectors">

@@ -7,7 +7,7 @@ interface Props {
   readonly isMissing: boolean
 }
 
-/** The file that a connector for uploads reads. */
+/** Selects the file for a connector for uploads. */
 export function FileField({ file, onFile, isMissing }: Props) {
   const chooser = useRef<HTMLInputElement>(null)
   return (
@@ -29,7 +29,7 @@ export function FileField({ file, onFile, isMissing }: Props) {
       />
       {isMissing ? (
         <span className="field-error" role="alert">
-          Choose the file that the connector shall read
+          Choose the file to import
         </span>
       ) : undefined}
     </div>

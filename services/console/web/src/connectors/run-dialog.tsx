@@ -13,8 +13,8 @@ import { FileField } from './file-field.tsx'
 import { needsFile } from './words.ts'
 
 const modes = [
-  { value: 'dry_run', title: 'Try it', help: 'Shows what would change, and changes nothing.' },
-  { value: 'apply', title: 'Run it', help: 'Takes the changes in, unless they go beyond the limits of the connector.' },
+  { value: 'dry_run', title: 'Try it', help: 'Shows what would change without changing anything.' },
+  { value: 'apply', title: 'Run it', help: 'Applies the changes unless they exceed the limits of the connector.' },
 ] as const
 
 interface Props {
@@ -22,7 +22,7 @@ interface Props {
   readonly onClose: () => void
 }
 
-/** Starts a run of a connector, with the file where it reads one, and leads to its page. */
+/** Starts a run of a connector and opens its page. */
 export function RunDialog({ connector, onClose }: Props) {
   const [mode, setMode] = useState<(typeof modes)[number]['value']>('dry_run')
   const [file, setFile] = useState<File>()

@@ -7,7 +7,7 @@ import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { asSentence, changeCount, isRunning, operationNames } from './words.ts'
 
-/** What a run changes, or would: each row with what it was and what it becomes. */
+/** Shows the changes of a run with old and new values. */
 export function RunChanges({ run }: { readonly run: Run }) {
   const load = useCallback(async (signal: AbortSignal) => await listChanges(run.id, signal), [run.id])
   const { resource, reload } = useResource<Some<RunChange>>(load)
@@ -41,9 +41,9 @@ export function RunChanges({ run }: { readonly run: Run }) {
 
 function noChanges(run: Run): string {
   if (isRunning(run)) return 'Not known yet.'
-  // The universe takes a push in while its sender waits, and tells how many rows it has changed.
+  // The universe applies a push at once and reports only the number of changed rows.
   return run.trigger === 'push' && changeCount(run) > 0
-    ? 'Of what programs push, only the numbers above are kept.'
+    ? 'For pushed data, only the numbers above are stored.'
     : 'None.'
 }
 
@@ -79,10 +79,10 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** How often what a run says is read anew while it goes on, in milliseconds: an attempt that failed changes nothing of the run itself. */
+/** How often the errors of an active run are read, in milliseconds. A failed attempt changes nothing in the run. */
 const readEveryMs = 5000
 
-/** What a run says: rows that it could not take in, rows that are doubtful, and what concerns it as a whole. Nothing where it says nothing. */
+/** Shows the errors and warnings of a run, by row and for the whole run. */
 export function RunFaults({ run }: { readonly run: Run }) {
   const load = useCallback(async (reading: Reading) => await listRunErrors(run.id, reading), [run.id])
   const isFollowed = isRunning(run)
@@ -109,7 +109,7 @@ export function RunFaults({ run }: { readonly run: Run }) {
           <Skeleton width="55%" />
         </div>
       ) : resource.value.items.length === 0 ? (
-        <p className="faint">{run.details_cleared_at === undefined ? 'None yet.' : 'They are not kept any more.'}</p>
+        <p className="faint">{run.details_cleared_at === undefined ? 'None yet.' : 'They are no longer stored.'}</p>
       ) : (
         <ul className="changes">
           {resource.value.items.map((fault) => (
@@ -130,7 +130,7 @@ export function RunFaults({ run }: { readonly run: Run }) {
 function Fault({ fault }: { readonly fault: RunError }) {
   const { row, source_key: key, field, message, value_excerpt: excerpt, severity } = fault
   const isWarning = severity === 'warning'
-  // What is of no row, as what the source has lost, says itself what becomes of it.
+  // Messages about the whole source contain their own advice.
   const isOfRow = row !== null
   return (
     <li className="change">
@@ -140,7 +140,7 @@ function Fault({ fault }: { readonly fault: RunError }) {
         {key === null ? undefined : <code>{key}</code>}
       </div>
       <p>
-        {isWarning && isOfRow ? 'Taken in, but look at it. ' : ''}
+        {isWarning && isOfRow ? 'Imported, but please check it. ' : ''}
         {field === null ? asSentence(message) : `${field}: ${message}`}
       </p>
       {excerpt === null ? undefined : (

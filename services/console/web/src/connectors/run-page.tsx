@@ -24,7 +24,7 @@ import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses 
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
-/** One run: how far it is, what it changes, what it could not take in; and the decision where it waits for one. */
+/** Shows a run with its progress, changes, errors and pending decision. */
 export function RunPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <OneRun key={id} id={id} /> : <AdminsOnly title="Run" what="connectors" />
@@ -46,7 +46,7 @@ function OneRun({ id }: { readonly id: string }) {
     return (
       <Page title={isNone ? 'No such run' : 'Run'} above={wayBack}>
         {isNone ? (
-          <Empty icon="sync" title="There is no such run in this organization" />
+          <Empty icon="sync" title="This run does not exist in your organization" />
         ) : (
           <Failure error={error} title="The run cannot be shown" onRetry={again} />
         )}
@@ -118,7 +118,7 @@ function OneRun({ id }: { readonly id: string }) {
         </Notice>
       )}
       {run.status === 'needs_approval' ? (
-        <Notice tone="warning" title="Somebody has to look at the changes">
+        <Notice tone="warning" title="The changes need a review">
           {run.breaches.map((breach) => (
             <p key={breach.limit}>{breachInWords(breach)}</p>
           ))}
@@ -160,7 +160,7 @@ const steps = [
   { label: 'Apply', status: 'applying' },
 ] as const
 
-/** How many of the steps are behind a run, by what it is. */
+/** Returns the number of completed steps of a run. */
 function stepsDone({ status, mode, counts }: Run): number {
   const at = steps.findIndex((step) => step.status === status)
   if (at !== -1) return at

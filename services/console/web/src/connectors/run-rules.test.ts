@@ -28,30 +28,30 @@ function runOf(change: Partial<Run>, applied = 1): Run {
   }
 }
 
-describe('to undo a run is offered', () => {
+describe('undoing a run is offered', () => {
   const ended = ['succeeded', 'partial', 'failed', 'cancelled'] as const
-  test.each(ended)('where it is %s and has applied something, a rollback too', (status) => {
+  test.each(ended)('if it is %s and has applied changes, also for a rollback', (status) => {
     expect([canBeUndone(runOf({ status })), canBeUndone(runOf({ status, mode: 'rollback' }))]).toEqual([true, true])
     expect(canBeUndone(runOf({ status }, 0))).toBe(false)
   })
 
   test.each(runStatuses.filter((status) => !ended.some((each) => each === status)))(
-    'and not while it is %s',
+    'but not while it is %s',
     (status) => {
       expect(canBeUndone(runOf({ status, finished_at: null }))).toBe(false)
     },
   )
 
-  test('and not of a push, which keeps no changes', () => {
+  test('but not for a push, which stores no changes', () => {
     expect(canBeUndone(runOf({ trigger: 'push' }))).toBe(false)
   })
 
-  test('and not where no connector is left', () => {
+  test('but not for a retired connector', () => {
     expect(canBeUndone(runOf({ connector_id: null }))).toBe(false)
   })
 })
 
-test('a connector is called by its own key alone, and not by what stands there once it is retired', () => {
+test('a connector is named by its key, and not by the placeholder after it is retired', () => {
   const key = 'retired-01a1ff18-0000-7000-8000-000000000001'
   expect([runOf({}), runOf({ connector_key: 'retired-staff' }), runOf({ connector_key: key })].map(keyOf)).toEqual([
     'hr',

@@ -1,16 +1,16 @@
 import type { Run } from '../api/sync.ts'
 
-/** Whether something that the run has applied can be undone, as the API sees it. Undone itself is a rollback too. */
+/** Returns whether the API can revert the run. A rollback can be reverted as well. */
 export function canBeUndone({ finished_at: end, counts, connector_id: connector, trigger }: Run): boolean {
   return end !== null && counts.applied > 0 && connector !== null && trigger !== 'push'
 }
 
-/** The key by which people know the connector of a run; undefined where nothing is left of it but that it is retired. */
+/** Returns the key of the run's connector, or undefined if it is retired. */
 export function keyOf({ connector_key: key }: Run): string | undefined {
   return key === null || /^retired-[\da-f]{8}-/.test(key) ? undefined : key
 }
 
-/** Whether `other` has undone the run with this id, or is doing so. */
+/** Returns whether `other` reverts the run with this id. */
 export function isUndoneBy(id: string, other: Pick<Run, 'rollback_of' | 'status'>): boolean {
   return other.rollback_of === id && !['failed', 'cancelled', 'partial'].includes(other.status)
 }

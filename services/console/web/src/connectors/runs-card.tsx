@@ -8,11 +8,11 @@ import { changesInWords, modeNames, statuses } from './words.ts'
 interface Props {
   readonly runs: readonly Run[]
   readonly now: number
-  /** Ids of the connectors that are not retired, where all of them are known. */
+  /** Ids of active connectors, if all of them are known. */
   readonly connectors?: ReadonlySet<string> | undefined
 }
 
-/** Runs, newest first, each a way to its page. */
+/** Lists runs, newest first, with links to their pages. */
 export function RunsCard({ runs, now, connectors }: Props) {
   const isGone = ({ connector_id: id }: Run) => id !== null && connectors !== undefined && !connectors.has(id)
   return (

@@ -1,4 +1,4 @@
-/** The columns that sources have shown when they were tried, as long as the page lives: offers for the mapping. */
+/** The columns of tested sources in this browser tab, as suggestions for the mapping. */
 const seen = new Map<string, readonly string[]>()
 
 export function columnsOf(connectorId: string): readonly string[] {

@@ -3,7 +3,7 @@ import { ApiProblem } from '../api/request.ts'
 import { type Run, getConnector } from '../api/sync.ts'
 import { keyOf } from './run-rules.ts'
 
-/** Whether the connector of a run is retired: its key says so, or there is no such connector any more. False until that is known. */
+/** Returns whether the connector of a run is retired or missing. False until that is known. */
 export function useIsRetired(run: Run | undefined): boolean {
   const [gone, setGone] = useState<string>()
   const saysSo = run !== undefined && keyOf(run) === undefined
@@ -12,7 +12,7 @@ export function useIsRetired(run: Run | undefined): boolean {
     if (id === null) return
     const abort = new AbortController()
     getConnector(id, { signal: abort.signal }).catch((error: unknown) => {
-      // Any other refusal says nothing of the connector.
+      // Other errors do not mean that the connector is missing.
       if (!abort.signal.aborted && error instanceof ApiProblem && error.problem.status === 404) setGone(id)
     })
     return () => abort.abort()

@@ -3,14 +3,14 @@ import { type Run, eventsOf, getRun } from '../api/sync.ts'
 import type { Resource } from '../ui/use-resource.ts'
 import { isRunning } from './words.ts'
 
-/** When the stream cannot be had, the run is read this often, in milliseconds. */
+/** How often a run is read without the event stream, in milliseconds. */
 const readEveryMs = 3000
-/** While it waits for somebody's decision, which may take days, it is read this often where it is looked at. */
+/** How often a run that waits for a decision is read, in milliseconds. */
 const lookEveryMs = 5000
 
 /**
- * A run as it is now: read once, then followed as long as something happens by itself, or somebody else may decide. `put` takes over
- * what an answer has told; `again` reads it anew.
+ * Follows a run: reads it once, then uses its event stream while it can change. `put` stores a newer state; `again`
+ * reads it.
  */
 export function useRun(id: string): {
   readonly resource: Resource<Run>
@@ -35,7 +35,7 @@ export function useRun(id: string): {
 
   useEffect(() => {
     if (!isFollowed) return
-    // The browser itself connects again when a stream ends, which it does after 50 seconds.
+    // The browser reconnects when a stream ends, which happens after 50 seconds.
     const events = new EventSource(eventsOf(id))
     let timer: ReturnType<typeof setInterval> | undefined
     const read = () => {
@@ -50,7 +50,7 @@ export function useRun(id: string): {
     })
     events.addEventListener('end', () => events.close())
     events.addEventListener('error', () => {
-      // Refused for good: asked the usual way, which also notices that nobody is signed in any more.
+      // The stream was rejected. A normal read also detects that nobody is signed in.
       if (events.readyState === EventSource.CLOSED) timer ??= setInterval(read, readEveryMs)
     })
     return () => {
@@ -61,7 +61,7 @@ export function useRun(id: string): {
 
   useEffect(() => {
     if (!isWaiting) return
-    // What was asked for before a decision of this page's own must not come behind it.
+    // An earlier read must not overwrite the result of a decision on this page.
     const abort = new AbortController()
     const look = () => {
       if (document.visibilityState !== 'visible') return

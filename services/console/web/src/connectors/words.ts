@@ -1,7 +1,7 @@
 import type { Connector, Run, RunChange, Some } from '../api/sync.ts'
 import type { Tone } from '../ui/badge.tsx'
 
-/** What is synchronized, as people call it. */
+/** The datasets as people call them. */
 export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
   org_structure: 'Organization',
   auditable_entities: 'Auditable entities',
@@ -9,7 +9,7 @@ export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
   test_procedures: 'Test procedures',
 }
 
-/** Where it comes from. */
+/** The source types as people call them. */
 export const typeNames: Readonly<Record<Connector['type'], string>> = {
   csv: 'File',
   inline_json: 'Pushed to the API',
@@ -20,7 +20,7 @@ export const typeNames: Readonly<Record<Connector['type'], string>> = {
   sql: 'Database',
 }
 
-/** Whether a run reads a file that comes with it. */
+/** Returns whether a run needs an uploaded file. */
 export function needsFile({ type, config }: Connector): boolean {
   return type === 'csv' && config['url'] === undefined
 }
@@ -31,19 +31,19 @@ export const states = {
   error: { label: 'Failing', tone: 'danger' },
 } as const satisfies Record<Connector['state'], { label: string; tone: Tone }>
 
-/** What becomes of a row that the source has no longer. */
+/** What happens to rows that are missing from the source. */
 export const missingPolicies: Readonly<Record<Connector['missing_policy'], { title: string; help: string }>> = {
-  flag: { title: 'Flag it', help: 'It stays as it is, and the run says that it is missing.' },
+  flag: { title: 'Flag it', help: 'It stays unchanged, and the run reports that it is missing.' },
   deactivate: { title: 'Deactivate it', help: 'It becomes inactive, or archived. Nothing is ever deleted.' },
-  ignore: { title: 'Leave it', help: 'Nothing happens, and nobody is told.' },
+  ignore: { title: 'Leave it', help: 'It stays unchanged and is not reported.' },
 }
 
-/** Whether programs send it what there is, so that it reads nothing itself. */
+/** Returns whether programs push the data, so that the connector reads nothing. */
 export function isPushed({ type }: Connector): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }
 
-/** Those that are pushed to run by themselves. */
+/** Returns whether the connector can be run. Pushes start their own runs. */
 export function canBeRun(connector: Connector): boolean {
   return !isPushed(connector) && connector.state !== 'paused'
 }
@@ -61,21 +61,21 @@ export const statuses: Readonly<Record<Run['status'], { readonly label: string; 
   cancelled: { label: 'Cancelled', tone: 'neutral' },
 }
 
-/** A message of the API, which begins small and ends without a stop. */
+/** Formats an API message as a sentence. */
 export function asSentence(message: string): string {
   const first = message.charAt(0).toUpperCase()
   return `${first}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
 }
 
-/** Whether something still happens by itself. */
+/** Returns whether the run is active. */
 export function isRunning({ status }: Run): boolean {
   return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)
 }
 
-/** How often connectors are read again by themselves, in milliseconds: a run changes what is said of them. */
+/** How often connectors are read, in milliseconds. */
 export const connectorsEveryMs = () => 15_000
 
-/** How often a list of runs is read again by itself, in milliseconds: where one may become something else any moment, and where one may begin. */
+/** How often a list of runs is read, in milliseconds, depending on whether one is active. */
 export function runsEveryMs({ items }: Some<Run>): number {
   return items.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
 }
@@ -94,7 +94,7 @@ export const operationNames: Readonly<Record<RunChange['op'], { readonly label: 
   reactivate: { label: 'Reactivated', tone: 'success' },
 }
 
-/** The changes of a run in words, and the rows that are not among them: `12 new, 3 changed`, `No changes, 7 not taken in`. */
+/** Returns the changes of a run in words: `12 new, 3 changed`, `No changes, 7 not imported`. */
 export function changesInWords({ counts }: Run): string {
   const parts = [
     [counts.created, 'new'],
@@ -104,11 +104,11 @@ export function changesInWords({ counts }: Run): string {
     [counts.deactivated, 'deactivated'],
   ] as const
   const words = parts.flatMap(([count, word]) => (count === 0 ? [] : [`${count.toLocaleString()} ${word}`]))
-  const others = counts.invalid === 0 ? [] : [`${counts.invalid.toLocaleString()} not taken in`]
+  const others = counts.invalid === 0 ? [] : [`${counts.invalid.toLocaleString()} not imported`]
   return [...(words.length === 0 ? ['No changes'] : words), ...others].join(', ')
 }
 
-/** How many changes a run makes. */
+/** Returns the number of changes of a run. */
 export function changeCount({ counts }: Run): number {
   return counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
 }
@@ -121,15 +121,15 @@ function rows(count: number): string {
   return count === 1 ? '1 row' : `${number(count)} rows`
 }
 
-/** A limit that a run has gone beyond, as a sentence. */
+/** Returns an exceeded limit as a sentence. */
 export function breachInWords({ limit, allowed, actual }: Run['breaches'][number]): string {
   switch (limit) {
     case 'max_deactivate_pct':
-      return `${number(actual)} % of the rows would be deactivated or are gone; ${number(allowed)} % are allowed.`
+      return `${number(actual)} % of the rows would be deactivated or are missing; ${number(allowed)} % are allowed.`
     case 'max_deactivate':
-      return `${number(actual)} rows would be deactivated or are gone; ${number(allowed)} are allowed.`
+      return `${number(actual)} rows would be deactivated or are missing; ${number(allowed)} are allowed.`
     case 'min_rows':
-      return `The source gave ${rows(actual)} that can be taken in; at least ${rows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
+      return `The source returned ${rows(actual)} that can be imported; at least ${rows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
     case 'max_change_pct':
       return `${number(actual)} % of the rows would change; ${number(allowed)} % are allowed.`
   }

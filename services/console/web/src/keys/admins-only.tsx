@@ -2,7 +2,7 @@ import { useRef } from 'react'
 import { useSession } from '../shell/session-gate.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 
-/** Whether the person is an administrator now, and whether they were at any time since the page was opened. */
+/** Returns whether the person is an administrator, and was one at any time since the page was opened. */
 export function useAdmin(): { readonly isAdmin: boolean; readonly wasAdmin: boolean } {
   const { session } = useSession()
   const isAdmin = session.roles.includes('admin')
@@ -11,7 +11,7 @@ export function useAdmin(): { readonly isAdmin: boolean; readonly wasAdmin: bool
   return { isAdmin, wasAdmin: was.current }
 }
 
-/** What stands in place of a page that only administrators may see. */
+/** Shown instead of pages for administrators. */
 export function AdminsOnly({ title, what = 'API keys' }: { readonly title: string; readonly what?: string }) {
   const { session } = useSession()
   return (

@@ -11,10 +11,10 @@ const kinds = {
   rotated: { title: 'Rotated', icon: 'rotate', tone: 'plain' },
   updated: { title: 'Changed', icon: 'pen', tone: 'plain' },
   revoked: { title: 'Revoked', icon: 'ban', tone: 'bad' },
-  denied_expired: { title: 'Refused: the key had expired', icon: 'clock', tone: 'warn' },
-  denied_revoked: { title: 'Refused: the key had been revoked', icon: 'warning', tone: 'bad' },
-  denied_address: { title: 'Refused: from an address that the key may not be used from', icon: 'warning', tone: 'bad' },
-  denied_scope: { title: 'Refused: the key may not do what was asked', icon: 'warning', tone: 'warn' },
+  denied_expired: { title: 'Rejected: the key had expired', icon: 'clock', tone: 'warn' },
+  denied_revoked: { title: 'Rejected: the key was revoked', icon: 'warning', tone: 'bad' },
+  denied_address: { title: 'Rejected: the key does not allow the address', icon: 'warning', tone: 'bad' },
+  denied_scope: { title: 'Rejected: the key lacks the scope', icon: 'warning', tone: 'warn' },
   used_from_new_address: { title: 'First use from a new address', icon: 'globe', tone: 'plain' },
 } as const satisfies Record<ApiKeyEvent['type'], { title: string; icon: IconName; tone: string }>
 
@@ -23,7 +23,7 @@ interface Props {
   readonly onRetry: () => void
 }
 
-/** What has happened to a key, newest first. */
+/** Lists the events of a key, newest first. */
 export function AuditTrail({ events, onRetry }: Props) {
   return (
     <section className="card" aria-labelledby="audit-title">
@@ -89,7 +89,7 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
   )
 }
 
-/** The details of an event that a person wants, in words. */
+/** Returns the details of an event in words. */
 function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
   const { reason, overlap, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []

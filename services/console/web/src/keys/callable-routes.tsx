@@ -6,11 +6,11 @@ import { grants } from './scope-info.ts'
 interface Props {
   readonly scopes: readonly GrantableScope[]
   readonly isActive: boolean
-  /** Which were called in the last days; undefined as long as that is not known. */
+  /** The routes used in the last days; undefined until known. */
   readonly used: ApiKeyUsage['routes'] | undefined
 }
 
-/** The routes that a key with these scopes can call, by area; those that it does call are marked. */
+/** Lists the routes that the scopes allow, by area, and marks the used ones. */
 export function CallableRoutes({ scopes, used, isActive }: Props) {
   const uses = new Map(used?.map((each) => [each.route, each]))
   const open = routes.filter((route) => opens(scopes, route))
@@ -21,7 +21,7 @@ export function CallableRoutes({ scopes, used, isActive }: Props) {
       <p className="help">
         {open.length} routes
         {used === undefined ? '' : `, ${open.filter(({ id }) => uses.has(id)).length} used in the last 30 days`}.{' '}
-        {isActive ? 'Everything else is refused.' : 'Now everything is refused.'}
+        {isActive ? 'All other requests are rejected.' : 'All requests are rejected now.'}
       </p>
       <div className="route-areas">
         {[...areas].map(([area, list]) => (
@@ -66,7 +66,7 @@ function inWords(count: number, used: number): string {
 }
 
 function opens(scopes: readonly GrantableScope[], { access, method }: RouteSummary): boolean {
-  // What everybody can call says nothing about a key.
+  // Public routes are omitted.
   if (access.kind === 'public' || access.kind === 'person' || method === 'HEAD') return false
   if (access.kind === 'any') return true
   const needed: readonly NamedScope[] = access.kind === 'scope' ? [access.scope] : access.scopes

@@ -31,7 +31,7 @@ interface Props {
   readonly life: Life
 }
 
-/** How long a key shall live: three periods, or a day of one's own. */
+/** Chooses the lifetime of a key: a period or a last day. */
 export function ExpiryField({ choice, onChoice, day, onDay, error, life }: Props) {
   const { maxDays, now } = life
   const { first, last } = possibleDays(life)

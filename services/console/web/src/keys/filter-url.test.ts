@@ -2,24 +2,24 @@ import { describe, expect, test } from 'vitest'
 import { formatFilter, parseFilter, usualSorting } from './filter-url.ts'
 import { noFilter } from './select-keys.ts'
 
-describe('the address of the list of keys', () => {
-  test('holds nothing for the usual list', () => {
+describe('the URL of the key list', () => {
+  test('has no query for the default list', () => {
     expect(formatFilter(noFilter, usualSorting)).toBe('')
     expect(parseFilter('')).toEqual({ filter: noFilter, sorting: usualSorting })
   })
 
-  test('brings search, filters and order back', () => {
+  test('restores search, filters and order', () => {
     const filter = { text: 'BI & export', state: 'active', scope: 'read:*', needsAttention: true } as const
     const sorting = { column: 'last_used_at', isDescending: false } as const
     expect(parseFilter(formatFilter(filter, sorting))).toEqual({ filter, sorting })
   })
 
-  test('ignores what it does not know', () => {
+  test('ignores unknown values', () => {
     const search = '?state=lost&scope=read:everything&sort=-hash&needs=love&other=1'
     expect(parseFilter(search)).toEqual({ filter: noFilter, sorting: usualSorting })
   })
 
-  test('never holds a key that somebody searches for', () => {
+  test('never contains a complete key', () => {
     expect(formatFilter({ ...noFilter, text: `postern_${'k'.repeat(49)}` }, usualSorting)).toBe('')
   })
 })

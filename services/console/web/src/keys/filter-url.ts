@@ -5,7 +5,7 @@ export const usualSorting: Sorting = { column: 'created_at', isDescending: true 
 
 const states: readonly KeyState[] = ['active', 'expired', 'revoked']
 
-/** Reads filter and order of the list of keys from a query. What it does not know is ignored. */
+/** Reads filter and order of the key list from a query. Ignores unknown values. */
 export function parseFilter(search: string): { readonly filter: Filter; readonly sorting: Sorting } {
   const query = new URLSearchParams(search)
   const order = query.get('sort') ?? ''
@@ -21,10 +21,10 @@ export function parseFilter(search: string): { readonly filter: Filter; readonly
   }
 }
 
-/** Returns the query for a filter and an order, with its `?`; empty if both are the usual ones. A whole key is left out of it. */
+/** Returns the query for a filter and an order, with its `?`; empty for the defaults. Omits complete keys. */
 export function formatFilter(filter: Filter, sorting: Sorting): string {
   const query = new URLSearchParams()
-  // The address is kept in histories and logs.
+  // URLs are stored in histories and logs.
   if (filter.text.trim() !== '' && !filter.text.includes('postern_')) query.set('q', filter.text.trim())
   if (filter.state !== noFilter.state) query.set('state', filter.state)
   if (filter.scope !== noFilter.scope) query.set('scope', filter.scope)

@@ -22,9 +22,9 @@ import { ScopeCards } from './scope-cards.tsx'
 import type { KeyRules } from './use-key-policy.ts'
 
 interface Props {
-  /** What the tenant demands of the key. */
+  /** The tenant's requirements for keys. */
   readonly policy: KeyRules
-  /** Outlives the dialog: a request without an answer is the same request when the dialog is opened again. */
+  /** Outlives the dialog: after a missing response, reopening it repeats the same request. */
   readonly attempt: Attempt
   readonly onClose: () => void
   readonly onMade: (key: ApiKey) => void
@@ -37,7 +37,7 @@ interface Faults {
   readonly addresses?: string | undefined
 }
 
-/** Makes a key: asks what it is for, how long it lives and what it may do; then shows it, once. */
+/** Creates a key and shows its value once. */
 export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const form = useId()
   const [label, setLabel] = useState('')
@@ -50,10 +50,10 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const change = useChange()
   const { isBusy, failure } = change
   const [made, setMade] = useState<CreatedApiKey>()
-  // Once: the end of a day may depend on it, and what is sent again is to be the same request.
+  // Read once, so that a repeated request is equal even if it depends on the time.
   const [now] = useState(() => Date.now())
 
-  // What comes back then is shown to nobody.
+  // A later response is not shown.
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
   const { maxDays, requiredAddresses } = policy
   const life = { maxDays, now }
@@ -70,7 +70,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
       mustNameAddresses && ranges.length === 0 ? 'Your organization requires addresses' : faultIn(ranges)
     const dayFault = expiry === 'custom' ? faultInDay(day, life) : undefined
     const found: Faults = {
-      ...(label.trim() === '' ? { label: 'Say which program will use the key' } : {}),
+      ...(label.trim() === '' ? { label: 'Enter which program will use the key' } : {}),
       ...(dayFault === undefined ? {} : { day: dayFault }),
       ...(scopes.length === 0 ? { scopes: 'Choose at least one scope' } : {}),
       ...(addressFault === undefined ? {} : { addresses: addressFault }),
@@ -78,7 +78,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
     setFaults(found)
     change.setFailure(undefined)
     if (Object.keys(found).length > 0) {
-      // After the fields have been marked, whoever types is led to the first of them.
+      // After validation, the focus moves to the first invalid field.
       requestAnimationFrame(() => {
         const first = document.querySelector(
           `[id="${form}"] [aria-invalid="true"], [id="${form}"] [data-invalid] input`,
@@ -160,8 +160,8 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
         )}
         <Overdue
           change={change}
-          mayBe="A key may already have been made."
-          advice="You can try again: no second key is made. If you close this window instead, look for the key in the list before you generate another one."
+          mayBe="A key may already have been created."
+          advice="You can try again without creating a second key. If you close this window, check the list before you generate another key."
         />
         <TextBox
           label="Label"
@@ -173,7 +173,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
           error={faults.label}
           maxLength={100}
           placeholder="Nightly export to the BI warehouse"
-          help="Which program uses it and for what, so that anybody can tell later."
+          help="The program that uses the key, and its purpose."
           autoFocus
         />
         <ExpiryField
@@ -203,7 +203,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
             error={faults.addresses}
             rows={3}
             placeholder={requiredAddresses.slice(0, 3).join('\n')}
-            help={`From where the program calls, one address or network a line. Your organization requires that they are within ${requiredAddresses.join(', ')}.`}
+            help={`The addresses of the program, one address or network per line. They must be within ${requiredAddresses.join(', ')}.`}
           />
         ) : (
           <Disclosure
@@ -224,7 +224,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
                 error={faults.addresses}
                 rows={3}
                 placeholder={'203.0.113.0/24\n2001:db8::/32'}
-                help="IPv4 or IPv6 addresses or networks, one a line. Requests from elsewhere are refused. Empty: from anywhere."
+                help="IPv4 or IPv6 addresses or networks, one per line. Other addresses are rejected. If empty, all addresses are allowed."
               />
             </DisclosurePanel>
           </Disclosure>

@@ -24,13 +24,13 @@ import { useReadAtEnd } from './use-read-at-end.ts'
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
-/** One key: what it is, what it may do, what has happened to it. */
+/** Shows a key, its permissions, its usage and its audit trail. */
 export function KeyPage({ id }: { readonly id: string }) {
   const { isAdmin, wasAdmin } = useAdmin()
   return wasAdmin ? <Key id={id} isAdmin={isAdmin} /> : <AdminsOnly title="API key" />
 }
 
-/** To the list with the search and the filters that it had. */
+/** Links to the list with its last search and filters. */
 function WayToKeys() {
   const { listQuery } = useKeys()
   return <WayBack to={`/settings/api-keys${listQuery.current}`} label="API keys" />
@@ -38,7 +38,7 @@ function WayToKeys() {
 
 const wayBack = <WayToKeys />
 
-/** What a dialog is about stays as it was when it was opened: a key that it has made is on no other screen. */
+/** A dialog keeps the key with which it was opened: a new key is shown nowhere else. */
 interface Open {
   readonly kind: 'revoke' | 'rotate'
   readonly apiKey: ApiKey
@@ -88,7 +88,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   const { keys } = useKeys()
   const rotated = useMemo(() => rotatedIds(keys ?? []), [keys])
 
-  // Both at once, the first time: what stands below the chart would jump.
+  // Both at once, so that the page does not jump.
   const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current
   if (key.resource.state === 'loading' || (key.resource.state === 'ready' && isUseAwaited)) return <PageSkeleton />
   wasShown.current = true
@@ -98,7 +98,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
     if (error instanceof ApiProblem && [400, 404].includes(error.problem.status)) {
       return (
         <Page title="No such key" above={wayBack}>
-          <Empty icon="key" title="There is no such key in this organization" />
+          <Empty icon="key" title="This key does not exist in your organization" />
         </Page>
       )
     }
@@ -160,7 +160,7 @@ interface DialogsProps {
   readonly onChanged: () => void
 }
 
-/** Beside the page and not in it: where the key cannot be read again, or the role goes away, what they show is there still. */
+/** Outside of the page, so that dialogs stay open if the key cannot be read again or the role changes. */
 function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
   const { put } = useKeys()
   const changed = (next: ApiKey) => {
@@ -189,11 +189,11 @@ function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRo
   )
   return attention === 'expiring' ? (
     <Notice tone="warning" title={`This key ends ${distance(apiKey.expires_at, now)}`} action={action}>
-      Whatever uses it will be refused from then on.
+      Its requests will be rejected after that.
     </Notice>
   ) : (
     <Notice tone="warning" title={`This key is older than ${oldDays} days`} action={action}>
-      The longer a key lives, the more places it has been copied to. Replace it by a new one.
+      Old keys have often been copied to many places. Replace it with a new key.
     </Notice>
   )
 }
@@ -259,7 +259,7 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
   )
 }
 
-/** How long ago something was, and when; or that it never was. */
+/** Shows how long ago something was, and when, or "never". */
 function Moment({ at, now }: { readonly at: string | null; readonly now: number }) {
   if (at === null) return <span className="faint">Never</span>
   return (

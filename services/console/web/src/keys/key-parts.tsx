@@ -10,7 +10,7 @@ const states = {
   revoked: { label: 'Revoked', tone: 'danger' },
 } as const satisfies Record<KeyState, { label: string; tone: Tone }>
 
-/** The state of a key, as a word and a colour. */
+/** Shows the state of a key. */
 export function StateBadge({ state }: { readonly state: KeyState }) {
   return (
     <Badge tone={states[state].tone} hasDot>
@@ -19,7 +19,7 @@ export function StateBadge({ state }: { readonly state: KeyState }) {
   )
 }
 
-/** The scopes of a key; where there are more than `limit`, one and the number of the others, with their names on hover. */
+/** Shows the scopes of a key. Beyond `limit`, shows one and the number of the others. */
 export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]; limit?: number }) {
   const shown = limit === undefined || scopes.length <= limit ? scopes : scopes.slice(0, 1)
   const rest = scopes.slice(shown.length)
@@ -40,7 +40,7 @@ export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]
   )
 }
 
-/** When a key ends or has ended; of a revoked one, the day that it was made until, and when it was revoked. */
+/** Shows when a key ends or ended, and when it was revoked. */
 export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   const at = apiKey.state === 'revoked' && apiKey.revoked_at !== null ? apiKey.revoked_at : apiKey.expires_at
   const words = apiKey.state === 'revoked' ? `revoked ${ago(at, now)}` : distance(at, now)
@@ -58,7 +58,7 @@ export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-/** When a key was made, and whether that is long ago. */
+/** Shows when a key was created, and whether it is old. */
 export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   return (
     <span className="two-lines">
@@ -75,7 +75,7 @@ export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-/** When a request of a key was last accepted; below it, when one was refused since. */
+/** Shows the last accepted request and a later rejected one. */
 export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
   const { last_used_at: used, last_refused_at: refused } = apiKey
   const use = used === null ? <span className="faint">Never</span> : <When at={used} as="distance" now={now} />
@@ -90,7 +90,7 @@ export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now
   )
 }
 
-/** Whether the last request of a key was refused. */
+/** Returns whether the last request of a key was rejected. */
 function isRefusedSince({ last_used_at: used, last_refused_at: refused }: ApiKey): boolean {
   if (refused === null) return false
   return used === null || Date.parse(refused) > Date.parse(used)

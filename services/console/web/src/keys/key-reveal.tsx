@@ -9,23 +9,23 @@ import { Notice } from '../ui/notice.tsx'
 
 interface Props {
   readonly title: string
-  /** The value. It lives in the state of the dialog alone: not in the address, in storage, or in anything that is logged. */
+  /** The value exists only in the dialog's state: never in the URL, storage or logs. */
   readonly value: string
   readonly children?: ReactNode
   readonly onDone: () => void
 }
 
-/** Shows a new key, once. To close it one has to say that the key was stored. */
+/** Shows a new key once. Closing needs a confirmation that it was stored. */
 export function KeyReveal({ title, value, children, onDone }: Props) {
   const { session, holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
   const [isAsking, setAsking] = useState(false)
   const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? `${location.origin}${publicPath('')}`}/api/v1/whoami`
 
-  // Who has it already is not told to copy it before the session ends.
+  // A copied key needs no warning before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
 
-  // By hand too, where the clipboard is not allowed, and wherever the selection begins.
+  // Also detects manual copying, wherever the selection starts.
   useEffect(() => {
     const look = () => {
       if (getSelection()?.toString().includes(value)) setCopied(true)
@@ -49,9 +49,9 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
           </Button>
         }
       >
-        <Notice tone="warning" title="This is the only time that you see this key">
-          Postern keeps a fingerprint of it, never the key itself. Copy it now into the secret store of the program that
-          will use it, and never into a chat, a ticket or source code.
+        <Notice tone="warning" title="This key is shown only once">
+          Postern stores only a fingerprint. Copy the key now into the secret store of the program that will use it,
+          never into a chat, a ticket or source code.
         </Notice>
         <section className="reveal" aria-labelledby="reveal-key">
           <h3 id="reveal-key">Key</h3>
@@ -75,7 +75,7 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
         {children}
       </Dialog>
       <Dialog
-        title={wasCopied ? 'Is the key in a safe place?' : 'You have not copied the key'}
+        title={wasCopied ? 'Is the key stored safely?' : 'You have not copied the key'}
         isOpen={isAsking}
         isQuestion
         onClose={() => setAsking(false)}
@@ -90,8 +90,8 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
       >
         <p>
           {wasCopied
-            ? 'You have copied it. Once this is closed nobody can show it again: from then on you see only its last four characters.'
-            : 'Once this is closed nobody can show it again. If you have not stored it in another way, you will have to revoke it and generate another one.'}
+            ? 'You have copied it. After you close this window, only its last four characters are shown.'
+            : 'After you close this window, the key cannot be shown again. If you have not stored it, you must revoke it and generate another one.'}
         </p>
       </Dialog>
     </>

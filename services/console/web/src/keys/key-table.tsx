@@ -37,11 +37,11 @@ const headers: readonly { readonly column?: Column; readonly label: string }[] =
   { label: 'Actions' },
 ]
 
-/** From this width of the list on, in pixels, the columns have room. */
+/** The minimum list width for a table, in pixels. */
 const tableWidth = 950
 const rowHeights = { table: 64, cards: 184 } as const
 
-/** The keys as a table, or as cards where there is no room; only what is near the screen is drawn. */
+/** Shows the keys as a table, or as cards on narrow screens. Draws only rows near the screen. */
 export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
   const list = useRef<HTMLDivElement>(null)
   const { keys: all } = useKeys()
@@ -185,7 +185,7 @@ function KeyRow({ apiKey, rotated, index, style, now, onRotate, onRevoke, onOpen
   )
 }
 
-/** Filters and table before the first answer: of the height that they will have. */
+/** Placeholders for filters and table with their final height. */
 export function KeyTableSkeleton() {
   return (
     <>

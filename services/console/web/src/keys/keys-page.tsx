@@ -37,18 +37,18 @@ type Open =
   | { readonly kind: 'revoke'; readonly key: ApiKey }
   | { readonly kind: 'rotate'; readonly key: ApiKey }
 
-/** Settings → API keys: all keys of the tenant, and the way to a new one. */
+/** Settings → API keys: all keys of the tenant, and the button for a new one. */
 export function KeysPage() {
   const { isAdmin, wasAdmin } = useAdmin()
   return wasAdmin ? <Keys isAdmin={isAdmin} /> : <AdminsOnly title="API keys" />
 }
 
-/** Dialogs stand beside the list and not in it: a key that one of them shows stays, whatever the list is refused, and where the role goes away. */
+/** Dialogs are beside the list, so that a new key stays visible if the list cannot be read or the role changes. */
 function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   const { error, reload, put } = useKeys()
   const [open, setOpen] = useState<Open>()
   const [attempt] = useState(createAttempt)
-  // Read with the page, not with the dialog: a form that grows while it is filled in would jump.
+  // Read with the page, so that the dialog does not change its size.
   const policy = useKeyPolicy()
 
   useEffect(reload, [reload])
@@ -75,7 +75,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
             attempt={attempt}
             onClose={() => {
               close()
-              // A request without an answer may have made a key all the same.
+              // A request without a response may have created a key.
               if (attempt.isOpen()) reload()
             }}
             onMade={put}
@@ -102,7 +102,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const [{ filter, sorting }, setView] = useState(() => parseFilter(location.search))
   const setFilter = (next: Filter) => setView((view) => ({ ...view, filter: next }))
   const setSorting = (next: Sorting) => setView((view) => ({ ...view, sorting: next }))
-  // In the address, so that Back and a reload bring the same list.
+  // In the URL, so that Back and reload restore the list.
   useEffect(() => {
     listQuery.current = formatFilter(filter, sorting)
     keepQuery(listQuery.current)
@@ -117,7 +117,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
       look="primary"
       icon="plus"
       onHoverStart={() => {
-        // Whoever presses the button is told.
+        // Announced after a press of the button.
         loadGenerate().catch(() => undefined)
       }}
       onPress={() => onOpen({ kind: 'generate' })}
@@ -128,7 +128,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   return (
     <Page
       title="API keys"
-      lead="Each key lets one program reach your audit data, within the scopes that you give it. Revoke it here and it stops at once."
+      lead="Each key gives one program access to your audit data within its scopes. A revoked key stops working at once."
       actions={generate}
     >
       {error === undefined ? undefined : (
@@ -141,7 +141,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
       {counts.attention > 0 ? (
         <Notice
           tone="warning"
-          title={counts.attention === 1 ? 'One key needs a look' : `${counts.attention} keys need a look`}
+          title={counts.attention === 1 ? 'One key needs attention' : `${counts.attention} keys need attention`}
           action={
             <Button
               size="small"
@@ -160,7 +160,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
         ) : undefined
       ) : keys.length === 0 ? (
         <Empty icon="key" title="No keys yet" action={generate}>
-          Generate a key for each program that shall read findings, document them, upload evidence or push your audit
+          Generate a key for each program that reads findings, documents them, uploads evidence or pushes your audit
           universe. It takes less than a minute.
         </Empty>
       ) : (

@@ -2,7 +2,7 @@ import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 
-/** What went wrong where a key was to be made. */
+/** Shows why a key could not be created. */
 export function MakingFailure({
   error,
   title,
@@ -12,13 +12,13 @@ export function MakingFailure({
   readonly error: unknown
   readonly title: string
   readonly unsure: string
-  /** The person goes to the page of the key. */
+  /** The person opens the page of the key. */
   readonly onLeave: () => void
 }) {
   const lost = lostKeyIn(error)
   if (lost === undefined) return <Failure error={error} title={title} unsure={unsure} />
   return (
-    <Notice tone="warning" title="The key was made, and its value is lost" isNews>
+    <Notice tone="warning" title="The key was created, but its value is lost" isNews>
       <p>
         The first try had made it, and its answer did not come through. A value is told only once, so nobody has it.{' '}
         <Link className="text-link" to={`/settings/api-keys/${lost}`} onClick={onLeave}>
@@ -30,7 +30,7 @@ export function MakingFailure({
   )
 }
 
-/** The key that an earlier try has made (keys service: `alreadyCreatedDetail`). */
+/** Returns the id of a key that an earlier attempt created (keys service: `alreadyCreatedDetail`). */
 function lostKeyIn(error: unknown): string | undefined {
   if (!(error instanceof ApiProblem) || error.problem.code !== 'conflict') return undefined
   return /created the API key ([0-9a-f-]{36})\./.exec(error.problem.detail ?? '')?.[1]

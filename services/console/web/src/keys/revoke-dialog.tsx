@@ -17,7 +17,7 @@ interface Props {
   readonly onRevoked: (key: ApiKey) => void
 }
 
-/** Asks once more, revokes, and tells when no gateway accepts the key any more. */
+/** Asks for confirmation, revokes a key, and reports the enforcement. */
 export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [reason, setReason] = useState('')
   const change = useChange()
@@ -27,7 +27,7 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [latest, setLatest] = useState(apiKey)
 
   useEffect(() => {
-    // Who decides by the last use must not see that of when the page was loaded.
+    // Shows the current last use, because people decide by it.
     const reading = new AbortController()
     getKey(apiKey.id, reading.signal).then(setLatest, () => undefined)
     return () => reading.abort()
@@ -94,7 +94,7 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
       <Overdue
         change={change}
         mayBe="The key may already be revoked, but not every gateway has confirmed it."
-        advice="You can try again: that asks the gateways once more."
+        advice="Try again to ask the gateways once more."
       />
       <div className="key-summary">
         <div className="key-summary-head">
@@ -117,7 +117,7 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
         </dl>
       </div>
       <p>
-        Whatever uses it is refused from the moment that this is confirmed. <strong>This cannot be undone.</strong>
+        Every program that uses the key is rejected. <strong>This cannot be undone.</strong>
       </p>
       <TextBox
         label="Reason"
@@ -126,13 +126,13 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
         onChange={setReason}
         maxLength={500}
         placeholder="Leaked in a build log"
-        help="Kept in the audit trail."
+        help="Stored in the audit trail."
       />
     </Dialog>
   )
 }
 
-/** What a revocation has reached, in words. */
+/** Describes the enforcement of a revocation. */
 function Enforced({ revoked }: { readonly revoked: RevokedKey }) {
   const { enforcement, label, masked } = revoked
   const name = (
@@ -156,10 +156,10 @@ function Enforced({ revoked }: { readonly revoked: RevokedKey }) {
       <p className="help">
         {gateways === 0
           ? 'No gateway could have accepted it.'
-          : `${count(confirmed, 'gateway')} confirmed that ${confirmed === 1 ? 'it refuses' : 'they refuse'} the key.`}
+          : `${count(confirmed, 'gateway')} confirmed that ${confirmed === 1 ? 'it rejects' : 'they reject'} the key.`}
         {fenced === 0
           ? ''
-          : ` ${count(fenced, 'gateway')} did not answer and ${fenced === 1 ? 'refuses' : 'refuse'} every request until caught up.`}
+          : ` ${count(fenced, 'gateway')} did not answer and ${fenced === 1 ? 'rejects' : 'reject'} every request until caught up.`}
       </p>
     </>
   )

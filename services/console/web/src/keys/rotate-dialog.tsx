@@ -28,13 +28,13 @@ const overlaps = [
 ] as const
 
 const lives = [
-  { value: 'same', label: 'As long as the old one was made for' },
+  { value: 'same', label: 'The original lifetime of the old key' },
   { value: '30d', label: '30 days' },
   { value: '90d', label: '90 days' },
   { value: '1y', label: '1 year' },
 ] as const
 
-/** Replaces a key by one that may do the same, and lets the old one work on for a while. */
+/** Replaces a key with an equal one. The old key works for the overlap. */
 export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
@@ -44,7 +44,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const { maxDays } = useKeyPolicy()
   const [attempt] = useState(createAttempt)
 
-  // What comes back then is shown to nobody.
+  // A later response is not shown.
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
 
   const rotate = async () => {
@@ -119,14 +119,14 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
       )}
       <Overdue
         change={change}
-        mayBe="The new key may already have been made."
-        advice="You can try again: no second key is made. If you close this window instead, look for the new key in the list."
+        mayBe="The new key may already have been created."
+        advice="You can try again without creating a second key. If you close this window, look for the new key in the list."
       />
       <p>
-        You get a new key with the same label, scopes and addresses. During the overlap both work, so that the program
-        can change over without an interruption.
+        You get a new key with the same label, scopes and addresses. Both keys work during the overlap, so that the
+        program can switch without an interruption.
       </p>
-      <Select label="The old key goes on for" choices={overlaps} value={overlap} onChange={setOverlap} />
+      <Select label="The old key works for" choices={overlaps} value={overlap} onChange={setOverlap} />
       <Select
         label="The new key lives for"
         choices={lives.filter(({ value }) => value === 'same' || isAllowed(value, maxDays))}

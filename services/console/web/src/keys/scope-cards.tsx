@@ -19,7 +19,7 @@ interface Props {
   readonly error: string | undefined
 }
 
-/** The scopes as cards: what each is called, how far it goes, what it grants. */
+/** Shows the scopes as cards with their name, reach and permissions. */
 export function ScopeCards({ value, onChange, error }: Props) {
   const all = [...namedScopeInfo, ...wildcardInfo]
   return (
@@ -33,7 +33,7 @@ export function ScopeCards({ value, onChange, error }: Props) {
     >
       <Label>Scopes</Label>
       <Text slot="description" className="help">
-        What the program may do. Give it no more than it needs: scopes do not imply each other.
+        Choose only what the program needs. Scopes do not imply each other.
       </Text>
       <FieldError className="field-error">{error}</FieldError>
       <div className="cards" onKeyDown={toggleByEnter}>
@@ -58,7 +58,7 @@ export function ScopeCards({ value, onChange, error }: Props) {
   )
 }
 
-/** Enter on a card chooses its scope: by default it would submit the form. */
+/** Enter chooses the focused scope instead of submitting the form. */
 function toggleByEnter(event: KeyboardEvent): void {
   if (event.key !== 'Enter' || !(event.target instanceof HTMLInputElement)) return
   event.preventDefault()

@@ -2,7 +2,7 @@ import { type GrantableScope, type NamedScope, namedScopes, scopeDescriptions } 
 
 export type Level = 'Read' | 'Write' | 'Admin' | 'Everything'
 
-/** How a scope is told to a person: its area, how far it goes, and what it grants. */
+/** A scope in words: its area, reach and permissions. */
 export interface ScopeInfo {
   readonly scope: GrantableScope
   readonly title: string
@@ -26,30 +26,30 @@ function levelOf(scope: string): Level {
   return scope.startsWith('admin:') ? levels.admin : 'Everything'
 }
 
-/** The five scopes, for the cards. */
+/** The five scopes for the cards. */
 export const namedScopeInfo: readonly ScopeInfo[] = namedScopes.map((scope) => {
   return { scope, title: titles[scope], level: levelOf(scope), grants: scopeDescriptions[scope] }
 })
 
-/** The wildcards: what they stand for grows when Postern gets a new scope of their kind. */
+/** The wildcards. They include future scopes of their kind. */
 export const wildcardInfo: readonly ScopeInfo[] = [
   {
     scope: 'read:*',
     title: 'All reading',
     level: 'Read',
-    grants: 'Everything that can be read, also what is added later.',
+    grants: 'Read access to everything, including later additions.',
   },
   {
     scope: 'write:*',
     title: 'All writing',
     level: 'Write',
-    grants: 'Everything that can be written, also what is added later.',
+    grants: 'Write access to everything, including later additions.',
   },
   {
     scope: 'admin:*',
     title: 'All administration',
     level: 'Admin',
-    grants: 'Every administrative task but managing keys.',
+    grants: 'Every administrative task except managing keys.',
   },
   {
     scope: '*',
@@ -59,13 +59,13 @@ export const wildcardInfo: readonly ScopeInfo[] = [
   },
 ]
 
-/** The wildcard among the granted scopes that holds a named one, if any. */
+/** Returns the granted wildcard that includes a named scope, if any. */
 export function wildcardOver(granted: readonly GrantableScope[], scope: GrantableScope): GrantableScope | undefined {
   const [action = ''] = scope.split(':')
   return granted.find((each) => each !== scope && (each === '*' || each === `${action}:*`))
 }
 
-/** Whether the granted scopes open what needs a named scope. */
+/** Returns whether the granted scopes include a named scope. */
 export function grants(granted: readonly GrantableScope[], needed: NamedScope): boolean {
   return granted.includes(needed) || wildcardOver(granted, needed) !== undefined
 }

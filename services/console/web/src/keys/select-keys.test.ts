@@ -30,8 +30,8 @@ function aKey(given: Partial<ApiKey> = {}): ApiKey {
 const labels = (keys: readonly ApiKey[]) => keys.map(({ label }) => label)
 const newest = { column: 'created_at', isDescending: true } as const
 
-describe('a key is called out', () => {
-  test('from 14 days before its end, and from 90 days of age, and not a moment sooner', () => {
+describe('a key needs attention', () => {
+  test('from 14 days before its end and from 90 days of age', () => {
     expect(attentionOf(aKey({ expires_at: inDays(14.001) }), now)).toEqual([])
     expect(attentionOf(aKey({ expires_at: inDays(14) }), now)).toEqual(['expiring'])
     expect(attentionOf(aKey({ created_at: inDays(-90) }), now)).toEqual([])
@@ -39,20 +39,20 @@ describe('a key is called out', () => {
     expect(attentionOf(aKey({ created_at: inDays(-91), expires_at: inDays(1) }), now)).toEqual(['expiring', 'old'])
   })
 
-  test('not once it has been rotated, and again if its successor is revoked', () => {
+  test('not after a rotation, but again if its successor is revoked', () => {
     const old = aKey({ created_at: inDays(-91) })
     const successor = aKey({ id: crypto.randomUUID(), rotated_from: old.id })
     expect(countKeys([old, successor], now).attention).toBe(0)
     expect(countKeys([old, { ...successor, state: 'revoked' }], now).attention).toBe(1)
   })
 
-  test('only as long as it works', () => {
+  test('only while it is active', () => {
     for (const state of ['expired', 'revoked'] as const) {
       expect(attentionOf(aKey({ state, created_at: inDays(-400), expires_at: inDays(-1) }), now)).toEqual([])
     }
   })
 
-  test('and counted once, whatever there is to say of it', () => {
+  test('and is counted once even for several reasons', () => {
     const keys = [aKey(), aKey({ created_at: inDays(-91), expires_at: inDays(1) }), aKey({ state: 'revoked' })]
     expect(countKeys(keys, now)).toEqual({
       all: 3,
@@ -75,7 +75,7 @@ describe('the list of keys', () => {
 
   const shown = (filter: object) => labels(selectKeys(keys, { ...noFilter, ...filter }, newest, now))
 
-  test('is ordered by any column, words as people order them', () => {
+  test('can be sorted by every column, words by language rules', () => {
     expect(labels(selectKeys(keys, noFilter, newest, now))).toEqual(['a 9', 'A 10', 'b'])
     expect(labels(selectKeys(keys, noFilter, { column: 'label', isDescending: false }, now))).toEqual([
       'a 9',
@@ -86,7 +86,7 @@ describe('the list of keys', () => {
     expect(labels(selectKeys(keys, noFilter, used, now))).toEqual(['b', 'a 9', 'A 10'])
   })
 
-  test('is narrowed by text in labels, last characters and names, by state, scope and what needs a look', () => {
+  test('can be filtered by text in labels, last characters and names, by state, scope and attention', () => {
     expect(shown({ text: ' a ' })).toHaveLength(3)
     expect(shown({ text: 'A 1' })).toEqual(['A 10'])
     expect(shown({ text: 'X7q' })).toHaveLength(3)
@@ -96,7 +96,7 @@ describe('the list of keys', () => {
     expect(shown({ needsAttention: true })).toEqual(['a 9'])
   })
 
-  test('of a scope has the keys that may do it by a wildcard, and none that may do less', () => {
+  test('filtered by a scope includes keys with a matching wildcard and no others', () => {
     const granted = ['*', 'read:*', 'read:findings', 'read:universe', 'write:*'] as const
     const each = granted.map((scope, at) => aKey({ label: scope, scopes: [scope], created_at: inDays(-at) }))
     const having = (scope: GrantableScope) => labels(selectKeys(each, { ...noFilter, scope }, newest, now))

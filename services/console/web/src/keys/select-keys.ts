@@ -1,22 +1,22 @@
 import { type ApiKey, type GrantableScope, type KeyState, scopesWith } from '@postern/contracts'
 
 const dayMs = 86_400_000
-/** A key that ends within this many days is called out. */
+/** Keys that end within this many days need attention. */
 export const expiringDays = 14
-/** A key that is in use for longer than this many days is called out. */
+/** Keys that are older than this many days need attention. */
 export const oldDays = 90
 
-/** Why an active key should be looked at; nothing for keys that are not active. */
+/** Why an active key needs attention. */
 export type Attention = 'expiring' | 'old'
 
 const none: ReadonlySet<string> = new Set()
 
-/** Returns the ids of keys that have a successor which is not revoked: such a key ends with its overlap. */
+/** Returns the ids of keys with a successor that is not revoked: they end with their overlap. */
 export function rotatedIds(keys: readonly ApiKey[]): ReadonlySet<string> {
   return new Set(keys.flatMap(({ rotated_from: from, state }) => (from === null || state === 'revoked' ? [] : [from])))
 }
 
-/** What is to be said of a key now, the most urgent first. `rotated` holds the ids of keys that have been rotated. */
+/** Returns why a key needs attention, the most urgent reason first. `rotated` contains ids of rotated keys. */
 export function attentionOf(key: ApiKey, now: number, rotated: ReadonlySet<string> = none): readonly Attention[] {
   if (key.state !== 'active' || rotated.has(key.id)) return []
   const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs
@@ -33,22 +33,22 @@ export interface Sorting {
 }
 
 export interface Filter {
-  /** Part of the label, of the last four characters, or of who made the key; in any case. */
+  /** Part of the label, the last four characters or the creator, case-insensitive. */
   readonly text: string
   readonly state: KeyState | 'all'
-  /** Keys that may do it, by a wildcard too. */
+  /** Keys with this scope, also through a wildcard. */
   readonly scope: GrantableScope | 'all'
   readonly needsAttention: boolean
 }
 
-/** What shows everything. */
+/** The filter that selects all keys. */
 export const noFilter: Filter = { text: '', state: 'all', scope: 'all', needsAttention: false }
 
 export function isFiltering(filter: Filter): boolean {
   return filter.text.trim() !== '' || filter.state !== 'all' || filter.scope !== 'all' || filter.needsAttention
 }
 
-/** The keys that a filter leaves, in the order that was asked for; newest first among equals. */
+/** Returns the keys that match a filter, sorted, with the newest first among equals. */
 export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
   const text = filter.text.trim().toLowerCase()
   const scopes = filter.scope === 'all' ? undefined : scopesWith(filter.scope)
@@ -66,7 +66,7 @@ export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sor
   const sign = sorting.isDescending ? -1 : 1
   const isTime = sorting.column.endsWith('_at')
   const compare = (one: string, other: string) => {
-    // Times are of one form, so that their letters are in their order; only words need the rules of a language.
+    // Timestamps have one format and sort as text. Only words need a collation.
     if (isTime) return one === other ? 0 : one < other ? -1 : 1
     return words.compare(one, other)
   }
@@ -84,14 +84,14 @@ function valueOf(key: ApiKey, column: Column): string {
     case 'created_by':
       return key.created_by.label
     case 'last_used_at':
-      // Never used sorts as longest ago.
+      // "Never used" sorts as the oldest.
       return key.last_used_at ?? ''
     default:
       return key[column]
   }
 }
 
-/** How many keys there are of each state, and how many should be looked at. */
+/** Counts keys by state, and those that need attention. */
 export function countKeys(keys: readonly ApiKey[], now: number) {
   const counts = { all: keys.length, active: 0, expired: 0, revoked: 0, expiring: 0, old: 0, attention: 0 }
   const rotated = rotatedIds(keys)

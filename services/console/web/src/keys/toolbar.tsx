@@ -43,7 +43,7 @@ const orders = {
 
 const orderChoices = Object.entries(orders).map(([value, { label }]) => ({ value, label }))
 
-/** Search, filters and order of the list of keys. */
+/** Search, filters and order of the key list. */
 export function Toolbar({ filter, onFilter, sorting, onSort, counts }: Props) {
   return (
     <div className="toolbar" role="search" aria-label="Filter the keys">

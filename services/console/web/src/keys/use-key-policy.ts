@@ -1,18 +1,18 @@
 import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { useResource } from '../ui/use-resource.ts'
 
-/** What the tenant demands of a key that is made now. */
+/** The tenant's requirements for new keys. */
 export interface KeyRules {
-  /** Longest life, in days. */
+  /** The maximum lifetime, in days. */
   readonly maxDays: number
-  /** Networks that the key must be limited to; empty where it need not be. */
+  /** The required networks. If empty, keys need no address list. */
   readonly requiredAddresses: readonly string[]
 }
 
-/** As long as the tenant's own are not known; the API decides in any case. */
+/** Used until the tenant's policy is known. The API decides in any case. */
 const usualRules: KeyRules = { maxDays: 1825, requiredAddresses: [] }
 
-/** What the tenant allows of a key. */
+/** Returns the tenant's key policy. */
 export function useKeyPolicy(): KeyRules {
   const { resource } = useResource<TaggedPolicy>(readKeyPolicy)
   if (resource.state !== 'ready') return usualRules

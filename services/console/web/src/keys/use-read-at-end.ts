@@ -1,13 +1,10 @@
 import { useEffect, useRef } from 'react'
 import type { ApiKey } from '../api/keys.ts'
 
-/** Asked a little later, so that a clock that is ahead of the server's by a moment is not told that the key is active still. */
+/** A short delay, in case this clock is ahead of the server's. */
 const laterMs = 5000
 
-/**
- * Reads again when a key that is shown as active has come to its end: the server says what it is then. Once for each such moment, whatever the answer
- * is: who has a clock that is wrong does not ask without end.
- */
+/** Reads again when an active key reaches its expiry. Reads once per expiry, so that a wrong clock causes no loop. */
 export function useReadAtEnd(keys: readonly ApiKey[] | undefined, now: number, read: () => void): void {
   const asked = useRef(0)
   useEffect(() => {

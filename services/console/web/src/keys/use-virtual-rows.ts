@@ -1,16 +1,16 @@
 import { type RefObject, useEffect, useState } from 'react'
 
 export interface VirtualRows {
-  /** First row to draw, and the one behind the last. */
+  /** The first row to draw, and the row after the last. */
   readonly start: number
   readonly end: number
-  /** Width of the list in pixels; 0 before it has been measured. */
+  /** Width of the list in pixels; 0 until measured. */
   readonly width: number
 }
 
 const spareRows = 8
 
-/** Which rows of a long list are near the screen, where the page itself scrolls and all rows have one height. */
+/** Returns which rows of a long list are near the screen. The page scrolls, and all rows have one height. */
 export function useVirtualRows(list: RefObject<HTMLElement | null>, count: number, rowHeight: number): VirtualRows {
   const [rows, setRows] = useState<VirtualRows>({ start: 0, end: 30, width: 0 })
   useEffect(() => {

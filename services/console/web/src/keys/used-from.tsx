@@ -5,13 +5,13 @@ import { When } from '../ui/when.tsx'
 
 interface Props {
   readonly usage: Resource<ApiKeyUsage>
-  /** Networks that the key is limited to; empty where it is not. */
+  /** The networks of the key; empty if it has no restriction. */
   readonly allowed: readonly string[]
 }
 
 const shownAtOnce = 8
 
-/** From where a key was used or tried: an address that nobody knows is how a leak is noticed. */
+/** Lists the addresses from which a key was used or tried. Unknown addresses reveal a leak. */
 export function UsedFrom({ usage, allowed }: Props) {
   return (
     <section className="card" aria-labelledby="from-title">
@@ -23,7 +23,7 @@ export function UsedFrom({ usage, allowed }: Props) {
         </div>
       ) : usage.state === 'ready' ? (
         <Addresses addresses={usage.value.addresses} dropped={usage.value.addresses_dropped} />
-      ) : // That it cannot be read is said above the chart, once.
+      ) : // The chart above shows the error.
       undefined}
       {allowed.length === 0 ? (
         <p className="fine-print">Allowed from anywhere.</p>

@@ -10,7 +10,7 @@ import { When } from '../ui/when.tsx'
 const tones = { admin: 'success', auditor: 'info', viewer: 'neutral' } as const
 const names = new Intl.Collator(undefined, { sensitivity: 'base', numeric: true })
 
-/** Everybody of the tenant who has signed in, with the roles that they had then. For administrators. */
+/** Lists the people of the tenant who have signed in, with their last roles. For administrators. */
 export function Members({ ownId }: { readonly ownId: string }) {
   const { resource, reload } = useResource<readonly Member[]>(listMembers)
   const now = useNow()
@@ -79,9 +79,7 @@ export function Members({ ownId }: { readonly ownId: string }) {
           </tbody>
         </table>
       )}
-      <p className="fine-print">
-        Who has signed in, with the roles of the last time. Somebody who never has is not here.
-      </p>
+      <p className="fine-print">People who have signed in, with their roles at the last sign-in.</p>
     </section>
   )
 }

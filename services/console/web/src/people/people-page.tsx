@@ -9,7 +9,7 @@ import { Members } from './members.tsx'
 const tellsOf: Readonly<Record<Role, string>> = {
   viewer: 'Reads the audit universe and findings.',
   auditor: 'Reads, documents findings and follows them up, uploads evidence.',
-  admin: 'All of that, connectors, and API keys.',
+  admin: 'All of the above, connectors and API keys.',
 }
 
 const abilities: readonly { readonly label: string; readonly can: (role: Role) => boolean }[] = [
@@ -22,10 +22,7 @@ const abilities: readonly { readonly label: string; readonly can: (role: Role) =
   { label: 'Generate, rotate and revoke API keys', can: (role) => role === 'admin' },
 ]
 
-/**
- * Settings → People and roles: who is signed in, who else has been, and what each role may do. Nothing is changed here:
- * people and their roles are the identity provider's.
- */
+/** Settings → People and roles. Read-only: the identity provider manages people and roles. */
 export function PeoplePage() {
   const { session } = useSession()
   return (
@@ -119,7 +116,9 @@ export function PeoplePage() {
   )
 }
 
-/** A long address is broken before its @. */
+/**
+ * Breaks a long address before its @.
+ */
 function Address({ email }: { readonly email: string | null }) {
   if (email === null) return <span className="faint">Not told</span>
   const at = Math.max(email.lastIndexOf('@'), 0)

@@ -16,13 +16,13 @@ interface Props {
   readonly current: TaggedPolicy
   readonly onClose: () => void
   readonly onChanged: (policy: TaggedPolicy) => void
-  /** Reads the policy anew: somebody else has changed it. */
+  /** Reads the policy again after a conflict. */
   readonly onOutdated: () => void
 }
 
 const lives: readonly number[] = [7, 30, 90, 180, 365, 730, mostKeyDays]
 
-/** Changes what the tenant demands of the keys that are made from now on. */
+/** Changes the tenant's requirements for new keys. */
 export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props) {
   const { policy, etag } = current
   const [days, setDays] = useState(String(policy.max_key_days))
@@ -74,7 +74,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
       }
     >
       {failure === undefined ? undefined : isOutdated ? (
-        <Notice tone="warning" title="Somebody else has changed it meanwhile" isNews>
+        <Notice tone="warning" title="Somebody else has changed the policy" isNews>
           Nothing of yours was saved.
         </Notice>
       ) : (
@@ -85,7 +85,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         />
       )}
       <Overdue change={change} mayBe="The policy may already have been changed." />
-      <Select label="Longest life of a key" choices={choices} value={days} onChange={setDays} />
+      <Select label="Maximum lifetime of a key" choices={choices} value={days} onChange={setDays} />
       <TextBox
         label="Required networks"
         isOptional
@@ -97,7 +97,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         error={fault}
         rows={4}
         placeholder={'203.0.113.0/24\n2001:db8::/32'}
-        help="One a line. Every new key must then name the addresses that it is used from, all within these networks. Empty: keys may be used from anywhere."
+        help="One per line. Every new key must then list addresses within these networks. If empty, keys can be used from anywhere."
       />
       <p className="help">Keys that there are already work on as they are. What is generated or rotated must fit.</p>
     </Dialog>

@@ -15,7 +15,7 @@ import { daysInWords } from './words.ts'
 
 const PolicyDialog = lazy(async () => ({ default: (await import('./policy-dialog.tsx')).PolicyDialog }))
 
-/** Settings → Key policy: what holds for every key of the tenant, and who has said so. */
+/** Settings → Key policy: the policy and its author. */
 export function PolicyPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Policy /> : <AdminsOnly title="Key policy" />
@@ -31,7 +31,7 @@ function Policy() {
   return (
     <Page
       title="Key policy"
-      lead="What holds for every API key of your organization."
+      lead="The rules for every API key of your organization."
       actions={
         <Button icon="pen" isDisabled={policy === undefined} onPress={() => setChanging(true)}>
           Change
@@ -45,7 +45,7 @@ function Policy() {
           <h2 id="policy-title">In force</h2>
           <dl className="rules">
             <div>
-              <dt>Longest life of a key</dt>
+              <dt>Maximum lifetime of a key</dt>
               <dd>
                 {policy === undefined ? <Skeleton width="6rem" /> : <strong>{daysInWords(policy.max_key_days)}</strong>}
                 <span className="help">A later date is refused when a key is generated or rotated.</span>
@@ -69,8 +69,8 @@ function Policy() {
                 )}
                 <span className="help">
                   {policy === undefined || policy.required_addresses.length === 0
-                    ? 'A key may be limited to addresses, and need not be.'
-                    : 'Every new key names the addresses that it is used from, all within these.'}
+                    ? 'Keys can be limited to addresses but need not be.'
+                    : 'Every new key must list addresses within these networks.'}
                 </span>
               </dd>
             </div>
@@ -88,7 +88,7 @@ function Policy() {
               <dd>
                 <strong>At once, for good</strong>
                 <span className="help">
-                  A revoked key never works again. Every gateway refuses it when the answer is there.
+                  A revoked key never works again. Every gateway rejects it when the revocation returns.
                 </span>
               </dd>
             </div>
@@ -97,7 +97,7 @@ function Policy() {
             {policy === undefined ? (
               <Skeleton width="14rem" />
             ) : policy.changed_at === null ? (
-              'As it was when your organization was set up.'
+              'Unchanged since your organization was set up.'
             ) : (
               <>
                 Changed by {policy.changed_by?.label}, <When at={policy.changed_at} />.

@@ -1,4 +1,4 @@
-/** A number of days as people say it: `90 days`, `1 year`. */
+/** Returns a number of days in words: `90 days`, `1 year`. */
 export function daysInWords(days: number): string {
   const years = days / 365
   if (days >= 365 && Number.isInteger(years)) return years === 1 ? '1 year' : `${years} years`

@@ -14,7 +14,7 @@ const themes = [
   { id: 'dark', label: 'Dark', icon: 'moon' },
 ] as const satisfies readonly { id: Theme; label: string; icon: string }[]
 
-/** Who is signed in; light or dark; the way out. */
+/** Shows the person, the theme and the sign-out. */
 export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolean }) {
   const { session, leave } = useSession()
   const [theme, setTheme] = useTheme()
@@ -26,7 +26,7 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
     try {
       await leave()
     } catch {
-      // Signed out already, or no connection: the page that loads anew tells which.
+      // The page reloads and shows whether the session has ended.
       location.assign(publicPath('/'))
     }
   }

@@ -1,7 +1,7 @@
 import { Link } from '../router.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 
-/** An address that leads nowhere. */
+/** The page for unknown addresses. */
 export function NotFoundPage() {
   return (
     <Page title="Nothing here">

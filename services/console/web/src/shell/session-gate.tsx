@@ -11,20 +11,17 @@ import { SignInPage, SignedOutPage } from './sign-in-page.tsx'
 
 interface OpenSession {
   readonly session: Session
-  /**
-   * Says that a key is on the screen that nobody can show again once the session has ended. Gives the function that says
-   * that it no longer is.
-   */
+  /** Registers that a key is shown that is lost when the session ends. Returns a function that removes it. */
   readonly holdKey: () => () => void
-  /** Asks the server what the session is now. */
+  /** Reads the session again. */
   readonly renew: () => void
-  /** Ends the session. Rejects if the server could not end it. */
+  /** Ends the session. Rejects if the server cannot end it. */
   readonly leave: () => Promise<void>
 }
 
 const SessionContext = createContext<OpenSession | undefined>(undefined)
 
-/** The session of who is signed in; only within `SessionGate`. */
+/** Returns the session; only within `SessionGate`. */
 export function useSession(): OpenSession {
   const session = use(SessionContext)
   if (session === undefined) throw new Error('there is no session here')
@@ -38,15 +35,15 @@ type State =
   | { readonly kind: 'left'; readonly providerUrl: string | undefined }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** Warns this long before the session ends for want of use, which one press prevents. */
+/** The warning before an unused session ends. The person can extend the session. */
 const warningMs = 120_000
-/** And before its time is over, which nothing prevents: what was begun can still be finished. */
+/** The warning before the maximum age, which cannot be extended. */
 const lastWarningMs = 300_000
-/** While the end is near: what is done meanwhile, also in another tab, may have moved it. */
+/** Read interval near the end: other tabs may have extended the session. */
 const askEveryMs = 15_000
 const longestTimerMs = 2_000_000_000
 
-/** Shows its children to who is signed in, and the way to sign in to everybody else. */
+/** Shows its children to signed-in people, and the sign-in page to others. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<State>({ kind: 'loading' })
   const [heldKeys, setHeldKeys] = useState(0)
@@ -62,20 +59,20 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const owner = useRef<string>(undefined)
-  /** Somebody else for whom the page was to be loaded anew. */
+  /** A different person for whom the reload was declined. */
   const refused = useRef<string>(undefined)
-  /** Whether it is the session of who has opened the page. */
+  /** Returns whether the session still belongs to the person who opened the page. */
   const load = useCallback(async (): Promise<boolean> => {
     const before = owner.current
     try {
       const session = await readSession()
       const known = owner.current
-      // Ended meanwhile: whoever is signed in now does not take over what this was asked for.
+      // The session has ended: requests must not continue with another session.
       if (before !== undefined && known === undefined) return false
       const next = `${session.tenant.id} ${session.person.id}`
       if (known !== undefined && known !== next) {
-        // Somebody else has signed in, in another tab: nothing of the one is shown to the other, or under that name.
-        // Where a key keeps the page the person may refuse, and is asked once: the end of the question is a focus again.
+        // Somebody else has signed in, in another tab. Reload, so that neither sees data of the other. If a key is
+        // shown, the person can decline once.
         if (refused.current !== next || !isKeptHere()) {
           refused.current = next
           location.reload()
@@ -88,7 +85,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       return true
     } catch (error) {
       if (!(error instanceof ApiProblem && error.problem.status === 401)) {
-        // A renewal that did not get through takes nothing away, and is tried again.
+        // A failed renewal is retried and changes nothing.
         setState((old) =>
           old.kind === 'signed-in' ? { ...old, session: { ...old.session } } : { kind: 'failed', error },
         )
@@ -106,7 +103,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
 
   useEffect(() => {
     const end = () => {
-      // Nothing of the tenant stays on the screen, and nothing that was about to be sent is sent.
+      // Removes the tenant's data from the screen and cancels pending requests.
       setCsrfToken('')
       owner.current = undefined
       const lostKey = held.current > 0
@@ -116,7 +113,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       })
     }
     const stop = whenSignedOut(end)
-    // Once the session has ended there is nobody whose change could be sent again.
+    // After the end of the session, no change can be repeated.
     setReadSession(async () => owner.current !== undefined && (await load()))
     renew()
     const look = () => {
@@ -169,7 +166,7 @@ function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProp
   const absoluteEnd = Date.parse(session.expires_at)
   const end = Math.min(idleEnd, absoluteEnd)
   const canStay = absoluteEnd > idleEnd
-  // Whoever has seen that is told again when there is a key to lose.
+  // Warns again if there is a key to lose.
   const [seen, setSeen] = useState('')
   const warning = `${end} ${hasKey}`
 
@@ -178,14 +175,14 @@ function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProp
     const quiet = Math.min(idleEnd - warningMs, absoluteEnd - lastWarningMs) - Date.now()
     const isNear = quiet <= 1000
     setEnding(isNear)
-    // Whenever the end seems near the server is asked, not the clock: what was done since may have moved it.
+    // Ask the server, not the clock: the session may have been extended.
     const wait = !isNear ? quiet : left > 0 ? Math.min(left + 1000, askEveryMs) : askEveryMs
     const timer = setTimeout(renew, Math.min(Math.max(wait, 1000), longestTimerMs))
     return () => clearTimeout(timer)
   }, [end, idleEnd, absoluteEnd, session, renew])
 
   const stay = () => {
-    // Only what is done through the API is use of the session; to ask about it is none.
+    // Only API requests of the person extend the session.
     request('/api/v1/whoami').then(renew, renew)
   }
 
@@ -211,17 +208,17 @@ interface WarningProps {
   readonly canStay: boolean
   readonly hasKey: boolean
   readonly onStay: () => void
-  /** For what cannot be helped: takes the warning away. */
+  /** Hides a warning that cannot be acted on. */
   readonly onSeen: () => void
 }
 
-/** Above everything, also above a dialog, which takes what is not marked so away from keyboard, pointer and listeners. */
+/** Above everything, including dialogs, which would otherwise hide it from keyboard and screen readers. */
 function SessionWarning({ at, canStay, hasKey, onStay, onSeen }: WarningProps) {
   const before = useRef<EventTarget | null>(null)
 
   useEffect(
     () => () => {
-      // To where the keyboard was: in a dialog Escape would do nothing from outside of it.
+      // Returns the focus, because Escape works only within a dialog.
       if (before.current instanceof HTMLElement) before.current.focus()
     },
     [],
@@ -243,7 +240,7 @@ function SessionWarning({ at, canStay, hasKey, onStay, onSeen }: WarningProps) {
         </p>
         {hasKey ? (
           <p>
-            <strong>Copy the key before that:</strong> nobody can show it again.
+            <strong>Copy the key before that:</strong> it cannot be shown again.
           </p>
         ) : canStay ? undefined : (
           <p>Finish and save what you are doing.</p>

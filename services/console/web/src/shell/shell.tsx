@@ -32,7 +32,7 @@ const groups: readonly { readonly title: string; readonly entries: readonly Entr
   },
 ]
 
-/** What stands around every page: the way to the others, and who is signed in. */
+/** The frame of every page with navigation and account. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [isMenuOpen, setMenuOpen] = useState(false)
   const path = usePath()

@@ -5,11 +5,11 @@ import { Brand } from './brand.tsx'
 
 interface Props {
   readonly hadSession: boolean
-  /** The session ended while a key was shown that had not been copied. */
+  /** Whether the session ended while a key was shown that had not been copied. */
   readonly lostKey: boolean
 }
 
-/** What somebody sees who is not signed in, or not any more. */
+/** Shown to people who are not signed in. */
 export function SignInPage({ hadSession, lostKey }: Props) {
   useEffect(() => {
     document.title = 'Sign in · Postern'
@@ -21,12 +21,12 @@ export function SignInPage({ hadSession, lostKey }: Props) {
         <h1>{hadSession ? 'Your session has ended' : 'Sign in to Postern'}</h1>
         <p>
           {hadSession
-            ? 'To protect your organization you are signed out after a while. Nothing that you saw is kept on this device.'
-            : 'Make, watch and revoke the API keys by which other programs reach your audit data.'}
+            ? 'For security, sessions end after some time. No data stays on this device.'
+            : 'Create, monitor and revoke the API keys of programs that use your audit data.'}
         </p>
         {lostKey ? (
           <Notice tone="warning" title="The key that was shown had not been copied">
-            It works all the same, and nobody can show it again. Rotate or revoke it when you have signed in.
+            The key works but cannot be shown again. Rotate or revoke it after you have signed in.
           </Notice>
         ) : undefined}
         <a className="button button-primary button-usual sign-in-button" href={signInUrl()}>
@@ -40,7 +40,7 @@ export function SignInPage({ hadSession, lostKey }: Props) {
   )
 }
 
-/** What somebody sees who has just signed out. To sign out at the provider too is offered and not asked. */
+/** Shown after signing out. Offers to sign out at the provider too. */
 export function SignedOutPage({ providerUrl }: { readonly providerUrl: string | undefined }) {
   useEffect(() => {
     document.title = 'Signed out · Postern'
@@ -53,7 +53,7 @@ export function SignedOutPage({ providerUrl }: { readonly providerUrl: string | 
         <h1 id="page-title" tabIndex={-1}>
           You are signed out
         </h1>
-        <p>Your session has ended. Nothing that you saw is kept on this device.</p>
+        <p>Your session has ended. No data stays on this device.</p>
         <a className="button button-primary button-usual sign-in-button" href={signInUrl()}>
           <span>Sign in again</span>
         </a>

@@ -10,7 +10,7 @@ function chosen(): Theme {
   return theme === 'light' || theme === 'dark' ? theme : 'system'
 }
 
-/** The theme that was chosen and the function that chooses one; `system` follows the machine. */
+/** Returns the chosen theme and its setter; `system` follows the operating system. */
 export function useTheme(): readonly [Theme, (theme: Theme) => void] {
   const theme = useSyncExternalStore((listener) => {
     listeners.add(listener)

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 
 export type Tone = 'neutral' | 'success' | 'warning' | 'danger' | 'info'
 
-/** A small word on a coloured ground. */
+/** A short label on a coloured background. */
 export function Badge({ tone, children, hasDot = false }: { tone: Tone; children: ReactNode; hasDot?: boolean }) {
   return (
     <span className={`badge badge-${tone}`}>

@@ -5,9 +5,9 @@ import { Notice } from './notice.tsx'
 import { Page } from './page.tsx'
 
 interface Props {
-  /** What stands in place of the children once something in them has failed. */
+  /** Shown instead of the children after an error. */
   readonly instead: ReactNode
-  /** With another one the children are tried again. */
+  /** A new value renders the children again. */
   readonly place: unknown
   readonly children: ReactNode
 }
@@ -17,10 +17,7 @@ interface State {
   readonly place: unknown
 }
 
-/**
- * Keeps what fails from taking all that is around it, as React does with an error that nobody catches. Mostly that is a part which is loaded when it
- * is opened, and whose file a new release has taken away.
- */
+/** Contains rendering errors, mostly of parts that are loaded on demand and were replaced by a new release. */
 class Boundary extends Component<Props, State> {
   override state: State = { isBroken: false, place: this.props.place }
 
@@ -39,10 +36,10 @@ class Boundary extends Component<Props, State> {
 
 const title = 'This part could not be loaded.'
 const why = 'There may be a new release of the console since this page was opened.'
-// By the person and not by itself: what is typed elsewhere on the page, or a key that it shows, would be gone.
+// The person reloads, because reloading automatically would lose input or a shown key.
 const loadAgain = () => location.reload()
 
-/** What fails in a page is told in its place. */
+/** Shows an error of a page in its place. */
 export function PageBoundary({ path, children }: { readonly path?: string; readonly children: ReactNode }) {
   const instead = (
     <Page title="Not loaded">
@@ -68,13 +65,13 @@ export function PageBoundary({ path, children }: { readonly path?: string; reado
 }
 
 interface DialogProps {
-  /** Which dialog is open, if any: another one is tried anew. */
+  /** The open dialog, if any. Another one is rendered again. */
   readonly open: unknown
   readonly onClose: () => void
   readonly children: ReactNode
 }
 
-/** Where the dialogs of a page stand, which are loaded when they are opened. What fails in one is told in a dialog, and the page stays. */
+/** Contains the dialogs of a page, which are loaded on demand. Errors are shown in a dialog. */
 export function DialogBoundary({ open, onClose, children }: DialogProps) {
   const instead = (
     <Dialog

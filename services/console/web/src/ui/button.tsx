@@ -7,11 +7,11 @@ interface Props extends Omit<ButtonProps, 'children' | 'className'> {
   readonly look?: 'primary' | 'plain' | 'quiet' | 'danger'
   readonly size?: 'small' | 'usual'
   readonly icon?: IconName
-  /** Shows that the work has begun; a second press does nothing. */
+  /** Shows that the work is in progress. Further presses are ignored. */
   readonly isBusy?: boolean | undefined
 }
 
-/** A button of the console. Without text it needs an `aria-label`. */
+/** A button. Without text it needs an `aria-label`. */
 export function Button({ children, look = 'plain', size = 'usual', icon, isBusy, ...rest }: Props) {
   const kind = `button button-${look} button-${size}${children === undefined ? ' button-icon' : ''}`
   return (
@@ -27,10 +27,10 @@ export function Button({ children, look = 'plain', size = 'usual', icon, isBusy,
   )
 }
 
-/** Not `isPending` of React Aria: it announces by an image whose name is the button, which is gone when the work is done. */
+/** React Aria's `isPending` would announce an image whose name disappears with the work. */
 function ignore(): void {}
 
-/** A turning ring; the words beside it say what is awaited. */
+/** A spinner. The words beside it say what is in progress. */
 export function Spinner() {
   return <span className="spinner" aria-hidden="true" />
 }

@@ -14,14 +14,14 @@ interface Props {
   readonly label: string
   readonly value: string
   readonly onChange: (value: string) => void
-  /** What is offered; anything else can be typed. */
+  /** Suggestions; other text is allowed. */
   readonly offers: readonly string[]
   readonly help?: ReactNode
   readonly error?: string | undefined
   readonly placeholder?: string
 }
 
-/** A line of text with offers that fit what was typed so far. */
+/** A text field with suggestions that match the input. */
 export function ComboBox({ label, value, onChange, offers, help, error, placeholder }: Props) {
   return (
     <AriaComboBox
@@ -73,9 +73,8 @@ export function ComboBox({ label, value, onChange, offers, help, error, placehol
 }
 
 /**
- * As soon as the list is open React Aria hides everything but the field and the list from who listens, though it can still be
- * reached by Tab or a click: what has the focus would be nothing. What carries this mark then is spared, so the page
- * carries it until that has been done; longer it must not, for a press beside the list closes it only where there is no mark.
+ * React Aria hides everything outside the open list from screen readers, although the page stays reachable. This marker
+ * exempts the page while the list opens; later it would keep outside presses from closing the list.
  */
 function KeepPageReadable({ isOpen }: { readonly isOpen: boolean }) {
   useLayoutEffect(() => {

@@ -9,7 +9,7 @@ interface Props {
   readonly onCopied?: () => void
 }
 
-/** Copies a text; says so, also to who listens, and says when the browser does not allow it. */
+/** Copies a text and announces success or failure. */
 export function CopyButton({ text, label, look = 'plain', size = 'usual', onCopied }: Props) {
   const [state, setState] = useState<'ready' | 'copied' | 'refused'>('ready')
   useEffect(() => {

@@ -7,16 +7,16 @@ import { useFocusReturn } from './focus-return.ts'
 interface Props {
   readonly title: ReactNode
   readonly isOpen: boolean
-  /** Escape, the cross, or a press beside the dialog. */
+  /** Called on Escape, the close button, or a press outside. */
   readonly onClose: () => void
   readonly children: ReactNode
   readonly size?: 'small' | 'large'
-  /** A question that wants an answer: nothing but its buttons and Escape closes it. */
+  /** Only its buttons and Escape close it. */
   readonly isQuestion?: boolean
   readonly footer: ReactNode
 }
 
-/** A dialog over the page: holds the focus, gives it back, and fills a small screen. */
+/** A dialog that keeps the focus, returns it, and fills small screens. */
 export function Dialog({ title, isOpen, onClose, children, size = 'small', isQuestion = false, footer }: Props) {
   return (
     <ModalOverlay
@@ -44,7 +44,7 @@ export function Dialog({ title, isOpen, onClose, children, size = 'small', isQue
   )
 }
 
-/** Within the overlay, so that it goes when the dialog closes. */
+/** Within the overlay, so that it unmounts with the dialog. */
 function FocusReturn() {
   useFocusReturn()
   return undefined

@@ -12,18 +12,18 @@ interface Props {
   readonly onChange: (value: string) => void
   readonly help?: ReactNode
   readonly error?: string | undefined
-  /** `unsaid`: where nobody would take it for required. */
+  /** `unsaid`: the label needs no note. */
   readonly isOptional?: boolean | 'unsaid'
   readonly maxLength?: number
   readonly placeholder?: string
   readonly rows?: number
   readonly autoFocus?: boolean
-  /** Shown as dots, and offered to no password manager: it belongs to a program. */
+  /** Shown as dots and hidden from password managers. */
   readonly isSecret?: boolean
   readonly isNumber?: boolean
 }
 
-/** A line of text, or several with `rows`, with its label, help and error. */
+/** A text field with label, help and error; multi-line with `rows`. */
 export function TextBox(props: Props) {
   const { label, value, onChange, help, error, isOptional = false, maxLength, placeholder, rows, autoFocus } = props
   const { isSecret = false, isNumber = false } = props

@@ -1,6 +1,6 @@
 import { useEffect } from 'react'
 
-/** What had the focus last outside of dialogs and menus: what opened them. */
+/** The last focused element outside of dialogs and menus. */
 let opener: HTMLElement | undefined
 
 const layers = '.overlay, .popover, .session-warning'
@@ -9,11 +9,11 @@ document.addEventListener('focusin', ({ target }) => {
   if (target instanceof HTMLElement && target.closest(layers) === null) opener = target
 })
 
-/** After a dialog: leads the focus to what opened it or, where that is gone, to the title of the page. */
+/** After a dialog, focuses the element that opened it, or the title of the page if it is gone. */
 export function useFocusReturn(): void {
   useEffect(
     () => () => {
-      // React Aria restores the focus first. It fails where the dialog followed another one or was opened from a menu.
+      // React Aria restores the focus first. That fails after a chain of dialogs or a menu.
       requestAnimationFrame(() => requestAnimationFrame(returnFocus))
     },
     [],
@@ -47,13 +47,13 @@ function focusTitleWithout(element: HTMLElement): void {
 
 let isTitleAwaited = false
 
-/** Focuses the title of the page, as soon as there is one: a page may be loading. */
+/** Focuses the title of the page when it appears. */
 export function focusTitle(): void {
   isTitleAwaited = true
   takeTitleFocus()
 }
 
-/** To be called by a page that has just put up its title. */
+/** Call it when a page has rendered its title. */
 export function takeTitleFocus(): void {
   const title = document.getElementById('page-title')
   if (!isTitleAwaited || title === null) return

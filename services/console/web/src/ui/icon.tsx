@@ -40,7 +40,7 @@ const paths = {
 
 export type IconName = keyof typeof paths
 
-/** A drawing that says nothing by itself: the words stand beside it. */
+/** A decorative icon beside text. */
 export function Icon({ name, size = 18 }: { readonly name: IconName; readonly size?: number }) {
   return (
     <svg

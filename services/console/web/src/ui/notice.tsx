@@ -14,7 +14,7 @@ interface Props {
   readonly title?: ReactNode
   readonly children?: ReactNode
   readonly action?: ReactNode
-  /** Read out at once: for what has just happened. */
+  /** Announced at once. */
   readonly isNews?: boolean
 }
 
@@ -35,26 +35,26 @@ export function Notice({ tone, title, children, action, isNews = false }: Props)
 interface FailureProps {
   readonly error: unknown
   readonly title: string
-  /** Of a change: the title where no answer says whether it was made. To try again is safe then: nothing is done twice. */
+  /** The title if the outcome of a change is unknown. */
   readonly unsure?: string
   readonly onRetry?: () => void
 }
 
-/** What went wrong, for a person: what to mend and, for who asks support, the id of the request. */
+/** Shows an error with its fix and the request id for support. */
 export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   const isUnsure = unsure !== undefined && !isRefusal(error)
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
   const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
-  // What the detail has said already is not said again.
+  // Errors that the detail already contains are not repeated.
   const errors = told.filter((each) => !detail.includes(each.detail))
   const place = useRef<HTMLDivElement>(null)
   const isAnswer = onRetry === undefined
   useEffect(() => {
-    // Whoever has pressed a button at the end of a form is shown what came of it. What a page could not load moves nothing.
+    // After a press at the end of a form, scroll to the error. Failed loads do not scroll.
     if (isAnswer) place.current?.scrollIntoView({ block: 'nearest' })
   }, [isAnswer])
   const request = error instanceof ApiProblem ? error.problem.instance : undefined
-  // Whoever reads the page has the list of them below, and no member of a document.
+  // The person sees the list below, not the member `errors`.
   const isInList = errors.length > 0 && detail.includes('`errors`')
   return (
     <div ref={place} className="failure">
@@ -87,7 +87,10 @@ export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   )
 }
 
-/** `/allowed_addresses/0` as a person would say it; of what is set of a connector (`/config/auth/username`), all of it. */
+/**
+ * Returns a field in words: `/allowed_addresses/0` loses its index; connector settings (`/config/auth/username`) keep
+ * their path.
+ */
 function fieldOf(pointer: string): string {
   const [first = '', ...rest] = pointer.replace(/^\//, '').split('/')
   const words = (first === 'config' ? rest.join(' ') : first).replaceAll('_', ' ')

@@ -5,14 +5,14 @@ import { type Change, useIsOverdue } from './use-change.ts'
 
 interface Props {
   readonly change: Pick<Change, 'isBusy' | 'stop'>
-  /** What the server may have done although it has not answered. */
+  /** What the server may already have done. */
   readonly mayBe: string
-  /** What to do, where it is more than to wait or to try again. */
+  /** What to do besides waiting or retrying. */
   readonly advice?: string
 }
 
-/** Says that the answer to a change is overdue, what may have happened, and what to do. */
-export function Overdue({ change, mayBe, advice = 'You can try again: nothing is done twice.' }: Props) {
+/** Shows that a change is overdue, what may have happened, and what to do. */
+export function Overdue({ change, mayBe, advice = 'You can try again without doing it twice.' }: Props) {
   const isOverdue = useIsOverdue(change.isBusy)
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -38,13 +38,13 @@ export function Overdue({ change, mayBe, advice = 'You can try again: nothing is
   )
 }
 
-/** Says that what a page reads is overdue. */
+/** Shows that a page's data is overdue. */
 export function OverdueReading() {
   const isOverdue = useIsOverdue(true)
   if (!isOverdue) return undefined
   return (
     <Notice tone="info" title="Postern has not answered yet" isNews>
-      The page appears when the answer arrives. If it does not within 20 seconds, you can try again.
+      The page appears when the response arrives. After 20 seconds you can try again.
     </Notice>
   )
 }

@@ -9,11 +9,11 @@ interface Props {
   readonly lead?: ReactNode
   readonly actions?: ReactNode
   readonly children: ReactNode
-  /** Replaces the words of the title where it holds more than words. */
+  /** Replaces the title's text with an element. */
   readonly heading?: ReactNode
 }
 
-/** The frame of a page: its title, also of the window, what it is for, and what can be done. */
+/** The frame of a page: title, window title, description and actions. */
 export function Page({ title, above, lead, actions, children, heading }: Props) {
   useEffect(() => {
     document.title = `${title} · Postern`
@@ -36,7 +36,7 @@ export function Page({ title, above, lead, actions, children, heading }: Props) 
   )
 }
 
-/** The way to the page that this one belongs to; stands above the title. */
+/** The link to the parent page, above the title. */
 export function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
   return (
     <Link to={to} className="way-back">
@@ -53,7 +53,7 @@ interface EmptyProps {
   readonly action?: ReactNode
 }
 
-/** What stands where there is nothing yet, and how to change that. */
+/** Shown if there is nothing yet, with a way to add something. */
 export function Empty({ icon, title, children, action }: EmptyProps) {
   return (
     <div className="empty">

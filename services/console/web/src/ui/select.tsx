@@ -20,7 +20,7 @@ interface Props<Value extends string> {
   readonly help?: string | undefined
 }
 
-/** One of several, in a list that opens. */
+/** Selects one of several values from a list. */
 export function Select<Value extends string>(props: Props<Value>) {
   const { label, isLabelHidden = false, choices, value, onChange, help } = props
   return (

@@ -1,11 +1,11 @@
 import { OverdueReading } from './overdue.tsx'
 
-/** Grey bars where text will be, of the size that it will have. */
+/** A placeholder with the size of the text. */
 export function Skeleton({ width = '100%' }: { readonly width?: string }) {
   return <span className="skeleton" style={{ width }} aria-hidden="true" />
 }
 
-/** A page that is on its way. */
+/** The placeholder of a page. */
 export function PageSkeleton() {
   return (
     <div className="page" aria-busy="true">

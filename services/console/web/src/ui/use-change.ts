@@ -1,14 +1,14 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { NoAnswer } from '../api/request.ts'
 
-/** A change that a person makes: whether it is under way, and what went wrong with it. */
+/** The state of a change: in progress or failed. */
 export interface Change {
   readonly isBusy: boolean
-  /** Undefined until the last attempt has failed. */
+  /** The error of the last attempt, if it failed. */
   readonly failure: unknown
-  /** Carries out the change. Rejects never: an error becomes the `failure`. */
+  /** Runs the change. Never rejects: an error becomes `failure`. */
   readonly run: (action: (signal: AbortSignal) => Promise<void>) => Promise<void>
-  /** Stops waiting for the answer. The server may carry out the change all the same. */
+  /** Stops waiting for the response. The server may still carry out the change. */
   readonly stop: () => void
   readonly setFailure: (failure: unknown) => void
 }
@@ -26,7 +26,7 @@ export function useChange(): Change {
     try {
       await action(abort.signal)
     } catch (error) {
-      setFailure(abort.signal.aborted ? new NoAnswer('You stopped waiting for the answer.', { cause: error }) : error)
+      setFailure(abort.signal.aborted ? new NoAnswer('You stopped waiting for the response.', { cause: error }) : error)
     } finally {
       setBusy(false)
     }
@@ -35,10 +35,10 @@ export function useChange(): Change {
   return { isBusy, failure, run, stop, setFailure }
 }
 
-/** Answers usually take well below a second. */
+/** Responses usually take less than a second. */
 const overdueMs = 8000
 
-/** Whether something has been under way for longer than it should be. */
+/** Returns whether an operation takes longer than usual. */
 export function useIsOverdue(isBusy: boolean): boolean {
   const [isOverdue, setOverdue] = useState(false)
   useEffect(() => {

@@ -1,15 +1,15 @@
 import { type SetStateAction, useCallback, useEffect, useRef } from 'react'
 import { type Resource, useResource } from './use-resource.ts'
 
-/** How something is read: `isByItself`, without anybody's doing. */
+/** How something is read. `isByItself`: without an action of the person. */
 export interface Reading {
   readonly signal: AbortSignal
   readonly isByItself: boolean
 }
 
 /**
- * Reads something as `useResource` does, and again by itself while the page is looked at: as often as `everyMs` says of what is there, in
- * milliseconds, or not at all where that is undefined. What cannot be read by itself leaves what was there. Give it stable functions.
+ * Reads a resource like `useResource`, and again while the page is visible, at the interval that `everyMs` returns in
+ * milliseconds (undefined: never). Failed repeated reads keep the old value. Pass stable functions.
  */
 export function useFollowed<T>(
   load: (reading: Reading) => Promise<T>,
@@ -28,7 +28,7 @@ export function useFollowed<T>(
     looking.current?.abort()
     looking.current = undefined
   }, [])
-  // What was asked for before must not come behind what is known by now.
+  // An earlier read must not overwrite newer data.
   const set = useCallback(
     (next: SetStateAction<Resource<T>>) => {
       stopLooking()

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react'
 
-/** The time in milliseconds, anew every half minute, so that `5 minutes ago` stays true. */
+/** Returns the time in milliseconds, updated every 30 seconds for relative times. */
 export function useNow(): number {
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {

@@ -1,14 +1,14 @@
 import { type Dispatch, type SetStateAction, useCallback, useEffect, useState } from 'react'
 
-/** Something that is read from the API: not yet there, there, or refused. */
+/** Something read from the API: loading, loaded or failed. */
 export type Resource<T> =
   | { readonly state: 'loading' }
   | { readonly state: 'ready'; readonly value: T }
   | { readonly state: 'failed'; readonly error: unknown }
 
 /**
- * Reads something when the page opens and whenever `load` changes (so give it a stable function). `reload` reads it again
- * and shows the old value until the new one is there; `set` replaces it with what an answer has told.
+ * Reads a resource when the page opens and when `load` changes (pass a stable function). `reload` reads again and keeps
+ * the old value meanwhile; `set` replaces the value.
  */
 export function useResource<T>(load: (signal: AbortSignal) => Promise<T>): {
   resource: Resource<T>

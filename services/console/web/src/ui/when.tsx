@@ -7,15 +7,15 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** The person's time zone, as a name. */
+/** The name of the person's time zone. */
 export const timeZone: string = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** A time to the second in UTC, as logs and other systems write it. */
+/** Returns a time in UTC to the second, as logs have it. */
 export function exactUtc(at: string): string {
   return `${new Date(at).toISOString().replace('T', ' ').replace('Z', '')} UTC`
 }
 
-/** How far away a time is, in the largest unit that says something: `3 days ago`, `in 2 hours`. */
+/** Returns a relative time in the largest useful unit: `3 days ago`, `in 2 hours`. */
 export function distance(at: string, now: number): string {
   const difference = Date.parse(at) - now
   const size = Math.abs(difference)
@@ -23,29 +23,29 @@ export function distance(at: string, now: number): string {
   if (size < hour) return relativeForm.format(Math.trunc(difference / minute), 'minute')
   if (size < day) return relativeForm.format(Math.trunc(difference / hour), 'hour')
   if (size < 60 * day) return relativeForm.format(Math.trunc(difference / day), 'day')
-  // A year from now is twelve months away, and not eleven because a minute of it has gone by.
+  // A year from now shows twelve months, even a minute later.
   if (size < 730 * day) return relativeForm.format(Math.round(difference / (30.44 * day)), 'month')
   return relativeForm.format(Math.round(difference / (365.25 * day)), 'year')
 }
 
-/** How long ago a time is that has been: clocks differ, and pages are some seconds old. */
+/** Returns how long ago a past time was. Tolerates clock differences. */
 export function ago(at: string, now: number): string {
   return distance(at, Math.max(now, Date.parse(at)))
 }
 
-/** A date in the person's zone. */
+/** Returns a date in the person's zone. */
 export function dayOf(at: string): string {
   return dayForm.format(new Date(at))
 }
 
 interface Props {
   readonly at: string
-  /** What is shown: the day, the time of day, both, how long ago it was, or how long it is until then. */
+  /** What is shown: the day, the time, both, or the relative time. */
   readonly as?: 'day' | 'time' | 'moment' | 'distance' | 'until'
   readonly now?: number
 }
 
-/** A time in the person's zone; the exact one in UTC shows on hover. */
+/** A time in the person's zone, with UTC on hover. */
 export function When({ at, as = 'moment', now = Date.now() }: Props) {
   return (
     <time dateTime={at} title={exactUtc(at)}>

@@ -16,7 +16,7 @@ const names = {
 
 const icons = { true: 'check', false: 'close', open: 'info', beside: 'info' } as const
 
-/** What was found about one document: the answer first, then why, then what it says. */
+/** Shows the result of a verification: verdict, reasons and content. */
 export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; readonly name: string }) {
   const { kind, isTrue, content } = verdict
   const { sha256 } = content
@@ -29,9 +29,9 @@ export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; read
     : isOtherFile
       ? 'This receipt is for another file'
       : isOpen
-        ? 'Nothing speaks against it so far'
+        ? 'No problems found so far'
         : 'Genuine and unchanged'
-  // What is wrong comes first. A check that was passed proves nothing then, so it gets no green tick.
+  // Failed checks come first. Passed ones then prove nothing and get no green tick.
   const checks = [...verdict.checks, ...(fileCheck === undefined ? [] : [fileCheck])]
     .map((check) => ({ ...check, look: isRefused && check.outcome === 'true' ? ('beside' as const) : check.outcome }))
     .toSorted((one, other) => Number(other.look === 'false') - Number(one.look === 'false'))
@@ -86,7 +86,7 @@ function Value({ field, value }: { readonly field: string; readonly value: unkno
   return /^(?:sha256|root|id|tenant|version_of)$/.test(field) ? <code>{String(value)}</code> : String(value)
 }
 
-/** What an entry of a list says: itself, or what its fields say. */
+/** Returns an entry of a list in words. */
 function wordsOf(each: unknown): string {
   if (typeof each !== 'object' || each === null) return String(each)
   return Object.values(each)
@@ -94,7 +94,7 @@ function wordsOf(each: unknown): string {
     .join(', ')
 }
 
-/** The receipt speaks of bytes: whoever has the file can see whether it is that one. */
+/** Compares a file with the receipt's digest. */
 function CompareFile({ sha256, onCheck }: { sha256: string; onCheck: (check: Check) => void }) {
   const chooser = useRef<HTMLInputElement>(null)
   const compare = async (file: File) => {

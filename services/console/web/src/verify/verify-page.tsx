@@ -18,11 +18,11 @@ type State =
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** Tools → Verify: whether a receipt, a checkpoint or an export of the log is what Postern once gave. */
+/** Tools → Verify: checks receipts, checkpoints and exports of the log. */
 export function VerifyPage() {
   const [state, setState] = useState<State>({ kind: 'empty' })
   const [text, setText] = useState('')
-  // The last one that was true: what an export of the log is held against.
+  // The last valid checkpoint, with which exports are compared.
   const checkpoint = useRef<Checkpoint>(undefined)
   const chooser = useRef<HTMLInputElement>(null)
 
@@ -50,7 +50,7 @@ export function VerifyPage() {
   return (
     <Page
       title="Verify a receipt"
-      lead="Every upload of evidence is answered by a signed receipt, and every day of the remediation log by a checkpoint. Drop one here to see whether it is genuine and unchanged."
+      lead="Each evidence upload has a signed receipt, and each day of the remediation log a signed checkpoint. Drop one here to check that it is genuine and unchanged."
     >
       <DropZone
         className="drop"
@@ -125,7 +125,7 @@ export function VerifyPage() {
   )
 }
 
-/** Receipts and checkpoints are signed by different services, each with keys of its own. */
+/** Receipts and checkpoints are signed by different services with their own keys. */
 async function readKeys(): Promise<readonly PublicKey[]> {
   return (await Promise.all(['/.well-known/jwks.json', '/api/v1/remediation-log/keys'].map(readKeySet))).flat()
 }

@@ -25,16 +25,20 @@ const receipt = { ...content, ...signed(content) }
 const verdictOf = async (document: unknown, checkpoint?: Checkpoint) =>
   (await verifyDocument(typeof document === 'string' ? document : JSON.stringify(document), keys, checkpoint))[0]
 
-describe('a receipt is not true', () => {
+describe('a receipt is not genuine', () => {
   test.each([
     ['with a field that was changed', { ...receipt, sha256: 'b'.repeat(64) }, 'Changed after it was signed: sha256'],
     ['with a field that was added', { ...receipt, approved: true }, 'Changed after it was signed: approved'],
-    ['signed by somebody else', { ...content, ...signed(content, { kid: 'other' }) }, 'No published key'],
-    ['that says it needs no signature', { ...content, ...signed(content, { alg: 'none' }) }, 'No published key'],
+    ['signed by somebody else', { ...content, ...signed(content, { kid: 'other' }) }, 'signing key is not published'],
+    [
+      'that says it needs no signature',
+      { ...content, ...signed(content, { alg: 'none' }) },
+      'signing key is not published',
+    ],
     [
       'with another signature',
       { ...content, jws: receipt.jws.slice(0, -8) + 'AAAAAAAA' },
-      'The signature does not fit',
+      'The signature is not valid',
     ],
   ])('%s', async (_title, document, words) => {
     const verdict = await verdictOf(document)
@@ -51,11 +55,11 @@ describe('a receipt is not true', () => {
     ['a receipt', `{"sha256":"${'b'.repeat(64)}",${JSON.stringify(receipt).slice(1)}`],
     ['a line of several', `${JSON.stringify(receipt)}\n{"file_name":"other.pdf",${JSON.stringify(receipt).slice(1)}`],
     ['something within', `{"more":[{"a":1,"b":{"a":":"},"a":2}],${JSON.stringify(receipt).slice(1)}`],
-  ])('and is not judged at all where %s has a member twice', async (_what, document) => {
-    await expect(verdictOf(document)).rejects.toThrow('A member stands in it twice')
+  ])('and is rejected if %s has a member twice', async (_what, document) => {
+    await expect(verdictOf(document)).rejects.toThrow('A member occurs twice')
   })
 
-  test('and is not judged at all when it is none', async () => {
+  test('and other files are rejected', async () => {
     for (const text of ['', 'hello', '{}', '[]', '[1]', 'a.b.c', '{"jws":"a.b"}']) {
       await expect(verifyDocument(text, keys)).rejects.toBeInstanceOf(NotADocument)
     }
@@ -63,7 +67,7 @@ describe('a receipt is not true', () => {
 })
 
 describe('a document is true', () => {
-  test('that is a receipt as it was given, and what is shown of it is what was signed', async () => {
+  test('an unchanged receipt is genuine, and only its signed content is shown', async () => {
     expect(await verdictOf(receipt)).toMatchObject({ kind: 'receipt', isTrue: true, content })
     expect(await verdictOf(receipt.jws)).toMatchObject({ kind: 'receipt', isTrue: true, content })
     expect(await verifyDocument(JSON.stringify([receipt, receipt]), keys)).toHaveLength(2)
@@ -93,17 +97,17 @@ describe('an export of the log', () => {
   const second = seal({ position: 2, seq: 2, finding_id: 'f', prev_hash: first.hash, body: 'two' })
   const third = seal({ position: 3, seq: 3, finding_id: 'f', prev_hash: second.hash, body: 'three' })
 
-  test('is true when every entry says what was hashed and follows the one before', async () => {
+  test('is consistent if every entry matches its hash and follows the previous one', async () => {
     const lines = [first, second, third].map((entry) => JSON.stringify(entry)).join('\n')
     expect(await verdictOf(lines)).toMatchObject({ kind: 'log', isTrue: true, content: { entries: 3, findings: 1 } })
   })
 
-  test('is not when an entry was changed or taken out', async () => {
+  test('is inconsistent if an entry was changed or removed', async () => {
     expect((await verdictOf([first, { ...second, body: 'other' }, third]))?.isTrue).toBe(false)
     expect((await verdictOf([first, third]))?.isTrue).toBe(false)
   })
 
-  test('is genuine beside a signed checkpoint alone, which shows what was rewritten or cut off', async () => {
+  test('is genuine only with a signed checkpoint, which reveals rewritten and truncated logs', async () => {
     const said = { position: 2, root: rootOf([first.hash, second.hash]) }
     const found = await verdictOf(signed(said, { typ: 'postern-log-checkpoint' }))
     const checkpoint = found === undefined ? undefined : checkpointOf(found)
@@ -120,7 +124,7 @@ describe('an export of the log', () => {
     expect(rewritten?.isTrue).toBe(false)
   })
 
-  test('is held against no checkpoint that was not true', async () => {
+  test('is not compared with an invalid checkpoint', async () => {
     const forged = await verdictOf(signed({ position: 1, root: 'x' }, { typ: 'postern-log-checkpoint', kid: 'other' }))
     expect(forged === undefined ? 'none' : checkpointOf(forged)).toBeUndefined()
   })

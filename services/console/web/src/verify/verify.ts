@@ -6,35 +6,35 @@ export interface PublicKey {
   readonly kid?: string
 }
 
-/** One thing that was looked at, and what came out. */
+/** One check and its result. */
 export interface Check {
   readonly outcome: 'true' | 'false' | 'open'
   readonly words: string
 }
 
-/** What a document turned out to be. */
+/** The result of verifying a document. */
 export interface Verdict {
   readonly kind: 'receipt' | 'attachment' | 'checkpoint' | 'signature' | 'log'
   readonly isTrue: boolean
   readonly checks: readonly Check[]
-  /** What the signature, or the chain, vouches for: never what only the document around it says. */
+  /** The signed or chained content, never unsigned parts of the document. */
   readonly content: Readonly<Record<string, unknown>>
 }
 
-/** What a signed checkpoint says of the log: it ended in `root` at `position`. */
+/** A signed checkpoint: the log had the hash `root` at `position`. */
 export interface Checkpoint {
   readonly position: number
   readonly root: string
 }
 
-/** The checkpoint that a verdict is about; undefined where it is about something else, or is not true. */
+/** Returns the checkpoint of a verdict if it is valid. */
 export function checkpointOf({ kind, isTrue, content }: Verdict): Checkpoint | undefined {
   const { position, root } = content
   const isOne = kind === 'checkpoint' && isTrue && typeof position === 'number' && typeof root === 'string'
   return isOne ? { position, root } : undefined
 }
 
-/** Why a text could not be checked at all. */
+/** The text cannot be verified. */
 export class NotADocument extends Error {
   override readonly name = 'NotADocument'
 }
@@ -46,10 +46,9 @@ const kinds = {
 } as const
 
 /**
- * Checks receipts, attachments and checkpoints (JSON with a `jws`, a list of them, or a bare JWS), and exports of the
- * remediation log (NDJSON or a list). Entries of the log carry no signature, so whoever could rewrite all of them would
- * not be noticed: a `checkpoint` that was found to be true before is what they are held against. Everything happens
- * here: nothing is sent anywhere.
+ * Verifies receipts, attachments, checkpoints (JSON with a `jws`, a list, or a bare JWS) and exports of the remediation
+ * log (NDJSON or a list). Log entries are not signed, so an export is compared with a valid `checkpoint`. Sends
+ * nothing.
  */
 export async function verifyDocument(
   text: string,
@@ -57,7 +56,7 @@ export async function verifyDocument(
   checkpoint?: Checkpoint,
 ): Promise<readonly Verdict[]> {
   const trimmed = text.trim()
-  if (trimmed === '') throw new NotADocument('There is nothing in it.')
+  if (trimmed === '') throw new NotADocument('The file is empty.')
   if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(trimmed)) return [await verifySigned({ jws: trimmed }, keys)]
   const documents = parseDocuments(trimmed)
   if (documents.every((each) => typeof each['jws'] === 'string')) {
@@ -81,25 +80,26 @@ function parseDocuments(text: string): readonly Document[] {
       value = text.split('\n').flatMap((line): unknown[] => (line.trim() === '' ? [] : [parseJson(line)]))
     } catch (errorOfLine) {
       if (errorOfLine instanceof NotADocument) throw errorOfLine
-      throw new NotADocument('This is not JSON. Drop the file as Postern gave it, unchanged.')
+      throw new NotADocument('This is not JSON. Drop the original, unchanged file.')
     }
   }
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
   const documents = list.filter(isDocument)
-  if (documents.length === 0 || documents.length !== list.length) throw new NotADocument('There is no receipt in it.')
+  if (documents.length === 0 || documents.length !== list.length)
+    throw new NotADocument('The file contains no receipt.')
   return documents
 }
 
-/** Whoever reads another of two members of one name reads what nobody has signed. */
+/** Duplicate members could show readers unsigned content. */
 function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text)
-  // Of JSON that is valid, a colon outside of strings is that of a member.
+  // In valid JSON, each colon outside of strings belongs to a member.
   const given = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
   if (membersIn(value) === given) return value
-  throw new NotADocument('A member stands in it twice: as Postern gave it, each stands there once.')
+  throw new NotADocument('A member occurs twice. Drop the original, unchanged file.')
 }
 
-/** Members of all objects in a value. */
+/** Counts the members of all objects in a value. */
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + membersIn(each), 0)
@@ -122,7 +122,7 @@ async function verifySigned(document: Document, keys: readonly PublicKey[]): Pro
   const isOurs = header['alg'] === 'EdDSA' && key !== undefined
   const isSigned = isOurs && (await isSignedBy(key, `${head}.${body}`, signature))
   const { jws: _jws, ...stated } = document
-  // What was dropped may say more than was signed, or something else: each field is compared.
+  // Compares each field, because the document may differ from the signed content.
   const differing = Object.keys(stated).filter((field) => canonical(stated[field]) !== canonical(content[field]))
   const isBare = Object.keys(stated).length === 0
   const checks: Check[] = [
@@ -130,17 +130,17 @@ async function verifySigned(document: Document, keys: readonly PublicKey[]): Pro
       outcome: isOurs ? 'true' : 'false',
       words: isOurs
         ? 'The signing key is one that Postern publishes'
-        : 'No published key of Postern has this name: it was signed by somebody else, or by a key that is long retired',
+        : 'The signing key is not published by Postern: somebody else signed it, or the key was retired',
     },
     {
       outcome: isSigned ? 'true' : 'false',
-      words: isSigned ? 'The signature is valid (Ed25519)' : 'The signature does not fit',
+      words: isSigned ? 'The signature is valid (Ed25519)' : 'The signature is not valid',
     },
     ...(isBare
       ? []
       : [
           differing.length === 0
-            ? { outcome: 'true' as const, words: 'Every field says what was signed' }
+            ? { outcome: 'true' as const, words: 'Every field matches the signature' }
             : { outcome: 'false' as const, words: `Changed after it was signed: ${differing.join(', ')}` },
         ]),
   ]
@@ -162,7 +162,7 @@ async function isSignedBy(key: PublicKey, signed: string, signature: string): Pr
   }
 }
 
-/** The entries of one export: each says what was hashed, and names the one before it in its finding. */
+/** Verifies the entries of an export: their hashes and the links between them. */
 async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | undefined): Promise<Verdict> {
   const last = new Map<unknown, Document>()
   const changed: unknown[] = []
@@ -180,13 +180,13 @@ async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | 
   }
   const checks: readonly Check[] = [
     changed.length === 0
-      ? { outcome: 'true', words: 'Every entry says what was hashed when it was written' }
+      ? { outcome: 'true', words: 'Every entry matches its hash' }
       : { outcome: 'false', words: `Changed: position ${changed.slice(0, 10).join(', ')}` },
     unlinked.length === 0
-      ? { outcome: 'true', words: 'Every entry follows the one before it: none is missing between them' }
+      ? { outcome: 'true', words: 'Every entry follows the previous one, without gaps' }
       : {
           outcome: 'false',
-          words: `Does not follow the entry before it: position ${unlinked.slice(0, 10).join(', ')}`,
+          words: `Does not follow the previous entry: position ${unlinked.slice(0, 10).join(', ')}`,
         },
     ...(await compareWith(checkpoint, entries)),
   ]
@@ -199,7 +199,7 @@ async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | 
   return { kind: 'log', checks, content, isTrue: checks.every(({ outcome }) => outcome !== 'false') }
 }
 
-/** The root of a log without entries; each further one is over the root before and the hash of the entry. */
+/** The root of an empty log. Each next root hashes the previous root and the entry's hash. */
 const emptyRoot = '0'.repeat(64)
 
 async function compareWith(
@@ -207,31 +207,31 @@ async function compareWith(
   entries: readonly Document[],
 ): Promise<readonly Check[]> {
   if (checkpoint === undefined) {
-    return [{ outcome: 'open', words: 'It carries no signature: check a signed checkpoint first, and then this again' }]
+    return [{ outcome: 'open', words: 'It has no signature: verify a signed checkpoint first, then this file again' }]
   }
   if (!entries.every((entry, place) => entry['position'] === place + 1)) {
-    return [{ outcome: 'open', words: 'Only the whole log, from its first entry on, can be held against a checkpoint' }]
+    return [{ outcome: 'open', words: 'Only a complete log can be compared with a checkpoint' }]
   }
   const { position } = checkpoint
   if (entries.length < position) {
-    const words = `Cut off: the signed checkpoint knows ${position.toLocaleString()} entries`
+    const words = `Incomplete: the signed checkpoint has ${position.toLocaleString()} entries`
     return [{ outcome: 'false', words }]
   }
   let root = emptyRoot
   for (const { hash } of entries.slice(0, position)) root = await digest(new TextEncoder().encode(`${root}${hash}`))
   if (root !== checkpoint.root) {
-    return [{ outcome: 'false', words: 'It is not what was signed in the checkpoint: entries were rewritten' }]
+    return [{ outcome: 'false', words: 'It differs from the signed checkpoint: entries were rewritten' }]
   }
   const agrees: Check = {
     outcome: 'true',
-    words: `It is what was signed in the checkpoint at position ${position.toLocaleString()}`,
+    words: `It matches the signed checkpoint at position ${position.toLocaleString()}`,
   }
   const later = entries.length - position
-  const words = `${later.toLocaleString()} entries after the checkpoint are in no signature yet`
+  const words = `${later.toLocaleString()} entries after the checkpoint are not signed yet`
   return later === 0 ? [agrees] : [agrees, { outcome: 'open', words }]
 }
 
-/** SHA-256 in lower-case hex. */
+/** Returns the SHA-256 in lower-case hex. */
 export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -251,7 +251,7 @@ function decode(part: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))
 }
 
-/** Canonical JSON (RFC 8785): members in the order of their UTF-16 code units, numbers and texts as ECMAScript writes them. */
+/** Returns canonical JSON (RFC 8785). */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (!isDocument(value)) return JSON.stringify(value) ?? 'undefined'

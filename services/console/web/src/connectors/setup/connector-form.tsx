@@ -16,12 +16,12 @@ import { SourceSection, TypeCards } from './source-section.tsx'
 
 interface Props {
   readonly start: Draft
-  /** The connector that is changed; undefined for a new one. */
+  /** The existing connector; undefined for a new one. */
   readonly before: Connector | undefined
-  /** Columns that the source has shown, where it was tried. */
+  /** Columns of the source, if it was tested. */
   readonly columns: readonly string[]
   readonly onSave: (draft: Draft, signal: AbortSignal) => Promise<void>
-  /** Reads the connector anew, where it was changed since the form was opened; gives what the form would begin with now. */
+  /** Reads the connector again after a conflict. Returns its current draft. */
   readonly onReload?: () => Promise<Draft | undefined>
   readonly onCancel: () => void
 }
@@ -40,11 +40,11 @@ const kinds = [
   { value: 'custom', label: 'Another' },
 ] as const
 
-/** Everything that there is to set of a connector. */
+/** The form for all settings of a connector. */
 export function ConnectorForm({ start, before, columns, onSave, onReload, onCancel }: Props) {
   const form = useId()
   const [draft, setDraft] = useState(start)
-  // What the connector was when it was read last: by this shows what was typed.
+  // The connector as last read; the base for detecting edits.
   const [base, setBase] = useState(start)
   const [rebased, setRebased] = useState<Rebased>()
   const [unread, setUnread] = useState<unknown>()
@@ -58,7 +58,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
   const change = (part: Partial<Draft>) => setDraft((old) => ({ ...old, ...part }))
   const fail = (found: Faults) => {
     setFaults(found)
-    // After the fields have been marked, whoever types is led to the first of them.
+    // After validation, the focus moves to the first invalid field.
     requestAnimationFrame(() => {
       const first = document.querySelector(`[id="${form}"] [aria-invalid="true"]`)
       if (first instanceof HTMLElement) first.focus()
@@ -91,7 +91,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
       const now = await onReload?.()
       if (now === undefined) return
       setBase(now)
-      // Of what is typed until then nothing is lost either.
+      // Keeps edits made in the meantime.
       setDraft((old) => rebase(old, base, now).draft)
       setRebased(rebase(draft, base, now))
       setFailure(undefined)
@@ -149,7 +149,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
               }}
               error={faults['key']}
               maxLength={64}
-              help="By which the API knows it. It stays."
+              help="Identifies the connector in the API. It cannot be changed later."
             />
           ) : undefined}
           {before === undefined ? (
@@ -157,7 +157,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
               label="Data"
               choices={datasetChoices}
               value={draft.dataset}
-              // Fields of another dataset have other names.
+              // Another dataset has other fields.
               onChange={(dataset) => change({ dataset, rules: [] })}
             />
           ) : undefined}
@@ -235,7 +235,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
       {rebased === undefined ? undefined : <LoadedAnew rebased={rebased} />}
       {Object.keys(faults).length > 0 && failure === undefined ? (
         <p className="field-error" role="alert">
-          Something is missing: see the fields that are marked.
+          Correct the marked fields.
         </p>
       ) : undefined}
       <div className="setup-foot">
@@ -250,12 +250,12 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
 
 interface OvertakenProps {
   readonly isBusy: boolean
-  /** Why it could not be loaded, where that was tried. */
+  /** Why it could not be loaded. */
   readonly failure: unknown
   readonly onLoad: () => void
 }
 
-/** That somebody else was quicker, and the way on. */
+/** Says that the connector has changed, and offers to load it. */
 function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -273,7 +273,7 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
           </Button>
         }
       >
-        Nothing was saved over that. Load it as it is now: what you have typed stays, and you see it before you save.
+        Your changes were not saved. Load the current version: your input stays, and you can review it before you save.
       </Notice>
       {failure === undefined ? undefined : <Failure error={failure} title="The connector cannot be loaded" />}
     </div>
@@ -282,16 +282,16 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
 
 function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
   const place = useRef<HTMLDivElement>(null)
-  // The button that had the focus is gone.
+  // The focused button no longer exists.
   useEffect(() => {
     place.current?.focus()
   }, [])
   return (
     <div ref={place} tabIndex={-1}>
-      <Notice tone="info" title="This is the connector as it is now, with what you have typed" isNews>
+      <Notice tone="info" title="This is the current connector with your input" isNews>
         <p>
           {changed.length === 0
-            ? 'Nothing that stands in this form is another.'
+            ? 'The other changes do not affect this form.'
             : `Changed meanwhile: ${changed.join(', ')}.`}
         </p>
         {kept.length === 0 ? undefined : (
@@ -305,7 +305,7 @@ function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased 
   )
 }
 
-/** `/config/auth/username` is the field `config.auth.username` of the form. */
+/** Maps `/config/auth/username` to the field `config.auth.username`. */
 function refusedFields({ problem }: ApiProblem): Faults {
   const inForm = (problem.errors ?? []).flatMap(({ pointer, detail }) =>
     pointer === undefined ? [] : [[pointer.slice(1).replaceAll('/', '.'), detail] as const],
@@ -314,7 +314,7 @@ function refusedFields({ problem }: ApiProblem): Faults {
   return Object.fromEntries([...taken, ...inForm])
 }
 
-/** A name as a key: `Process register` is `process-register`. */
+/** Returns a key for a name: `Process register` becomes `process-register`. */
 function keyFrom(name: string): string {
   return name
     .normalize('NFKD')

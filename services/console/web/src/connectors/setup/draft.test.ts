@@ -49,11 +49,11 @@ function drafted(change: Partial<Draft> = {}): Draft {
 /** The form of the connector, changed. */
 function as(change: Partial<Connector>): Draft {
   const draft = draftOf({ ...connector, ...change }, 'UTC')
-  if (draft === undefined) throw new Error('there is a form for this type')
+  if (draft === undefined) throw new Error('this type has a form')
   return draft
 }
 
-test('a connector that is opened and saved stays as it was, also what the form cannot show', () => {
+test('opening and saving a connector changes nothing, including settings that the form cannot show', () => {
   const { config, mapping, schedule, missing_policy, safety, name } = connector
   expect(changeOf(drafted(), connector)).toEqual({
     name,
@@ -66,10 +66,10 @@ test('a connector that is opened and saved stays as it was, also what the form c
   })
 })
 
-describe('a form whose connector has changed meanwhile', () => {
+describe('a form whose connector has changed in the meantime', () => {
   const start = as({})
 
-  test('keeps what was typed, and takes everything else as it is now', () => {
+  test('keeps the input and loads all other current settings', () => {
     const now = as({
       name: 'People of today',
       config: { ...connector.config, items: '/rows' },
@@ -93,7 +93,7 @@ describe('a form whose connector has changed meanwhile', () => {
     expect([changed, kept]).toEqual([['Name', 'Source', 'Fields', 'When it runs', 'Safeguards'], []])
   })
 
-  test('says where both have changed the same, and there what was typed stays', () => {
+  test('reports conflicts and keeps the input there', () => {
     const now = as({ name: 'Theirs', mapping: connector.mapping.slice(1), missing_policy: 'deactivate' })
     const typed: Draft = { ...start, name: 'Mine', rules: start.rules.slice(0, 1), missingPolicy: 'deactivate' }
     const { draft, changed, kept } = rebase(typed, start, now)
@@ -104,12 +104,12 @@ describe('a form whose connector has changed meanwhile', () => {
     ])
   })
 
-  test('tells of nothing where nothing in it is another: lines that were read twice are the same lines', () => {
+  test('reports no change if the settings are equal', () => {
     expect(rebase(start, start, as({ state: 'paused' }))).toMatchObject({ changed: [], kept: [] })
   })
 })
 
-test('the audience and the resource of an OAuth client are set in the form, and left out where they are empty', () => {
+test('the audience and the resource of an OAuth client are omitted if they are empty', () => {
   const login = { 'auth.token_url': 'https://login.example/token', 'auth.client_id': 'postern' }
   const configWith = (more: Readonly<Record<string, string>>) => {
     const values = { url: 'https://hr.example/people', 'auth.kind': 'oauth_client_credentials', ...login, ...more }
@@ -122,7 +122,7 @@ test('the audience and the resource of an OAuth client are set in the form, and 
   expect(labels).toEqual(expect.arrayContaining(['Audience', 'Resource']))
 })
 
-test('how a client of OAuth shows its secret stays as it was set', () => {
+test('the authentication method of an OAuth client stays unchanged', () => {
   const login = { token_url: 'https://login.example/token', client_id: 'postern' }
   const auth = {
     kind: 'oauth_client_credentials',
@@ -136,7 +136,7 @@ test('how a client of OAuth shows its secret stays as it was set', () => {
 })
 
 describe('a secret', () => {
-  test('for which nothing is typed stays, one that is typed is sent, one that nothing needs any more goes', () => {
+  test('without input stays, new ones are sent, and unneeded ones are removed', () => {
     const { values } = drafted()
     const bearer = { ...values, 'auth.kind': 'bearer' }
     expect(changeOf(drafted({ secrets: { password: 'new' } }), connector).secrets).toEqual({ password: 'new' })
@@ -151,13 +151,13 @@ describe('a secret', () => {
     expect(creationOf(draft).secrets).toEqual({})
   })
 
-  test('is asked for when it is not set', () => {
+  test('is required if it is not stored', () => {
     expect(faultsOf(drafted(), () => true)).toEqual({})
     expect(faultsOf(drafted(), () => false)).toEqual({ 'secrets.password': 'This is needed' })
   })
 })
 
-test('only what is asked for now is in the configuration, each as what it is', () => {
+test('the configuration contains only the current settings with their types', () => {
   const values = {
     ...startValues('csv'),
     url: 'https://files.example/a.csv',
@@ -189,16 +189,16 @@ test('only what is asked for now is in the configuration, each as what it is', (
   })
 })
 
-test('a file that is uploaded has no schedule, whatever was chosen before', () => {
+test('a connector for uploads has no schedule', () => {
   const draft = { ...newDraft('UTC'), schedule: scheduleDraftOf(connector.schedule, 'UTC') }
   expect(creationOf(draft).schedule).toBeNull()
   expect(creationOf({ ...draft, values: { ...draft.values, from: 'url' } }).schedule).toEqual(connector.schedule)
 })
 
-test('a line of the mapping that says nothing is not sent', () => {
+test('an empty mapping rule is not sent', () => {
   expect(faultsOf(drafted({ rules: [newRule()] }), () => true)).toEqual({
     'mapping.0.target': 'Choose a field',
-    'mapping.0.source': 'Say where it comes from',
+    'mapping.0.source': 'Enter the source column or value',
   })
 })
 
@@ -213,7 +213,7 @@ describe('a schedule', () => {
     ['*/10 8-18 * * *', '*/10 8-18 * * *'],
     ['0 6 1 * 1', '0 6 1 * 1'],
     ['0 25 * * *', '0 25 * * *'],
-  ])('%s is said as it is, and is the same when it was opened in the form', (cron, words) => {
+  ])('%s is shown unchanged and survives the form', (cron, words) => {
     const schedule = { cron, time_zone: 'Europe/Berlin' }
     expect(scheduleInWords(schedule)).toBe(words)
     expect(scheduleOf(scheduleDraftOf(schedule, 'UTC'))).toEqual(schedule)

@@ -4,20 +4,20 @@ import { type ScheduleDraft, noSchedule, scheduleDraftOf, scheduleOf } from './s
 import type { Setting, SourceType, Values } from './setting.ts'
 import { askedSettings, sources } from './sources.ts'
 
-/** A connector as it stands in the form: all that is typed is text. */
+/** The state of the connector form. All input is text. */
 export interface Draft {
   readonly type: SourceType
   readonly name: string
   readonly key: string
   readonly dataset: Connector['dataset']
-  /** Of the dataset `org_structure` alone. */
+  /** Only for the dataset `org_structure`. */
   readonly hierarchy: {
     readonly key: string
     readonly name: string
     readonly kind: NonNullable<Connector['hierarchy']>['kind']
   }
   readonly values: Values
-  /** What is typed now; what is set already never comes back. */
+  /** New secrets. Stored secrets are never returned. */
   readonly secrets: Readonly<Record<string, string>>
   readonly rules: readonly RuleDraft[]
   readonly schedule: ScheduleDraft
@@ -25,10 +25,10 @@ export interface Draft {
   readonly safety: Readonly<Record<keyof Connector['safety'], string>>
 }
 
-/** By the place in the request, with dots: `config.url`, `mapping.0.target`. */
+/** Errors by request path with dots: `config.url`, `mapping.0.target`. */
 export type Faults = Readonly<Record<string, string>>
 
-/** What an empty form holds. */
+/** Returns an empty form. */
 export function newDraft(timeZone: string): Draft {
   return {
     type: 'csv',
@@ -45,7 +45,7 @@ export function newDraft(timeZone: string): Draft {
   }
 }
 
-/** The first choice of each setting, and nothing where something is typed. */
+/** Returns the default of each setting. */
 export function startValues(type: SourceType): Values {
   return Object.fromEntries(
     sources[type].settings.map((setting) => [
@@ -55,7 +55,7 @@ export function startValues(type: SourceType): Values {
   )
 }
 
-/** A connector as the form shows it; undefined for one that stands for what is pushed. */
+/** Returns the form of a connector, or undefined for connectors of pushes. */
 export function draftOf(connector: Connector, timeZone: string): Draft | undefined {
   const { type } = connector
   if (type === 'inline_json' || type === 'scim_inbound') return undefined
@@ -105,12 +105,12 @@ function textOf(value: unknown): string {
   return value === true ? 'yes' : value === false ? '' : String(value)
 }
 
-/** What of the source stands in the request; only what is asked for now, so that nothing of an earlier choice stays behind. */
+/** Returns the source settings for the request. Omits settings of earlier choices. */
 export function configOf(type: SourceType, values: Values): Record<string, unknown> {
   const config: Record<string, unknown> = {}
   for (const setting of askedSettings(type, values)) {
     const value = valueOf(setting, values[setting.name] ?? '')
-    // Where a file comes from shows in whether there is a URL.
+    // Only files from the web have a URL.
     if (value === undefined || setting.name === 'from') continue
     const [first = '', second] = setting.name.split('.')
     if (second === undefined) config[first] = value
@@ -142,18 +142,18 @@ function partsOf(text: string): readonly string[] {
   return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
 }
 
-/** What shows before anything is sent. `isSet` tells which secrets there are already. */
+/** Returns errors that are found before sending. `isSet` tells whether a secret is already stored. */
 export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faults {
   const faults: Record<string, string> = {}
   const { type, values, rules, schedule } = draft
-  if (draft.name.trim() === '') faults['name'] = 'Say what it is called'
+  if (draft.name.trim() === '') faults['name'] = 'Enter a name'
   if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(draft.key)) {
-    faults['key'] = 'Use small letters, digits, - and _, beginning with a letter or digit'
+    faults['key'] = 'Use lower-case letters, digits, - and _, and start with a letter or digit'
   }
   if (draft.dataset === 'org_structure') {
-    if (draft.hierarchy.name.trim() === '') faults['hierarchy.name'] = 'Say what the hierarchy is called'
+    if (draft.hierarchy.name.trim() === '') faults['hierarchy.name'] = 'Enter the name of the hierarchy'
     if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(draft.hierarchy.key)) {
-      faults['hierarchy.key'] = 'Use small letters, digits, - and _'
+      faults['hierarchy.key'] = 'Use lower-case letters, digits, - and _'
     }
   }
   for (const { name, isRequired, kind } of askedSettings(type, values)) {
@@ -166,30 +166,30 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
   }
   rules.forEach((rule, place) => {
     if (rule.target.trim() === '') faults[`mapping.${place}.target`] = 'Choose a field'
-    if (rule.text.trim() === '') faults[`mapping.${place}.source`] = 'Say where it comes from'
+    if (rule.text.trim() === '') faults[`mapping.${place}.source`] = 'Enter the source column or value'
   })
   for (const [name, text] of Object.entries(draft.safety)) {
     if (!/^\d{1,8}(\.\d{1,3})?$/.test(text.trim())) faults[`safety.${name}`] = 'Give a number'
   }
   if (!isWithoutSchedule(draft) && schedule.kind === 'custom' && schedule.cron.trim() === '') {
-    faults['schedule.cron'] = 'Say when, as cron does'
+    faults['schedule.cron'] = 'Enter a cron expression'
   }
   return faults
 }
 
-/** A part of the form, as its heading calls it. */
+/** A section of the form by its heading. */
 export type Part = 'Source' | 'Name' | 'Fields' | 'When it runs' | 'Safeguards'
 
-/** A draft upon a connector that has changed since the form was opened. */
+/** A draft applied to a connector that has changed since the form was opened. */
 export interface Rebased {
   readonly draft: Draft
-  /** Where the connector is another than it was. */
+  /** Sections that differ in the current connector. */
   readonly changed: readonly Part[]
-  /** Of these, where something else was typed for what has changed: that stays. */
+  /** Changed sections in which the input was kept. */
   readonly kept: readonly Part[]
 }
 
-/** What was typed into a form that began with `start`, on the connector as it is `now`: each setting that was left alone is taken from there. */
+/** Applies the edits between `start` and `draft` to the connector as it is `now`. */
 export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
   const changed = new Set<Part>()
   const kept = new Set<Part>()
@@ -219,7 +219,7 @@ export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
     name: choose('Name', draft.name, start.name, now.name),
     values: each('Source', draft.values, start.values, now.values),
     secrets: draft.secrets,
-    // Lines that stand in an order are one thing: half of one list and half of another is nobody's mapping.
+    // An ordered list is merged as a whole.
     rules: choose('Fields', draft.rules, start.rules, now.rules, (rules) => rules.map(ruleOf)),
     schedule: choose('When it runs', draft.schedule, start.schedule, now.schedule),
     missingPolicy: choose('Safeguards', draft.missingPolicy, start.missingPolicy, now.missingPolicy),
@@ -232,7 +232,7 @@ function textAt(texts: Readonly<Record<string, string>>, name: string): string {
   return texts[name] ?? ''
 }
 
-/** A file that somebody uploads is read when they do. */
+/** Uploaded files have no schedule. */
 export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values'>): boolean {
   return type === 'csv' && values['from'] !== 'url'
 }
@@ -263,7 +263,7 @@ function typedSecrets({ type, values, secrets }: Draft): Record<string, string> 
   )
 }
 
-/** The request that makes the connector. */
+/** Returns the request that creates the connector. */
 export function creationOf(draft: Draft): NewConnector {
   const { type, key, dataset, hierarchy } = draft
   return {
@@ -276,7 +276,7 @@ export function creationOf(draft: Draft): NewConnector {
   }
 }
 
-/** The request that changes one. A secret that is not needed any more goes; one for which nothing was typed stays. */
+/** Returns the request that changes a connector. Unneeded secrets are removed; secrets without input stay. */
 export function changeOf(draft: Draft, before: Connector): ConnectorChange {
   const needed = new Set(sources[draft.type].secrets(draft.values).map(({ name }) => name))
   const needless = Object.keys(before.secrets).filter((name) => !needed.has(name))

@@ -12,13 +12,13 @@ interface Props {
 
 const policies = ['flag', 'deactivate', 'ignore'] as const
 const limits = [
-  { name: 'max_deactivate_pct', label: 'Rows gone or deactivated, at most (%)' },
-  { name: 'max_deactivate', label: 'Rows gone or deactivated, at most' },
+  { name: 'max_deactivate_pct', label: 'Rows missing or deactivated, at most (%)' },
+  { name: 'max_deactivate', label: 'Rows missing or deactivated, at most' },
   { name: 'max_change_pct', label: 'Rows changed, at most (%)' },
   { name: 'min_rows', label: 'Rows read, at least' },
 ] as const
 
-/** What becomes of what is gone, and when somebody has to look first. */
+/** What happens to missing rows, and which runs need an approval. */
 export function LimitsSection({ draft, faults, onChange }: Props) {
   return (
     <>
@@ -30,7 +30,7 @@ export function LimitsSection({ draft, faults, onChange }: Props) {
           if (chosen !== undefined) onChange({ missingPolicy: chosen })
         }}
       >
-        <Label>When a row is gone from the source</Label>
+        <Label>If a row is missing from the source</Label>
         <div className="choices choices-three">
           {policies.map((each) => (
             <Radio key={each} value={each} className="choice period">

@@ -12,7 +12,7 @@ interface Props {
   readonly rules: readonly RuleDraft[]
   readonly onChange: (rules: readonly RuleDraft[]) => void
   readonly faults: Faults
-  /** Columns that the source has shown, where it was tried. */
+  /** Columns of the source, if it was tested. */
   readonly columns: readonly string[]
 }
 
@@ -23,7 +23,7 @@ const origins = [
 
 const kept = { value: 'kept', label: 'As set up by the API' } as const
 
-/** Which field comes from where. Without a line, fields are taken from columns of the same name. */
+/** Maps columns to fields. Fields without a rule use the column of the same name. */
 export function MappingSection({ dataset, rules, onChange, faults, columns }: Props) {
   const fields = datasets[dataset]
   const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => name)
@@ -165,7 +165,7 @@ function Rule({ rule, place, fields, columns, faults, onChange, onRemove }: Rule
             value={rule.pairs}
             onChange={(pairs) => onChange({ pairs })}
             placeholder={`Proc = ${values[0] ?? 'process'}\nSys = ${values[1] ?? 'it_system'}`}
-            help={`One value a line, as it is in the source and as it shall be. ${allowed ?? ''}`}
+            help={`One value per line: source value = new value. ${allowed ?? ''}`}
           />
         </div>
       ) : undefined}

@@ -18,23 +18,23 @@ export const transformChoices = [
 type TransformChoice = (typeof transformChoices)[number]['value']
 type Transforms = NonNullable<MappingRule['transforms']>
 
-/** One line of the mapping as it stands in the form. */
+/** A mapping rule in the form. */
 export interface RuleDraft {
-  /** Of this line in this form, so that it stays itself when one above it goes. */
+  /** Identifies the rule in the form, so that deleting one above does not change it. */
   readonly id: string
   readonly target: string
   readonly from: 'source' | 'constant'
-  /** The column, or the value that stands in every row. */
+  /** The column or the constant value. */
   readonly text: string
-  /** Taken where the column is empty. */
+  /** Used if the column is empty. */
   readonly fallback: string
-  /** `kept`: more than the form can show, which stays as it is. */
+  /** `kept`: a transform that the form cannot show and does not change. */
   readonly transform: TransformChoice | 'kept'
-  /** For `map`: a line for each value, `Proc = process`. */
+  /** For `map`: one value per line, such as `Proc = process`. */
   readonly pairs: string
   /** For `split`. */
   readonly separator: string
-  /** As it was read, where it was. */
+  /** The stored rule, if any. */
   readonly original: MappingRule | undefined
 }
 
@@ -79,18 +79,18 @@ function transformOf(transforms: Transforms | undefined): RuleDraft['transform']
   switch (first.kind) {
     case 'date':
       return first.format
-    // What stands in a cell is trimmed in any case.
+    // Cells are trimmed in any case.
     case 'trim':
       return 'none'
     case 'map':
-      // A line cannot say these.
+      // A line cannot contain these.
       return Object.entries(first.values).some(([one, other]) => /[=\n]/.test(one) || /\n/.test(other)) ? 'kept' : 'map'
     default:
       return first.kind
   }
 }
 
-/** A line as the request says it. */
+/** Returns the rule for the request. */
 export function ruleOf(draft: RuleDraft): MappingRule {
   const { target, from, text, fallback, original } = draft
   const transforms = transformsOf(draft)
@@ -102,7 +102,7 @@ export function ruleOf(draft: RuleDraft): MappingRule {
   }
 }
 
-/** A number that was a number stays one as long as nobody has changed it. */
+/** A number stays a number unless it was edited. */
 function like(original: string | number | boolean | undefined, text: string): string | number | boolean {
   return original !== undefined && String(original) === text ? original : text
 }

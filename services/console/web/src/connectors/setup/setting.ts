@@ -1,20 +1,20 @@
 import type { Connector } from '../../api/sync.ts'
 
-/** Types of source that a person can set up; those for pushes are there by themselves. */
+/** Source types that people can set up. Connectors for pushes are created automatically. */
 export type SourceType = Exclude<Connector['type'], 'inline_json' | 'scim_inbound'>
 
-/** What the form holds of a source: every setting as text, by its place in `config` (`auth.username`). */
+/** The settings of a source as text, by their path in `config` (`auth.username`). */
 export type Values = Readonly<Record<string, string>>
 
 interface Common {
-  /** Its place in `config`. */
+  /** Path in `config`. */
   readonly name: string
   readonly label: string
   readonly help?: string
   readonly isRequired?: boolean
-  /** Among what most people leave as it is. */
+  /** Most people keep the default. */
   readonly isAdvanced?: boolean
-  /** Whether it is asked for, by what else was chosen. */
+  /** Returns whether the setting is shown, depending on other values. */
   readonly when?: (values: Values) => boolean
 }
 
@@ -22,7 +22,7 @@ export type Setting = Common &
   (
     | { readonly kind: 'text' | 'lines'; readonly placeholder?: string }
     | { readonly kind: 'number'; readonly placeholder?: string }
-    /** Several, with commas between them. */
+    /** Comma-separated. */
     | { readonly kind: 'list'; readonly placeholder?: string }
     | { readonly kind: 'yes' }
     | { readonly kind: 'choice'; readonly choices: readonly { readonly value: string; readonly label: string }[] }
@@ -30,14 +30,14 @@ export type Setting = Common &
 
 export interface SourceInfo {
   readonly title: string
-  /** What it reads, in a sentence. */
+  /** What the source reads, in a sentence. */
   readonly tells: string
   readonly settings: readonly Setting[]
-  /** Which secrets it needs, by what was chosen. */
+  /** Returns the secrets that the chosen values need. */
   readonly secrets: (values: Values) => readonly { readonly name: string; readonly label: string }[]
 }
 
-/** Certificates of one's own authority. */
+/** The certificates of a private authority. */
 export function certificates(when?: (values: Values) => boolean): Setting {
   return {
     kind: 'lines',
@@ -50,8 +50,8 @@ export function certificates(when?: (values: Values) => boolean): Setting {
   }
 }
 
-/** A setting that is asked for where another has this value. */
+/** Shows a setting if another one has this value. */
 export const is = (name: string, value: string) => (values: Values) => values[name] === value
 
-/** Choices that are called what they are. */
+/** Returns choices that are labelled with their value. */
 export const same = (...values: readonly string[]) => values.map((value) => ({ value, label: value }))

@@ -13,7 +13,7 @@ import { ConnectorFailure } from '../connector-parts.tsx'
 import { ConnectorForm } from './connector-form.tsx'
 import { changeOf, creationOf, draftOf, newDraft } from './draft.ts'
 
-/** A new connector. */
+/** The page for a new connector. */
 export function NewConnectorPage() {
   const { session } = useSession()
   const [attempt] = useState(createAttempt)
@@ -22,7 +22,7 @@ export function NewConnectorPage() {
     <Page
       title="New connector"
       above={<WayBack to="/connectors" label="Connectors" />}
-      lead="Nothing is read or changed until it is tried or run."
+      lead="Nothing is read or changed until you test or run it."
     >
       <ConnectorForm
         start={newDraft(timeZone)}
@@ -39,7 +39,7 @@ export function NewConnectorPage() {
   )
 }
 
-/** A connector that is changed. */
+/** The page that edits a connector. */
 export function EditConnectorPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Edit id={id} /> : <AdminsOnly title="Connector" what="connectors" />
@@ -56,9 +56,9 @@ function Edit({ id }: { readonly id: string }) {
   const { connector, etag } = resource.value
   const start = draftOf(connector, timeZone)
   return (
-    <Page title={`Change ${connector.name}`} above={wayBack} lead="What is changed counts from the next run on.">
+    <Page title={`Change ${connector.name}`} above={wayBack} lead="Changes apply from the next run.">
       {start === undefined ? (
-        <Empty icon="sync" title="There is nothing to set of this connector">
+        <Empty icon="sync" title="This connector has no settings">
           It stands for what programs push.
         </Empty>
       ) : (

@@ -27,7 +27,7 @@ const icons: Readonly<Record<SourceType, IconName>> = {
   sql: 'database',
 }
 
-/** What a new connector reads. */
+/** Chooses the source type of a new connector. */
 export function TypeCards({ type, onType }: TypeProps) {
   return (
     <RadioGroup
@@ -58,11 +58,11 @@ interface Props {
   readonly draft: Draft
   readonly faults: Faults
   readonly onChange: (change: Partial<Draft>) => void
-  /** Which secrets are set already, and since when. */
+  /** Stored secrets and the dates when they were set. */
   readonly set: Connector['secrets']
 }
 
-/** How the source is reached and what of it is read. */
+/** How the source is reached and what is read. */
 export function SourceSection({ draft, faults, onChange, set }: Props) {
   const { type, values, secrets } = draft
   const put = (name: string) => (text: string) => onChange({ values: { ...values, [name]: text } })
@@ -95,8 +95,8 @@ export function SourceSection({ draft, faults, onChange, set }: Props) {
               {...(since === undefined ? {} : { placeholder: '••••••••••••' })}
               help={
                 since === undefined
-                  ? 'Kept encrypted, and never shown again.'
-                  : `Set on ${dayOf(since)}, and never shown again. Leave it empty to keep it.`
+                  ? 'Stored encrypted and never shown again.'
+                  : `Set on ${dayOf(since)}. Leave it empty to keep it.`
               }
             />
           )
