@@ -109,6 +109,39 @@ describe('large pages of one tenant', () => {
     expect(refused).toBe(1)
   })
 
+  test('pause while other tenants are served, the longer the more requests wait', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const shares = createTenantShares({ ...limits, maxRequests: 5 }, () => undefined)
+    const turns = Array.from({ length: 4 }, () => shares.enter('a'))
+    const read = async (at: number) => await turns[at]?.acquireRead(large)
+    const finish = (at: number) => {
+      vi.advanceTimersByTime(100)
+      turns[at]?.releaseRead()
+    }
+    await read(0)
+    const [second, third, fourth] = [read(1), read(2), read(3)]
+    finish(0)
+    expect(await hasBegun(second), 'without other tenants').toBe(true)
+    await shares.enter('b').acquireRead(() => 64 * kibibyte)
+    finish(1)
+    for (const [isAtEnd, ms] of [
+      [false, 199],
+      [true, 1],
+    ] as const) {
+      vi.advanceTimersByTime(ms)
+      expect(await hasBegun(third), 'two wait').toBe(isAtEnd)
+    }
+    finish(2)
+    vi.advanceTimersByTime(99)
+    expect(await hasBegun(fourth), 'one waits').toBe(false)
+    vi.advanceTimersByTime(1)
+    expect(await hasBegun(fourth), 'one waits').toBe(true)
+    finish(3)
+    turns[0]?.leave()
+    const lone = shares.enter('a').acquireRead(large)
+    expect(await hasBegun(lone), 'none waited').toBe(true)
+  })
+
   test('keep their turn until they have been read, although their clients have gone', async () => {
     const shares = createTenantShares(limits, () => undefined)
     const first = shares.enter('a')

@@ -22,6 +22,11 @@ export interface ShareLimits {
 const maxReadingBytes = 1024 * 1024
 /** How long a large page waits for its turn and for memory. A client that repeats refused requests then costs little. */
 const maxWaitMs = 5_000
+/** Other tenants count as served until this long after their last request. */
+const activeMs = 1_000
+/** The longest pause after a large page: in milliseconds, and in times that the page took. */
+const maxPauseMs = 1_000
+const maxPauses = 3
 
 /** Bytes that every request may hold, whatever else its tenant holds: enough for a resource or a page of short ones. */
 const freeBytes = 64 * 1024
@@ -51,7 +56,10 @@ export interface RequestShare {
    * ShareExceededError after five seconds. Call `releaseRead` when the rows have been read.
    */
   acquireRead(expectedBytes: () => number | undefined): Promise<void>
-  /** Lets the next large page of the tenant begin. */
+  /**
+   * Lets the next large page of the tenant begin. While other tenants are served, it begins after a pause: one to three times as long
+   * as this read, according to how many requests of the tenant wait.
+   */
   releaseRead(): void
   /** Bytes of rows that were reserved by `reserve` since the last `releaseRows`. */
   readonly rowBytes: number
@@ -93,6 +101,8 @@ interface Tenant {
   bytes: number
   /** Bytes of the rows that are being read. */
   readingBytes: number
+  /** Runs while its large pages pause. */
+  pause: NodeJS.Timeout | undefined
   /** Requests that wait for `acquireRead`. */
   readonly line: WaitingLine
 }
@@ -108,13 +118,14 @@ export function createTenantShares(
   const tenants = new Map<string, Tenant>()
   /** The lines in which requests wait. */
   const lines = new Set<WaitingLine>()
+  const activity = createActivity()
   let heldBytes = 0
 
   /** Begins what waited for something that was given back. */
   function serveWaiting(): void {
     for (const line of lines) {
       line.serve()
-      if (line.isEmpty) lines.delete(line)
+      if (line.length === 0) lines.delete(line)
     }
   }
 
@@ -124,15 +135,18 @@ export function createTenantShares(
       largeAnswers: 0,
       bytes: 0,
       readingBytes: 0,
+      pause: undefined,
       line: createWaitingLine(maxWaitMs),
     }
     // `reserved` covers the rows: what they take, or were expected to take.
     let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
     let isLarge = false
     let reading = 0
+    let readSince = 0
     let waiting: WaitingRequest | undefined
     /** Whether the client has its answer or is gone: nothing would give back what is taken from now on. */
     let hasLeft = false
+    activity.record(tenantId)
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
     tenants.set(tenantId, tenant)
     tenant.requests += 1
@@ -158,6 +172,7 @@ export function createTenantShares(
     /** Begins to read so many bytes of rows, if the tenant may. */
     function tryRead(expected: number | undefined): boolean {
       if (isSmall(expected)) return true
+      if (tenant.pause !== undefined) return false
       const bytes = Math.min(expected ?? maxReadingBytes, maxReadingBytes)
       if (tenant.readingBytes > 0 && tenant.readingBytes + bytes > maxReadingBytes) return false
       const more = Math.max(0, (expected ?? 0) - reserved)
@@ -165,12 +180,23 @@ export function createTenantShares(
       // A tenant that holds nothing else is served, so that a wrong expectation is corrected.
       else if (tenant.bytes > reserved + fixed) return false
       reading = bytes
+      readSince = performance.now()
       tenant.readingBytes += bytes
       return true
     }
 
+    function pauseReads(ms: number): void {
+      clearTimeout(tenant.pause)
+      tenant.pause = setTimeout(() => {
+        tenant.pause = undefined
+        forgetIdleTenant()
+        serveWaiting()
+      }, ms)
+      tenant.pause.unref()
+    }
+
     function forgetIdleTenant(): void {
-      if (tenant.requests === 0 && tenant.readingBytes === 0) tenants.delete(tenantId)
+      if (tenant.requests === 0 && tenant.readingBytes === 0 && tenant.pause === undefined) tenants.delete(tenantId)
     }
 
     return {
@@ -186,7 +212,7 @@ export function createTenantShares(
       },
       acquireRead: async (expectedBytes) => {
         if (hasLeft) throw refuse(tooManyBytes)
-        const isNext = tenant.line.isEmpty || isSmall(expectedBytes())
+        const isNext = tenant.line.length === 0 || isSmall(expectedBytes())
         if (isNext && tryRead(expectedBytes())) return
         waiting = tenant.line.append(() => tryRead(expectedBytes()))
         lines.add(tenant.line)
@@ -195,6 +221,10 @@ export function createTenantShares(
         if (!hasBegun) throw refuse(tooManyBytes)
       },
       releaseRead: () => {
+        const crowd = Math.min(tenant.line.length, maxPauses)
+        if (reading > 0 && crowd > 0 && activity.hasOthers(tenantId)) {
+          pauseReads(Math.min(crowd * (performance.now() - readSince), maxPauseMs))
+        }
         tenant.readingBytes -= reading
         reading = 0
         forgetIdleTenant()
@@ -240,6 +270,23 @@ export function createTenantShares(
     enter,
     get heldBytes() {
       return heldBytes
+    },
+  }
+}
+
+/** Remembers which tenants have sent requests lately. */
+function createActivity() {
+  let latest = { tenantId: '', at: -Infinity }
+  /** The latest request of any other tenant than that one. */
+  let latestOfOthers = latest
+  return {
+    record: (tenantId: string): void => {
+      if (tenantId !== latest.tenantId) latestOfOthers = latest
+      latest = { tenantId, at: performance.now() }
+    },
+    hasOthers: (tenantId: string): boolean => {
+      const { at } = latest.tenantId === tenantId ? latestOfOthers : latest
+      return performance.now() - at < activeMs
     },
   }
 }

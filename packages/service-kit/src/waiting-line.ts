@@ -1,6 +1,7 @@
 /** Requests that begin in the order in which they came, each as soon as it may. */
 export interface WaitingLine {
-  readonly isEmpty: boolean
+  /** Requests that wait. */
+  readonly length: number
   /** Appends a request. `tryBegin` returns whether the request may begin; after true it is not called again. */
   append(tryBegin: () => boolean): WaitingRequest
   /** Begins requests from the head of the line for as long as they may begin. */
@@ -26,8 +27,8 @@ export function createWaitingLine(waitMs: number): WaitingLine {
   }
 
   return {
-    get isEmpty() {
-      return waiting.size === 0
+    get length() {
+      return waiting.size
     },
     append: (tryBegin) => {
       const { promise, resolve } = Promise.withResolvers<boolean>()
