@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { initSecrets } from '@postern/installation'
+import { nodeFlagsOf } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -131,7 +132,7 @@ describe('the compose file', () => {
 
   test.each(serviceNames)('gives %s a valid configuration', (name) => {
     expect(services[name].readConfig(environmentOf(name))).toMatchObject({ host: '0.0.0.0', port: 8080 })
-    expect(find(name).command).toEqual([`services/${name}/dist/main.js`])
+    expect(find(name).command).toEqual([...nodeFlagsOf(name), `services/${name}/dist/main.js`])
   })
 
   test('gives gateway and console a valid configuration without an OpenID provider', () => {

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { initSecrets } from '@postern/installation'
+import { nodeFlagsOf } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as console from '../../services/console/src/config.ts'
 import * as evidence from '../../services/evidence/src/config.ts'
@@ -147,7 +148,7 @@ export function useKubernetes() {
       const known = knownVariables(name)
       expect(Object.keys(env).filter((variable) => !known.has(variable))).toEqual([])
       expect(services[name].readConfig(env)).toMatchObject({ host: '0.0.0.0', port: 8080 })
-      expect(found.pod.containers[0]?.args).toEqual([`services/${name}/dist/main.js`])
+      expect(found.pod.containers[0]?.args).toEqual([...nodeFlagsOf(name), `services/${name}/dist/main.js`])
       const probe = JSON.stringify([found.pod.containers[0]?.readinessProbe, found.pod.containers[0]?.livenessProbe])
       expect(probe).toContain('/internal/health/ready')
       expect(probe).toContain('/internal/health/live')

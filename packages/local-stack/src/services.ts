@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import type { RedisClientName } from '@postern/installation'
 import { request } from 'undici'
+import { nodeFlagsOf } from './node-flags.ts'
 import { compileCache, repositoryRoot } from './paths.ts'
 import { ensurePrograms } from '../programs.mjs'
 import { loopback } from './ports.ts'
@@ -246,8 +247,8 @@ export function programOf(kind: Upstream | 'gateway'): string {
 
 /** Arguments for Node: our program, or the sources of another working copy. */
 function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
-  if (sources === undefined) return [programOf(kind)]
-  return ['--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
+  if (sources === undefined) return [...nodeFlagsOf(kind), programOf(kind)]
+  return [...nodeFlagsOf(kind), '--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
 }
 
 /** URLs of a service and its second process. */

@@ -44,15 +44,7 @@ export { type Page, type PageInput, openPage } from './page.ts'
 export { type ConnectionBounds, boundConnections } from './bound-connections.ts'
 export { boundUnread } from './bound-unread.ts'
 export { boundPipelining, createPipelining, tooManyPipelined } from './bound-pipelining.ts'
-export {
-  boundYoung,
-  collectAll,
-  countPassedBytes,
-  freeChunk,
-  giveOldRoom,
-  keepYoungSmall,
-  makeAllYoung,
-} from './passed-bytes.ts'
+export { collectAll, countPassedBytes } from './passed-bytes.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
 export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'

@@ -1,5 +1,3 @@
-import { countPassedBytes } from './passed-bytes.ts'
-
 /** A value that is JSON already, as a database wrote it: it is sent as it is, without being read. */
 export class JsonText {
   readonly text: string
@@ -74,13 +72,7 @@ export function textOf(value: unknown): string {
   return value instanceof JsonText ? value.text : JSON.stringify(value)
 }
 
-/**
- * The body of an answer, which may be JSON already, as it is sent. A list is memory outside the heap, as what it was read from was: V8 would
- * look at all memory three times a second for the dead among it, in which it spent a third of a service's work on lists.
- */
+/** The body of an answer, which may be JSON already, as it is sent. */
 export function contentOf(value: unknown): string | Buffer {
-  if (!(value instanceof JsonTexts)) return textOf(value)
-  const { bytes } = value
-  countPassedBytes(bytes.length)
-  return bytes
+  return value instanceof JsonTexts ? value.bytes : textOf(value)
 }

@@ -1,6 +1,4 @@
-import { giveOldRoom, runService } from '@postern/service-kit'
+import { runService } from '@postern/service-kit'
 import { findingsService } from './service.ts'
 
-// Large lists are read after long idle times.
-giveOldRoom()
 await runService(findingsService)

@@ -1,7 +1,5 @@
-import { failStart, makeAllYoung } from '@postern/service-kit'
+import { failStart } from '@postern/service-kit'
 import { runGateway } from './run-gateway.ts'
-
-makeAllYoung()
 
 try {
   await runGateway(process.env)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { type Socket, connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { generateKey } from '@postern/api-key'
-import { compileCache, programOf } from '@postern/local-stack/testing'
+import { compileCache, nodeFlagsOf, programOf } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { type GatewayWorld, startGatewayWorld } from './gateway.ts'
@@ -39,7 +39,7 @@ beforeAll(async () => {
 
 /** Starts a gateway process, and gives it what is no attack: code is compiled and pools are filled by the first requests. */
 async function startGatewayProcess(): Promise<void> {
-  gateway = spawn(process.execPath, [programOf('gateway')], {
+  gateway = spawn(process.execPath, [...nodeFlagsOf('gateway'), programOf('gateway')], {
     env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...world.env, POSTERN_REQUEST_LOG: 'off' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

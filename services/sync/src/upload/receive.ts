@@ -1,15 +1,6 @@
 import { createHash } from 'node:crypto'
-import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import {
-  countPassedBytes,
-  digestMismatch,
-  discardRest,
-  freeChunk,
-  handled,
-  problem,
-  watchStall,
-} from '@postern/service-kit'
+import { countPassedBytes, digestMismatch, discardRest, handled, problem, watchStall } from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -90,9 +81,7 @@ export async function receiveUpload(
         if (held === chunkBytes) cut(unfinishedBytes(part))
         if (chunks.length === chunksAtOnce) await flush()
       }
-      // The chunks of a request are nobody else's.
-      if (body instanceof IncomingMessage) freeChunk(chunk)
-      else countPassedBytes(chunk.length)
+      countPassedBytes(chunk.length)
     }
     sha256 = hash.digest('hex')
     // One that was cut off between two parts of it, or changed on the way, looks whole.
