@@ -145,7 +145,10 @@ describe.skipIf(program === '')(
         expect(environmentOf(findWorkload(render(), name))['POSTERN_OTLP_URL'], name).toMatch(/^http/)
       }
       expect(render().filter(({ kind }) => kind === 'PersistentVolumeClaim')).toEqual([])
-      expect(findWorkload(render(), 'evidence').pod.volumes.map(({ name }) => name)).toEqual(['secrets', 'authority'])
+      const { volumes } = findWorkload(render(), 'evidence').pod
+      expect(volumes.map(({ name }) => name).toSorted()).toEqual(['authority', 'secrets', 'spool'])
+      // Parts of an upload on their way to the bucket.
+      expect(volumes.find(({ name }) => name === 'spool')).toEqual({ name: 'spool', emptyDir: { sizeLimit: '4Gi' } })
     })
 
     test("lets every client verify the site's servers with the site's authority", () => {
