@@ -104,7 +104,7 @@ export const areas: readonly Area[] = [
         roles: ['roles', 'assertion'],
         session: ['session', 'pooled-session-state', 'tenant-transaction'],
         'sql-error': ['sql-error'],
-        'tenant-transaction': ['away', 'pool', 'assertion', 'tenant-transaction', 'follow'],
+        'tenant-transaction': ['outages', 'pool', 'assertion', 'tenant-transaction', 'follow'],
       }).map(([file, tests]) => [`packages/tenant-db/src/${file}.ts`, tests.map(tenantDb)]),
     ),
   },
