@@ -14,7 +14,7 @@ import { sourceRoutes } from './source/routes.ts'
 import { subtreeRoutes } from './subtree/routes.ts'
 import { testProcedureRoutes } from './test-procedure/routes.ts'
 
-/** Registers what the universe service answers: reads for clients, and the pushes of the sync service. */
+/** Registers the routes: reads for clients, and pushes of the sync service. */
 export function buildApp(app: App, deps: Deps): void {
   entityRoutes(app, deps)
   hierarchyRoutes(app, deps)

@@ -9,16 +9,16 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
-  /** Connection string of the role `postern_universe`. A secret: it holds the password. */
+  /** Connection string of the role `postern_universe`. A secret. */
   readonly databaseUrl: string
-  /** Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two. Default 10. */
+  /** The most connections to PostgreSQL. Default 10. */
   readonly maxConnections: number
   readonly findings: {
-    /** Origin of the findings service, without a slash at the end. */
+    /** Origin of the findings service, without a final slash. */
     readonly url: string
-    /** Signs what this service sends there; no other service has it. */
+    /** Signs requests to the findings service. */
     readonly ring: KeyRing
-    /** How long the findings service may take to answer. Milliseconds, default 3 s. */
+    /** The most time for an answer of the findings service, in milliseconds. Default 3,000. */
     readonly timeoutMs: number
   }
 }
@@ -42,7 +42,7 @@ export const environment = {
     .describe('How long the findings service may take to answer, in milliseconds.'),
 } as const
 
-/** Reads the settings of the universe service. Throws a ConfigurationError that names every fault and no value. */
+/** Reads the settings. Throws a ConfigurationError that names every fault, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return {

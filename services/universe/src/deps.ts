@@ -3,10 +3,10 @@ import { type TenantDb, openTenantDb, refusingWhenAway } from '@postern/tenant-d
 import type { Config } from './config.ts'
 import { type Findings, openFindings } from './findings/findings.ts'
 
-/** What the routes of the universe service stand on. */
+/** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
-  /** The day of a reading comes from it; what is written takes the database's clock. */
+  /** For the current day of reads. Writes use the database's clock. */
   readonly now: () => Date
   readonly findings: Findings
   ready(): Promise<void>
@@ -14,7 +14,7 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens the database pool; no connection is made before the first request. */
+/** Opens the database pool. It connects at the first request. */
 export async function openDeps(config: Config, { metrics }: { readonly metrics: Registry }): Promise<Deps> {
   const db = openTenantDb({
     connectionString: config.databaseUrl,

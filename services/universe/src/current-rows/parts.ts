@@ -1,23 +1,20 @@
 import { isTooLarge } from '@postern/service-kit'
 
-/** Bytes that the rows of one statement may have, and half of those with which an answer ends. */
+/** The most bytes of rows from one statement, and half of the most in one answer. */
 const mostBytes = 16 * 1024 * 1024
-/** Keys that are looked up first: with the longest rows some 30 MB, which PostgreSQL writes and nobody keeps. */
+/** Keys in the first statement. With the longest rows they have about 30 MB. */
 const firstKeys = 250
-/** How many times as many are looked up where those before were short. */
+/** Growth of the number of keys after short rows. */
 const more = 8
 
-/** How rows stand, and of how many of the keys that tells, from the first on. */
+/** Current rows, and how many of the keys they cover, from the first on. */
 export interface Part {
-  /** Each as a text of JSON. */
+  /** Each is JSON text. */
   readonly rows: readonly string[]
   readonly reached: number
 }
 
-/**
- * Reads the rows of as many keys as fit into an answer, of one at least. `list` gives those of some keys, and rejects with ResultTooLarge where
- * they have more than so many bytes.
- */
+/** Reads the rows of as many keys as fit into an answer, at least one. `list` rejects with ResultTooLarge if rows exceed its limit. */
 export async function readPart(
   keys: readonly string[],
   list: (keys: readonly string[], maxBytes: number) => Promise<readonly string[]>,
@@ -37,7 +34,7 @@ export async function readPart(
       count = some.length * (isLong ? 1 : more)
     } catch (error) {
       if (!isTooLarge(error) || some.length === 1) throw error
-      // What is behind is asked for again, in the order of the keys.
+      // The caller asks for the remaining keys again.
       if (reached > 0) break
       isLong = true
       count = Math.ceil(some.length / 2)

@@ -8,7 +8,7 @@ import { lockTestProcedures } from '../push-test-procedures/store.ts'
 import { readPart } from './parts.ts'
 import { listCurrentRows } from './store.ts'
 
-/** Tells the sync service how rows stand that it is about to change, in the words of a push. */
+/** Returns the current rows that the sync service is about to change, in the form of a push. */
 export function currentRowRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

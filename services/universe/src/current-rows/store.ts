@@ -3,8 +3,8 @@ import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 /**
- * The rows with these keys as they stand, each as a push would say it, with its key, as a text of JSON (`rows` of CurrentRowsAnswer); keys
- * that nothing has are left out. Rejects with ResultTooLarge where they are more than `maxBytes`.
+ * Lists the current rows with these keys in the form of a push, as JSON text (`rows` of CurrentRowsAnswer). Unknown keys are
+ * omitted. Rejects with ResultTooLarge if the rows exceed `maxBytes`.
  */
 export async function listCurrentRows(
   tx: Tx,
@@ -16,9 +16,8 @@ export async function listCurrentRows(
   return rows.map(({ json }) => json)
 }
 
-// A row is looked up by the index of its key, whatever PostgreSQL takes the tables for: asked for the key itself, with a plan of when
-// there were few rows it would read all of a tenant's for each key, by whichever index there is. Only that of the key is in the order of
-// the keys: the first one that is not before it is it, or there is none.
+// Each key is found as the first one that is not before it, because only the key's index has that order. With an equality and a plan
+// for few rows, PostgreSQL might read all rows of the tenant for each key.
 const oneOf = (table: string, name: string, [column, wanted]: readonly [string, string], within: string): string =>
   `lateral (
       select one.* from universe.${table} one
@@ -33,7 +32,7 @@ const linked = (owner: string): string => `(
         join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
       )`
 
-/** PostgreSQL writes the JSON that is sent: to read it here, and write it again, would take twice the memory. */
+/** PostgreSQL writes the JSON, because parsing and writing it here would need twice the memory. */
 function asTexts(name: string, rows: string): (values: readonly unknown[]) => Statement {
   return statement(
     name,
@@ -63,7 +62,7 @@ const entities = asTexts(
   left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`,
 )
 
-// test_procedure_external_id_unique, once a key; entity_pk, once an entity that is named.
+// test_procedure_external_id_unique, once a key; entity_pk, once a named entity.
 const testProcedures = asTexts(
   'universe_current_test_procedures',
   `select

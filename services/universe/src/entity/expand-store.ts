@@ -6,17 +6,17 @@ type OfEntity<Part> = Part & { readonly entity_id: string }
 type Ancestor = NonNullable<ExpandedEntity['ancestors']>[number]
 type NodeOfEntity = NonNullable<ExpandedEntity['nodes']>[number]
 
-/** What is above each of some entities, from the root down. */
+/** Lists the ancestors of entities, from the root down. */
 export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<Ancestor>[]> {
   return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
 }
 
-/** Where each of some entities stands in the hierarchies: by their keys and in their order, `most` places of each entity. */
+/** Lists the nodes of entities, in the order of hierarchies and nodes, at most `most` for each entity. */
 export async function listNodesOf(tx: Tx, ids: readonly string[], most: number): Promise<OfEntity<NodeOfEntity>[]> {
   return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids, most]))
 }
 
-// The numbers above stand in the path of an entity: each is one look into entity_number_unique.
+// The path contains the numbers of the ancestors. Each is looked up in entity_number_unique.
 const ancestorsOf = statement(
   'universe_ancestors_of_entities',
   `select place.entity_id, above.id, above.reference, above.name

@@ -3,12 +3,12 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listAncestorsOf, listNodesOf } from './expand-store.ts'
 
-/** What belongs to an entity. */
+/** Expanded members of an entity. */
 export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings' | 'archived_with_open_findings'>
 
 const none = { critical: 0, high: 0, medium: 0, low: 0 }
 
-/** What belongs to each of some entities, by their ids, as far as it is wanted and the caller may know it; of nodes `most` of each. */
+/** Reads the requested expansions that the caller may see, by entity id, with at most `most` nodes each. */
 export async function expand(
   { db, findings }: Pick<Deps, 'db' | 'findings'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,

@@ -39,7 +39,7 @@ import {
   listEntities,
 } from './store.ts'
 
-/** Listing and reading auditable entities. */
+/** Routes for reading auditable entities. */
 export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings'>): void {
   const { db, now } = deps
   const today = (): string => now().toISOString().slice(0, 10)
@@ -61,7 +61,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     const page = openPage(input, listRoute, entityKeySchema(sort))
     const { hierarchy } = filter
     if (hierarchy === undefined || hierarchy.node !== undefined) return { list: { filter, sort }, page }
-    // Before the list, for a read sends all of its statements at once.
+    // Before the list, because a read sends all of its statements at once.
     const isSmall = await db.read(input.context, async (tx) => await hasFewLinks(tx, hierarchy.key))
     return { list: { filter: { ...filter, hierarchy: { ...hierarchy, isSmall } }, sort }, page }
   }
@@ -95,7 +95,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       wanted.length === 0
         ? {}
         : (await expand(deps, input, [stored], { wanted, most: mostExpanded.one })).get(stored.id)
-    // What is expanded changes without the entity.
+    // Expansions can change without the entity.
     const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
     answer.etag(entityTag(stored, day, tag))
     return { ...asRead(stored, day), ...expanded }
@@ -120,7 +120,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
   })
 }
 
-/** Entities that an export holds in memory at a time. */
+/** Entities of an export in memory. */
 const exportBatch = 500
 
 interface EntityList {
@@ -128,7 +128,7 @@ interface EntityList {
   readonly sort: EntitySort
 }
 
-/** What a page holds of a list, and how many there are where that is asked for. */
+/** A page of a list, and the total if it is requested. */
 async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
   return await Promise.all([
     listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
@@ -144,7 +144,7 @@ function childrenSort({ depth }: ChildrenInput['query']): EntitySort {
 
 function childrenOf({ params, query }: ChildrenInput) {
   const top = parseResourceAddress(params.id)
-  // Children alone are listed from the index of parents; siblings stand in the tree by their numbers as well.
+  // Direct children are listed from the index of parents. In the tree, siblings have the same order, by number.
   const place: EntityFilter =
     query.depth === 1 ? { parents: [top] } : { within: { top, below: true, depth: query.depth } }
   const filter: EntityFilter = { ...place, type: query.type, status: query.status }

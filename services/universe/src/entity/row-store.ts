@@ -1,6 +1,6 @@
 import type { StoredEntity } from './rules.ts'
 
-/** An entity as the columns below give it. */
+/** A row with the columns below. */
 export interface EntityRow extends Omit<
   StoredEntity,
   'created_by' | 'created_at' | 'updated_at' | 'inherent_risk' | 'residual_risk' | 'source'
@@ -24,7 +24,7 @@ export interface EntityRow extends Omit<
 
 type Risk = NonNullable<StoredEntity['inherent_risk']>
 
-/** What a row says. */
+/** Converts a row. */
 export function toEntity(row: EntityRow): StoredEntity {
   const {
     number: _number,
@@ -44,7 +44,7 @@ export function toEntity(row: EntityRow): StoredEntity {
         ? null
         : {
             connector_id: source_connector_id,
-            // A row is matched by it, hence it is the source's own.
+            // Rows are matched by it, so it is the source's key.
             source_key: same.external_id,
             first_seen_at: source_first_seen_at.toISOString(),
             last_seen_at: source_last_seen_at.toISOString(),
@@ -62,20 +62,19 @@ function toRisk(rating: Risk['rating'] | null, score: number | null): Risk | nul
   return rating === null || score === null ? null : { rating, score }
 }
 
-// Most entities are brought by the connector that has made them, and were there when its source was last read: then that is all
-// that is known of where they come from, and `entitySource` finds it by source_connector_pk.
+// Most entities are brought by the connector that created them. Their source is then derived by `entitySource`.
 const firstSeen = 'coalesce(e.source_first_seen_at, e.created_at)'
 const sourceColumns = `
   s.connector_id as source_connector_id, ${firstSeen} as source_first_seen_at,
   coalesce(e.source_last_seen_at, greatest(s.seen_at, ${firstSeen})) as source_last_seen_at, e.source_missing_since`
 const connectorOf = `
   coalesce(e.source_connector_id, case when e.created_by_type = 'connector' then e.created_by_id end)`
-/** SQL: joins the entity `e` to the connector `s` that brings it, if one does. One that is retired brings nothing. */
+/** SQL: joins the entity `e` to the connector `s` that brings it. Retired connectors bring nothing. */
 export const entitySource = `
   left join universe.source_connector s
     on s.tenant_id = e.tenant_id and s.connector_id = ${connectorOf} and s.retired_at is null`
 
-/** SQL: what is read of the entity `e`, joined to where it comes from. */
+/** SQL: the columns of the entity `e`, joined to its source. */
 export const storedColumns = `
   e.number, e.id, e.reference, e.external_id, e.name, e.description, e.type, e.status, e.parent_id, e.owner,
   e.audit_lead, e.executive, e.inherent_rating, e.inherent_score, e.residual_rating, e.residual_score,

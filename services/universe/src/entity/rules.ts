@@ -1,15 +1,15 @@
 import type { Entity } from '@postern/contracts'
 
-/** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
+/** A calendar date (UTC), `YYYY-MM-DD`. Dates compare as text. */
 export type CalendarDate = string
 
-/** What is stored of an entity; the rest of an `Entity` follows from it and from the date of the reading. */
+/** The stored members of an entity. The others are computed for the current day. */
 export type StoredEntity = Omit<Entity, 'stale'>
 
 const riskFreshMonths = 12
 const lastDate: CalendarDate = '9999-12-31'
 
-/** The entity as it is read on a day: with the fields that change by themselves. */
+/** Returns the entity with the members that depend on the day. */
 export function asRead(stored: StoredEntity, today: CalendarDate): Entity {
   return { ...stored, stale: isStale(stored, today) }
 }
@@ -19,7 +19,7 @@ function isStale({ risk_assessed_at }: StoredEntity, today: CalendarDate): boole
   return risk_assessed_at === null || addMonths(risk_assessed_at, riskFreshMonths) < today
 }
 
-/** The same day so many months later; the last day of the month where that month is shorter. Never after the year 9999. */
+/** Adds months to a date. The result is the last day of a shorter month, and never after the year 9999. */
 export function addMonths(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const monthIndex = year * 12 + (month - 1) + months
@@ -37,7 +37,7 @@ function pad(number: number): string {
   return String(number).padStart(2, '0')
 }
 
-/** The entity tag: an entity reads differently when its version, the day, or when its source was read has changed. */
+/** The entity tag. It depends on the version, the day and the last read of the source. */
 export function entityTag(
   { version, source }: Pick<StoredEntity, 'version' | 'source'>,
   today: CalendarDate,

@@ -10,35 +10,35 @@ export type { Tx } from '@postern/tenant-db'
 
 export type EntitySort = (typeof entitySorts)[number]
 
-/** Which entities a list holds; undefined does not narrow. */
+/** Filters of a list. Undefined does not filter. */
 export interface EntityFilter {
   readonly type?: readonly Entity['type'][] | undefined
   readonly status?: readonly Entity['status'][] | undefined
-  /** Below one of these; `none`: entities without a parent. */
+  /** Ids of parents. `none` selects entities without a parent. */
   readonly parents?: 'none' | readonly ResourceAddress[] | undefined
-  /** Below the entity, and itself unless `within.below`. */
+  /** The subtree of an entity, without itself if `within.below`. */
   readonly within?:
     | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
     | undefined
-  /** Belonging to an active node of the hierarchy, or to one in the subtree of the node. `isSmall` says how that is found, and changes nothing of what is. */
+  /** Entities of active nodes of a hierarchy, or of a node's subtree. `isSmall` only selects the query. */
   readonly hierarchy?:
     | { readonly key: string; readonly node: NodeAddress | undefined; readonly isSmall: boolean }
     | undefined
-  /** Ids, e-mail addresses or names of people, one of whom is the owner. */
+  /** Ids, e-mail addresses or names of owners. */
   readonly owner?: readonly string[] | undefined
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
   readonly externalId?: readonly string[] | undefined
-  /** Brought or made by one of these connectors. */
+  /** Connectors that bring or created the entity. */
   readonly connectorId?: readonly string[] | undefined
-  /** Whether its source has it no longer. */
+  /** Whether its source no longer has it. */
   readonly missing?: boolean | undefined
   /** Changed at this time or later. */
   readonly updatedSince?: string | undefined
   readonly search?: string | undefined
 }
 
-/** A stored entity and its place in the list. */
+/** A stored entity and its position in the list. */
 export interface ListedEntity {
   readonly entity: StoredEntity
   readonly key: ListKey
@@ -52,7 +52,7 @@ export interface EntityPage {
   readonly limit: number
 }
 
-/** What a cursor of a sorted list may hold. */
+/** The contents of a cursor. */
 export function entityKeySchema(sort: EntitySort): z.ZodType<ListKey> {
   return sort === 'tree' ? treeKeySchema : flat.keySchema(sort)
 }
@@ -74,7 +74,7 @@ export async function listEntities(tx: Tx, { filter, sort, after, limit }: Entit
   return rows.map((row) => ({ entity: toEntity(row), key: keyOf(row, sort) }))
 }
 
-/** How many entities the filter leaves. */
+/** Counts the entities that match the filter. */
 export async function countEntities(tx: Tx, filter: EntityFilter): Promise<number> {
   const values = filterValues(filter)
   const count = filter.within === undefined ? flat.count(values) : subtree.count([...values, ...subtreeValues(filter)])
@@ -82,13 +82,13 @@ export async function countEntities(tx: Tx, filter: EntityFilter): Promise<numbe
   return rows[0]?.total ?? 0
 }
 
-/** The entity at an address, or undefined where the tenant has none. */
+/** Finds the entity at an address. */
 export async function findEntity(tx: Tx, address: ResourceAddress): Promise<StoredEntity | undefined> {
   const rows = await tx.query<EntityRow>(findStatement(address))
   return rows[0] === undefined ? undefined : toEntity(rows[0])
 }
 
-/** What is above the entity at an address, from the root down; undefined where there is no such entity. */
+/** Lists the ancestors of the entity at an address, from the root down. Undefined if there is no such entity. */
 export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<StoredEntity[] | undefined> {
   const rows = await tx.query<EntityRow & { is_self: boolean }>(ancestors(addressValues(address)))
   if (rows.length === 0) return undefined
@@ -122,11 +122,11 @@ const treeKeySchema = z.strictObject({
   tie: z.int().min(1).max(2_147_483_647),
 })
 
-/** The filter as values that are always there, so that one prepared statement serves with a filter and without. */
+/** The filter as parameters. One prepared statement serves every combination of filters. */
 function filterValues(filter: EntityFilter): readonly unknown[] {
   const { hierarchy, owner, parents } = filter
   const above = parents === undefined || parents === 'none' ? [] : parents.map(addressValues)
-  // One is looked up by itself: its children are then read from the index of parents in their order.
+  // The children of one parent are read from the index of parents in their order.
   const [only, ...more] = above
   const single = only === undefined || more.length > 0 ? [null, null, null] : only
   const several = [0, 1, 2].map((at) => (more.length === 0 ? null : above.flatMap((values) => values[at] ?? [])))
@@ -153,7 +153,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
   ]
 }
 
-/** Whether a hierarchy is small enough to be read as a whole for each page; one that there is not, has no links. */
+/** Whether a hierarchy is small enough to read all of it for each page. */
 export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
   const [row] = await tx.query<{ few: boolean }>(fewLinks([key]))
   return row?.few ?? true
@@ -164,7 +164,7 @@ function subtreeValues({ within }: EntityFilter): readonly unknown[] {
   return [...addressValues(within.top), within.below, within.depth ?? null]
 }
 
-/** An address as three values, one of which is there. */
+/** An address as three parameters, one of them set. */
 function addressValues(address: ResourceAddress): readonly [string | null, string | null, string | null] {
   switch (address.by) {
     case 'id':
@@ -185,7 +185,7 @@ const nodePath = `(
   where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text) and (top.id = $15::uuid or top.node_key = $16::text))`
 
 const hierarchyId = '(select of.id from universe.hierarchy of where of.key = $14::text)'
-// Asked of each entity in the order of the list, until the page is full: node_entity_by_entity.
+// Checked for each entity in the order of the list, until the page is full: node_entity_by_entity.
 const isOfHierarchy = `(
     select true
     from universe.node_entity link
@@ -193,8 +193,8 @@ const isOfHierarchy = `(
     where link.tenant_id = e.tenant_id and link.entity_id = e.id and n.hierarchy_id = ${hierarchyId} and n.status = 'active'
     limit 1
   ) is not null`
-// A subtree is read as a whole, once, and its entities by their ids: node_path_unique, node_entity_pk once a node, entity_pk. How much of
-// the hierarchy it is PostgreSQL does not know when it plans; left to itself it would read all links.
+// The subtree is read once, then its entities by id: node_path_unique, node_entity_pk once a node, entity_pk. PostgreSQL does not know the
+// size of the subtree when it plans, and would read all links.
 const linksOf = (node: string): string => `
     cross join lateral (
       select own.entity_id from universe.node_entity own where own.tenant_id = ${node}.tenant_id and own.node_id = ${node}.id offset 0
@@ -204,13 +204,13 @@ const ofNode = `array(
     from universe.node n ${linksOf('n')}
     where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and n.path >= ${nodePath} and n.path < ${nodePath} || 'g'
   )`
-// All paths, as a range of which PostgreSQL knows nothing when it plans: it enters node_path_unique instead of reading all nodes.
+// A range of all paths makes PostgreSQL use node_path_unique instead of reading all nodes.
 const anyPath = "n.path >= (select '') and n.path < (select 'g')"
-// Few of the entities in the order of the list would be of a small hierarchy: it is read as a subtree is.
+// Few entities of the list belong to a small hierarchy, so it is read like a subtree.
 const ofSmallHierarchy = `array(
     select link.entity_id from universe.node n ${linksOf('n')} where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and ${anyPath}
   )`
-/** Nodes, and links, up to which a hierarchy is small. */
+/** The most nodes, and the most links, of a small hierarchy. */
 const small = 10_000
 const fewLinks = statement(
   'universe_has_few_links',
@@ -227,9 +227,8 @@ const fewLinks = statement(
   where h.key = $1::text`,
 )
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one.
-// The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
-// up once.
+// Row-level security limits every statement to the tenant of the assertion.
+// Conditions of unset filters disappear when the statement is planned.
 const filtered = `
   ($1::text[] is null or e.type = any($1::text[]))
   and ($2::text[] is null or e.status = any($2::text[]))
@@ -321,7 +320,7 @@ const subtree = listStatements({
   tie,
 })
 
-// Enters entity_path_unique behind the key and stops after the page.
+// entity_path_unique, from behind the key to the end of the page.
 const treePage = listStatement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
@@ -350,7 +349,7 @@ const levelsPage = listStatement(
   limit $29`,
 )
 
-// The numbers above stand in the path itself: each is one look into entity_number_unique.
+// The path contains the numbers of the ancestors. Each is looked up in entity_number_unique.
 const ancestors = statement(
   'universe_entity_ancestors',
   `with line as materialized (

@@ -4,12 +4,9 @@ import { type ServiceClient, createServiceClient, serviceCaller } from '@postern
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** What the findings service knows of auditable entities. */
+/** Client of the findings service. */
 export interface Findings {
-  /**
-   * Returns how many findings are open about entities, by their ids; 1000 at most. An entity that is not in the answer has
-   * none. Rejects with a ServiceUnavailableError if it gets no usable answer.
-   */
+  /** Counts open findings of at most 1,000 entities, by id. Missing ids have none. Rejects with ServiceUnavailableError. */
   openCounts(
     request: Pick<RequestInfo, 'context' | 'requestId'>,
     entityIds: readonly string[],

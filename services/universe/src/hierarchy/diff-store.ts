@@ -4,7 +4,7 @@ import { statement } from '../sql/store.ts'
 import { z } from 'zod'
 import { fromAddressed, hierarchyId, stateColumns } from './store.ts'
 
-/** Where a page of differences begins: behind the node with this id among those that the version has changed. */
+/** The start of a page: behind this node among those that the version changed. */
 export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
 export type ChangeKey = z.infer<typeof changeKeySchema>
 
@@ -15,8 +15,8 @@ export interface ListedChange {
 }
 
 /**
- * Nodes that were written between two versions, by the version that wrote them last, with what they were in each: whether
- * they read differently is for the caller to see. `to` undefined: the version of now.
+ * Lists nodes that were written between two versions, with their contents in both, in the order of their last change. The
+ * contents may be equal. Without `to`: the current version.
  */
 export async function listWrittenBetween(
   tx: Tx,
@@ -31,7 +31,7 @@ export async function listWrittenBetween(
   return rows.map(({ version, id, before, after: then }) => ({ key: { version, id }, before, after: then }))
 }
 
-/** A node of one version as JSON, as the API shows it; null where there was none. */
+/** A node of one version as the API's JSON. Null if it did not exist. */
 const nodeAt = (version: string): string => `(
   select jsonb_build_object(
     'id', self.id, 'node_key', self.node_key, 'parent_id', n.parent_id, 'name', n.name, 'level_name', n.level_name,

@@ -36,7 +36,7 @@ import {
   nodeKeySchema,
 } from './store.ts'
 
-/** Reading hierarchies: as they are, as they were, and what has changed. */
+/** Routes for reading hierarchies: current, past, and differences. */
 export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,
@@ -77,7 +77,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const filter = nodesOf(input)
       const found = await db.read(input.context, async (tx) => findHierarchy(tx, filter.key, filter.asOf))
       assertVersion(found, 'as_of')
-      // One version from end to end, whatever is pushed meanwhile.
+      // The whole export has one version.
       const pinned: NodeFilter = { ...filter, asOf: { version: found.wanted } }
       const rows = wholeList(db, input.context, {
         after: page.after,
@@ -92,7 +92,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, getNode, async ({ params, context, answer }) => {
     const node = await db.read(context, async (tx) => findNode(tx, params.id))
     if (node === undefined) throw problem('not_found')
-    // Whatever changes in a node makes a version of its hierarchy.
+    // Every change of a node creates a version of its hierarchy.
     answer.etag(`"${node.since_version}"`)
     return node
   })
@@ -131,7 +131,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         ]),
       )
       assertVersion(found, to === undefined ? 'from' : 'to')
-      // A node that was written and written back reads the same: its page is then shorter than the limit.
+      // A node that was changed and changed back is omitted, so a page can be shorter than the limit.
       return page.finish(written, ({ key }) => key).flatMap(asChange)
     },
     all: async function* (input) {
@@ -156,7 +156,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
 const wholeTree = { sort: 'tree', after: undefined, limit: maxTreeNodes + 1 } as const
 
-/** Nodes that an export holds in memory at a time. */
+/** Nodes of an export in memory. */
 const exportBatch = 500
 
 function nodesOf({ params, query }: ContractInput<typeof nodesRoute>): NodeFilter {
@@ -193,7 +193,7 @@ function badVersion(parameter: string, detail: string): Error {
   return problem('bad_request', { errors: [{ parameter, code: 'out_of_range', detail }] })
 }
 
-/** A hierarchy may change its name without a new version of its nodes. */
+/** A hierarchy can be renamed without a new version. */
 function tagOf({ version, updated_at }: Hierarchy): string {
   return `"${version}.${Date.parse(updated_at)}"`
 }

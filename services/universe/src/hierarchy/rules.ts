@@ -5,23 +5,23 @@ import {
   nodeChangeFields,
 } from '@postern/contracts'
 
-/** Where a node is looked for: by its id or by the source's own key. */
+/** The address of a node: its id or the source's key. */
 export type NodeAddress = { readonly by: 'id'; readonly id: string } | { readonly by: 'key'; readonly key: string }
 
-/** Splits an address that `nodeAddressSchema` has accepted. */
+/** Parses an address that `nodeAddressSchema` accepted. */
 export function parseNodeAddress(address: string): NodeAddress {
   return address.startsWith('key:') ? { by: 'key', key: address.slice(4) } : { by: 'id', id: address }
 }
 
-/** Which version a reader asks for: one by its number, or the last one of a day or before. */
+/** A version by number, or the last one until the end of a day. */
 export type AsOf = { readonly version: number } | { readonly day: string }
 
-/** Reads what `asOfSchema` has accepted. */
+/** Parses a value that `asOfSchema` accepted. */
 export function parseAsOf(text: string): AsOf {
   return /^\d{4}-/.test(text) ? { day: text } : { version: Number(text) }
 }
 
-/** Nests nodes that come parents first. One whose parent is not among them becomes a top. */
+/** Nests nodes that are sorted parents first. A node without its parent becomes a root. */
 export function nest(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
   const known = new Map<string, HierarchyTreeNode>()
   const tops: HierarchyTreeNode[] = []
@@ -34,7 +34,7 @@ export function nest(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
   return tops
 }
 
-/** What has become of a node from one version to another; undefined where it reads the same. */
+/** The change of a node between two versions. Undefined if it is equal. */
 export function changeOf(before: HierarchyNode | null, after: HierarchyNode): HierarchyNodeChange | undefined {
   if (before === null) return { change: 'added', fields: [], before, after }
   const fields = nodeChangeFields.filter((field) => !isSame(before[field], after[field]))

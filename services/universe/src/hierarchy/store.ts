@@ -11,10 +11,10 @@ import { z } from 'zod'
 import { type ListKey, dayOrNull, edges } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
 
-/** A hierarchy, and the version that a reader has asked for. */
+/** A hierarchy and the requested version. */
 export interface FoundHierarchy {
   readonly hierarchy: Hierarchy
-  /** The version asked for; 0 where there was nothing yet. May be above the hierarchy's own: there is none such. */
+  /** The requested version. 0: before the first. It may be above the current version, which exists nowhere. */
   readonly wanted: number
 }
 
@@ -24,13 +24,13 @@ export async function listHierarchies(tx: Tx, after: string | undefined, limit: 
   return rows.map(toHierarchy)
 }
 
-/** How many hierarchies the tenant has. */
+/** Counts the tenant's hierarchies. */
 export async function countHierarchies(tx: Tx): Promise<number> {
   const rows = await tx.query<{ total: number }>(countAll([]))
   return rows[0]?.total ?? 0
 }
 
-/** The hierarchy with a key or an id, or undefined where the tenant has none. */
+/** Finds a hierarchy by key or id. */
 export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<FoundHierarchy | undefined> {
   const [version, day] = asOfValues(asOf)
   const [row] = await tx.query<HierarchyRow & { wanted: number }>(findByAddress([key, version, day]))
@@ -39,13 +39,13 @@ export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<F
   return { hierarchy: toHierarchy(rest), wanted }
 }
 
-/** Which nodes a list holds; undefined does not narrow. */
+/** Filters of a list. Undefined does not filter. */
 export interface NodeFilter {
-  /** Of the hierarchy, or its id. */
+  /** Key or id of the hierarchy. */
   readonly key: string
   readonly asOf: AsOf | undefined
   readonly top: NodeAddress | undefined
-  /** Levels, counted from the top, or from the roots. */
+  /** Levels, counted from the top node or the roots. */
   readonly levels: number | undefined
   readonly status: readonly HierarchyNode['status'][] | undefined
   readonly search: string | undefined
@@ -53,10 +53,10 @@ export interface NodeFilter {
 
 export type NodeSort = (typeof nodeSorts)[number]
 
-/** Where a page begins. `tree`: behind the node with this path, a text as ever: whoever pages while a release is rolled out is understood by both. */
+/** The start of a page. `tree`: behind the node with this path, which is text so that two releases read one cursor. */
 export type NodeKey = string | ListKey
 
-/** What a cursor of a sorted list may hold: the path of a node, or what it is sorted by and its id. */
+/** The contents of a cursor: a path, or a sort value and an id. */
 export function nodeKeySchema(sort: NodeSort): z.ZodType<NodeKey> {
   return sort === 'tree' ? treeKeySchema : sortedKeySchema
 }
@@ -94,12 +94,12 @@ function keyOf(sort: NodeSort, { id, name, node_key }: HierarchyNode, path: stri
 }
 
 function edgeOf(sort: NodeSort, after: NodeKey | undefined): readonly [string | number, string | number] {
-  // A path is the key of no other order than the tree's.
+  // Only the order of the tree has paths as keys.
   const edge = typeof after === 'object' ? after : edges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
   return [edge.value, edge.tie]
 }
 
-/** The node with an id and the key of its hierarchy, or undefined where the tenant has none. */
+/** Finds a node by id, with the key of its hierarchy. */
 export async function findNode(tx: Tx, id: string): Promise<LookedUpNode | undefined> {
   const [row] = await tx.query<LookedUpNode & { path: string }>(findNodeById([id]))
   if (row === undefined) return undefined
@@ -107,7 +107,7 @@ export async function findNode(tx: Tx, id: string): Promise<LookedUpNode | undef
   return node
 }
 
-/** How many nodes the filter leaves. */
+/** Counts the nodes that match the filter. */
 export async function countNodes(tx: Tx, filter: NodeFilter): Promise<number> {
   const count = filter.asOf === undefined ? countNow : countThen
   const rows = await tx.query<{ total: number }>(count(nodeValues(filter)))
@@ -149,12 +149,12 @@ function nodeValues({ key, asOf, top, levels, status, search }: NodeFilter): rea
   ]
 }
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one.
+// Row-level security limits every statement to the tenant of the assertion.
 const hierarchyColumns = `
   h.id, h.key, h.name, h.kind, h.is_primary, h.version, h.node_count, h.created_by_type, h.created_by_id,
   h.created_by_label, h.created_at, h.updated_at`
 
-/** The version that two parameters ask for: a number, or the end of a day. Without them the version of now. */
+/** SQL: the version that two parameters name: a number, or the end of a day. Without them: the current one. */
 const versionAsked = (version: string, day: string): string => `
   case
     when ${version}::integer is not null then ${version}::integer
@@ -176,10 +176,7 @@ const listPage = statement(
 
 const countAll = statement('universe_count_hierarchies', 'select count(*)::integer as total from universe.hierarchy')
 
-/**
- * The one hierarchy that the first parameter addresses: hierarchy_pk and hierarchy_key_unique. Nothing keeps a key from
- * looking like an id; ids go first, so that one of the change feed leads to no other hierarchy than its own.
- */
+/** SQL: the hierarchy of the first parameter, by hierarchy_pk or hierarchy_key_unique. A key may look like an id, so ids come first. */
 export const fromAddressed = `
   from universe.hierarchy h
   where h.key = $1::text
@@ -194,7 +191,7 @@ const findByAddress = statement(
   `select ${hierarchyColumns}, ${versionAsked('$2', '$3')} as wanted ${fromAddressed}`,
 )
 
-/** SQL: what of a node `n` may differ from version to version. */
+/** SQL: the columns of a node `n` that can change between versions. */
 export const stateColumns = `
   n.parent_id, n.name, n.level_name, n.depth, n.head, n.status, n.valid_from, n.valid_to, n.entity_ids,
   n.since_version`
@@ -219,7 +216,7 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
 
 // A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit. There is
 // always a range, that of all paths where no top is given, so that also a plan for any values enters the index where it begins.
-/** SQL: the id of the hierarchy that the first parameter addresses. */
+/** SQL: the id of the hierarchy of the first parameter. */
 export const hierarchyId = `(select h.id ${fromAddressed})`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 const pathNow = `(
@@ -230,11 +227,11 @@ const inRange = (top: string): string => `
   n.path >= (select case when ${hasNoTop} then '' else ${top} end)
   and n.path < (select case when ${hasNoTop} then 'g' else ${top} || 'g' end)`
 
-/** As above for lists in another order, which enter that order's index: without a top there is no range that could lead elsewhere. */
+/** The same for other orders, which use that order's index. Without a top node there is no range. */
 const inRangeIfAny = (top: string): string => `
   (${hasNoTop} or n.path >= ${top} and n.path < ${top} || 'g')`
 
-/** The levels that are asked for, `$4` of them, counted from the top or from the roots. */
+/** SQL: the first `$4` levels below the top node or the roots. */
 const levelsFrom = (top: string): string => `(
   select generate_series(first.depth, least(first.depth + $4::integer - 1, ${maxNodeDepth})) as depth
   from (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end as depth) as first
@@ -292,7 +289,7 @@ const fromHistoryIn = (range: string): string => `
     and ${wantedNode(range, 'n', 'self')}`
 const [fromNode, fromHistory] = [fromNodeIn(inRange(pathThen)), fromHistoryIn(inRange(pathThen))]
 
-/** A page of the two, each of which is read to its end and no further. */
+/** Merges both into a page. Each is read only to the end of the page. */
 const pageThen = (condition: string): string => `
   (select ${nodeColumns} ${fromNode} and ${condition} and n.path > $9::text order by n.path limit $10)
   union all
@@ -325,7 +322,7 @@ const sortable = {
   node_key: { now: 'n.node_key', past: 'self.node_key', listed: 'n.node_key' },
 } as const
 
-/** A page of the nodes now, or (`isPast`) as they were, whose values end with the key that it begins behind and its limit. */
+/** SQL: a page of current or past (`isPast`) nodes. The last parameters are the key that it starts behind, and its limit. */
 function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: readonly unknown[]): Statement {
   const isDown = sort === '-name' || sort === '-node_key'
   const what = sort === 'name' || sort === '-name' ? 'name' : 'node_key'

@@ -7,10 +7,7 @@ interface Push {
   readonly batch?: ImportBatch | undefined
 }
 
-/**
- * Applies a push within its transaction, unless it holds a batch that was applied before. Throws a conflict if a later attempt has taken
- * over the run.
- */
+/** Applies a push in its transaction, unless its batch was applied before. Throws a conflict if a later attempt has the run. */
 export async function applyOnce<Answer extends ApplyAnswer>(
   tx: Tx,
   { run_id: runId, batch }: Push,

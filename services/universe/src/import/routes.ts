@@ -4,7 +4,7 @@ import type { Deps } from '../deps.ts'
 import { laterAttempt } from './apply-once.ts'
 import { advanceImport } from './store.ts'
 
-/** Tells the sync service how far a run is applied, and rejects what else this attempt sends. */
+/** Returns the last applied batch of a run, and rejects later batches of this attempt. */
 export function importRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -16,7 +16,7 @@ export function importRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       callers: ['service'],
     },
     async ({ body: { run_id, attempt }, context }): Promise<StopImportAnswer> => {
-      // Whoever takes the run over next is that attempt.
+      // The next worker of the run is that attempt.
       const next = { attempt: attempt + 1, sequence: 0 }
       const sequence = await db.write(context, async (tx) => await advanceImport(tx, run_id, next))
       if (sequence === undefined) throw laterAttempt()

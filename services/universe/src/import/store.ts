@@ -15,8 +15,8 @@ const advance = statement(
 )
 
 /**
- * Records that the transaction applies this batch of the run, and returns the sequence of the last batch before it; 0 if there is none.
- * Waits for a batch of the run that is being applied. Returns undefined if a later attempt has taken over the run.
+ * Records that the transaction applies this batch. Returns the sequence of the previous batch, or 0. Waits for a batch in
+ * progress. Returns undefined if a later attempt has the run.
  */
 export async function advanceImport(
   tx: Tx,

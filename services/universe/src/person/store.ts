@@ -5,7 +5,7 @@ import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
 
-/** Which people a list holds; undefined does not narrow. */
+/** Filters of a list. Undefined does not filter. */
 export interface PersonFilter {
   readonly email: readonly string[] | undefined
   readonly active: boolean | undefined
@@ -19,7 +19,7 @@ export interface ListedPerson {
   readonly key: ListKey
 }
 
-/** What a cursor of a sorted list may hold. */
+/** The contents of a cursor. */
 export function personKeySchema(sort: PersonSort): z.ZodType<ListKey> {
   return list.keySchema(sort)
 }
@@ -38,7 +38,7 @@ export async function listPeople(
   })
 }
 
-/** The person at an address, or undefined where the tenant has none. Nobody has a reference. */
+/** Finds the person at an address. People have no references. */
 export async function findPerson(tx: Tx, address: ResourceAddress): Promise<Person | undefined> {
   const [row] = await tx.query<Row>(
     find([address.by === 'id' ? address.id : null, address.by === 'external-id' ? address.externalId : null]),
@@ -46,7 +46,7 @@ export async function findPerson(tx: Tx, address: ResourceAddress): Promise<Pers
   return row === undefined ? undefined : toPerson(row)
 }
 
-/** Whom e-mail addresses, in any case, belong to. */
+/** Finds people by e-mail addresses, ignoring case. */
 export async function lookUpPeople(
   tx: Tx,
   emails: readonly string[],
@@ -54,7 +54,7 @@ export async function lookUpPeople(
   return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
 }
 
-/** How many people the filter leaves. */
+/** Counts the people that match the filter. */
 export async function countPeople(tx: Tx, filter: PersonFilter): Promise<number> {
   const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
   return rows[0]?.total ?? 0
@@ -78,7 +78,7 @@ function filterValues({ email, active, externalId, updatedSince, search }: Perso
   ]
 }
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one.
+// Row-level security limits every statement to the tenant of the assertion.
 const columns = 'p.id, p.external_id, p.name, p.email, p.title, p.active, p.updated_at, p.version'
 
 // person_by_name, person_by_change; person_email_unique and person_external_id_unique for one person.

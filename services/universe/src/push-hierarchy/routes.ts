@@ -14,7 +14,7 @@ import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
 import { faultsOfNodes, nodeCycleFault, nodeDepthFault, unknownEntityFault, unknownParentKeyFault } from './rules.ts'
 import { type Tx, applyNodes, listOrphans, listUnknownEntities, openHierarchy, stageNodes } from './store.ts'
 
-/** Taking in a hierarchy that the sync service pushes: the whole of it, or a part, and people with it; all rows or none. */
+/** Applies a pushed hierarchy, whole or in part, with its people: all rows or none. */
 export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

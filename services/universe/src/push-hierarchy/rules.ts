@@ -2,7 +2,7 @@ import { type PushedNode, maxNodeDepth } from '@postern/contracts'
 import { ownFaultsOfNode } from '@postern/contracts/internal'
 import { type RowFault, inPlace, depthsInPush, repetitions } from '../push/rules.ts'
 
-/** What is wrong with the nodes of a push by themselves: repeated keys, dates, circles, chains too long. */
+/** Returns faults of the nodes that need no stored data: repeated keys, dates, circles, depth. */
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
   return [
     ...repetitions(
@@ -43,7 +43,7 @@ export function unknownParentKeyFault(index: number, mode: 'full' | 'partial'): 
   return { index, field: 'parent_key', code: 'unknown', detail }
 }
 
-/** `place` is where the entity stands in the row's list, from 0. */
+/** `place` is the index of the entity in the row's list. */
 export function unknownEntityFault(index: number, place: number): RowFault {
   return { index, field: `entities/${place}`, code: 'unknown', detail: 'is the external_id of no stored entity' }
 }

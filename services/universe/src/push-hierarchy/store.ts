@@ -7,18 +7,18 @@ import { lockTree } from '../push/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** A hierarchy whose rows a push is about to change. */
+/** A hierarchy during a push. */
 export interface OpenHierarchy {
   readonly id: string
-  /** The version that the push makes, if it changes a node. */
+  /** The version that the push creates if it changes a node. */
   readonly next: number
   readonly runId: string
   readonly mode: 'full' | 'partial'
 }
 
 /**
- * Makes the transaction the only one that changes the tenant's trees, makes the hierarchy where it is new, and gives it
- * the name and kind of the push. The first hierarchy of a tenant is the primary one; another becomes it when asked to.
+ * Locks the tenant's trees, and creates or renames the hierarchy. The first hierarchy of a tenant is primary, until a push makes
+ * another one primary.
  */
 export async function openHierarchy(
   tx: Tx,
@@ -39,7 +39,7 @@ export async function openHierarchy(
 
 const rowsAtOnce = 5000
 
-/** Puts the rows of a push beside what is stored, to be compared as a set. */
+/** Stages the rows of a push. */
 export async function stageNodes(tx: Tx, { id, runId }: OpenHierarchy, nodes: readonly PushedNode[]): Promise<void> {
   await compareAsSets(tx)
   for (let start = 0; start < nodes.length; start += rowsAtOnce) {
@@ -48,13 +48,13 @@ export async function stageNodes(tx: Tx, { id, runId }: OpenHierarchy, nodes: re
   }
 }
 
-/** Rows whose parent is neither in the push nor, of a partial push, stored; the first of them. */
+/** Lists the first rows whose parent is neither in the push nor, for a partial push, stored. */
 export async function listOrphans(tx: Tx, { id, runId, mode }: OpenHierarchy): Promise<number[]> {
   const rows = await tx.query<{ index: number }>(orphans([runId, id, mode === 'partial', maxFaults]))
   return rows.map(({ index }) => index)
 }
 
-/** Entities that rows name and that nobody knows; the first of them. `place` counts from 0. */
+/** Lists the first unknown entities of rows. `place` counts from 0. */
 export async function listUnknownEntities(
   tx: Tx,
   { runId }: OpenHierarchy,
@@ -66,11 +66,11 @@ export interface Applied {
   readonly created: number
   readonly updated: number
   readonly deactivated: number
-  /** Rows that make a circle or go too deep: the transaction must not be committed. */
+  /** Rows that form a circle or are too deep. The transaction must not be committed. */
   readonly misplaced: readonly { readonly index: number; readonly fault: 'cycle' | 'too-deep' }[]
 }
 
-/** Makes those of so many staged rows that are new, changes those that differ, and with a full push deactivates what it leaves out. */
+/** Creates new rows and updates changed ones. A full push deactivates missing nodes. */
 export async function applyNodes(tx: Tx, hierarchy: OpenHierarchy, rows: number): Promise<Applied> {
   const { id, runId, next, mode } = hierarchy
   let created = 0
@@ -242,7 +242,7 @@ const insertNew = statement(
   where s.run_id = $1::uuid and s.is_new and s.index >= $4::integer and s.index < $5::integer`,
 )
 
-// What was before goes into the history by the trigger of the table.
+// A trigger writes the history.
 const updateKnown = statement(
   'universe_update_nodes',
   `with ${linked},

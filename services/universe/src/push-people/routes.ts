@@ -12,7 +12,7 @@ import { maxBodyBytes, refuse } from '../push/routes.ts'
 import { faultsOfPeople, takenEmailFault } from './rules.ts'
 import { type Tx, applyPeople, listTakenEmails, lockPeople } from './store.ts'
 
-/** Taking in people whom the sync service pushes: all rows or none. */
+/** Applies pushed people: all rows or none. */
 export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -36,7 +36,7 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Takes people in within a transaction that is the only one to change the tenant's people then. Throws a problem for what is refused. */
+/** Applies people under the lock of the tenant's people. Throws a problem for rejected rows. */
 export async function takePeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   if (people.length === 0) return { created: 0, updated: 0, unchanged: 0 }
   const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])

@@ -1,7 +1,7 @@
 import type { PushedPerson } from '@postern/contracts'
 import { type RowFault, repetitions } from '../push/rules.ts'
 
-/** Returns the faults of the rows by themselves: repeated keys, and one address for two active people. */
+/** Returns faults that need no stored data: repeated keys, and one address for two active people. */
 export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   return [
     ...repetitions(

@@ -7,9 +7,9 @@ import { lockTree } from '../push/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** Makes the transaction the only one that changes the tenant's people, until it ends. */
+/** Locks the tenant's people until the transaction ends. */
 export async function lockPeople(tx: Tx): Promise<void> {
-  // The one lock of a tenant that pushes of several kinds share: they are rare, and short.
+  // Pushes of several kinds share this lock. They are rare and short.
   await Promise.all([lockTree(tx), compareAsSets(tx)])
 }
 

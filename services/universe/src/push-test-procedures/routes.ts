@@ -25,7 +25,7 @@ import {
   lockTestProcedures,
 } from './store.ts'
 
-/** Taking in test procedures that the sync service pushes: all rows or none. */
+/** Applies pushed test procedures: all rows or none. */
 export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

@@ -2,7 +2,7 @@ import type { PushedTestProcedure, TestProcedure } from '@postern/contracts'
 import { ownFaultsOfTestProcedure, ownReview } from '@postern/contracts/internal'
 import { type RowFault, inPlace, repetitions } from '../push/rules.ts'
 
-/** What is wrong with the rows by themselves: repeated keys, dates, numbers, a reviewer of one's own work. */
+/** Returns faults that need no stored data: repeated keys, dates, numbers, and testers who review their own work. */
 export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): RowFault[] {
   return [
     ...repetitions(
@@ -17,14 +17,14 @@ export function ownReviewFault(index: number): RowFault {
   return { index, ...ownReview }
 }
 
-/** Of a row, the id by which it names the one and the address by which it names the other: the people know whether that is one person. */
+/** A row that names the tester by id and the reviewer by address, or the reverse. They may be one person. */
 export interface NamedInTwoWays {
   readonly index: number
   readonly id: string
   readonly email: string
 }
 
-/** Where a tester and a reviewer can be compared by the tenant's people alone. */
+/** Lists rows whose tester and reviewer can only be compared with stored people. */
 export function namedInTwoWays(rows: readonly PushedTestProcedure[]): NamedInTwoWays[] {
   return rows.flatMap(({ tester, reviewer }, index) =>
     [
@@ -41,10 +41,7 @@ const nextStatuses: Readonly<Record<TestProcedure['status'], readonly TestProced
   completed: ['in_progress'],
 }
 
-/**
- * Where a stored procedure cannot take the status that its row names; undefined where it can. Steps forward may be left
- * out: a source that is asked once a night does not show each of them.
- */
+/** Returns the fault if a procedure cannot change to the row's status. Steps may be skipped, because sources are read daily. */
 export function procedureStatusFault(
   index: number,
   from: TestProcedure['status'],
@@ -56,7 +53,7 @@ export function procedureStatusFault(
   return { index, field: 'status', code: 'invalid_transition', detail }
 }
 
-/** `place` is where the entity stands in the row's list, from 0. */
+/** `place` is the index of the entity in the row's list. */
 export function unknownEntityFault(index: number, place: number): RowFault {
   return { index, field: `entities/${place}`, code: 'unknown', detail: 'is the external_id of no stored entity' }
 }

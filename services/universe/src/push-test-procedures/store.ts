@@ -8,12 +8,12 @@ import type { NamedInTwoWays } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** Makes the transaction the only one that changes the tenant's test procedures, until it ends. */
+/** Locks the tenant's test procedures until the transaction ends. */
 export async function lockTestProcedures(tx: Tx): Promise<void> {
   await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), keepInMemory(tx)])
 }
 
-/** The status now of each stored procedure among these. */
+/** Lists the current statuses of stored procedures. */
 export async function listStatuses(
   tx: Tx,
   externalIds: readonly string[],
@@ -22,7 +22,7 @@ export async function listStatuses(
   return new Map(rows.map((row) => [row.external_id, row.status]))
 }
 
-/** Entities that rows name and that nobody knows; the first of them. `place` counts from 0. */
+/** Lists the first unknown entities of rows. `place` counts from 0. */
 export async function listUnknownEntities(
   tx: Tx,
   rows: readonly PushedTestProcedure[],
@@ -30,7 +30,7 @@ export async function listUnknownEntities(
   return await tx.query(unknownEntities([asNamed(rows), maxFaults]))
 }
 
-/** The rows in which the tester and the reviewer, named in two ways, are one of the tenant's people. */
+/** Lists rows whose tester and reviewer are one person. */
 export async function listOwnReviews(tx: Tx, named: readonly NamedInTwoWays[]): Promise<number[]> {
   if (named.length === 0) return []
   const rows = await tx.query<{ index: number }>(
@@ -44,7 +44,7 @@ export async function listOwnReviews(tx: Tx, named: readonly NamedInTwoWays[]): 
   return rows.map(({ index }) => index)
 }
 
-/** Makes the rows that are new and changes those that differ. Call it under the lock, with entities that exist. */
+/** Creates new rows and updates changed ones. Call it under the lock, with existing entities. */
 export async function applyTestProcedures(
   tx: Tx,
   rows: readonly PushedTestProcedure[],
@@ -54,7 +54,7 @@ export async function applyTestProcedures(
   const answers: Promise<{ created: number; updated: number }[]>[] = []
   for (const { named, pushed } of slicesOf(rows)) {
     answers.push(tx.query(apply([named, pushed, type, id, label])))
-    // PostgreSQL has these while the next ones are written down.
+    // PostgreSQL works on these while the next ones are serialized.
     await setImmediate()
   }
   let created = 0
@@ -66,7 +66,7 @@ export async function applyTestProcedures(
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
-/** The rows as JSON, in the order of the push, so many at a time as one statement takes in. */
+/** The rows as JSON, in the order of the push, in slices for one statement each. */
 function* slicesOf(rows: readonly PushedTestProcedure[]): Generator<{ named: string; pushed: string }> {
   let slice: PushedTestProcedure[] = []
   let texts: string[] = []
@@ -84,7 +84,7 @@ function* slicesOf(rows: readonly PushedTestProcedure[]): Generator<{ named: str
   }
 }
 
-/** The entities that rows name, without the texts of the rows. */
+/** The entities of rows. */
 function asNamed(rows: readonly PushedTestProcedure[]): string {
   return JSON.stringify(rows.map(({ entities }, index) => ({ index, entity_keys: entities })))
 }
@@ -108,7 +108,7 @@ const makeCounter = statement(
   on conflict (tenant_id) do nothing`,
 )
 
-// A statement of its own: what comes after it sees all that the holder of the lock before has committed.
+// A separate statement, so that the next one sees the commits of the previous holder.
 const lockCounter = statement(
   'universe_lock_test_procedure_counter',
   'select counter.last_number from universe.test_procedure_counter counter for update',

@@ -24,10 +24,10 @@ import {
   lockTree,
 } from './store.ts'
 
-/** Above the limit of a push at the edge: the sync service writes the rows anew, with defaults, in other spacing. */
+/** Larger than the limit at the gateway, because the sync service adds defaults and spacing. */
 export const maxBodyBytes = 24 * 1024 * 1024
 
-/** Taking in what the sync service pushes: all rows or none. */
+/** Applies pushed entities: all rows or none. */
 export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -51,7 +51,7 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           if (!isTreeRefusal(error)) throw error
           const misplaced = await db.read(context, async (tx) => listMisplaced(tx, entities, maxDepth))
           refuse(misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index))))
-          // The tree has changed between the refusal and the look: the same push may be fine now.
+          // The tree changed after the rejection, so the same push may be valid now.
           throw problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
         })
       log.info({ event: 'entities_applied', request_id: requestId, run_id, ...outcome })
@@ -82,7 +82,7 @@ async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: Creat
   return await applyEntities(tx, identified, lastNumber, createdBy)
 }
 
-/** Ends a push that has faults; `list` is the member of the body that holds the rows. */
+/** Rejects a push with faults. `list` is the member of the body with the rows. */
 export function refuse(faults: readonly RowFault[], list = 'entities'): void {
   if (faults.length === 0) return
   throw problem('invalid_content', {
@@ -91,7 +91,7 @@ export function refuse(faults: readonly RowFault[], list = 'entities'): void {
   })
 }
 
-/** Whom a push is kept as coming from. */
+/** The recorded origin of a push. */
 export function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

@@ -1,12 +1,12 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
 import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
 
-/** Most faults that one answer lists: a run that has heard of some rows alone would send the others again, to hear of the next. */
+/** The most faults in one answer. A run repeats the push without the rows that are listed. */
 export const maxFaults = 20_000
-/** Entities from a root down to the deepest, both counted. The database holds the same limit. */
+/** The most levels of a tree. The database enforces the same limit. */
 export const maxDepth = 12
 
-/** A fault of one row of a push: which row, which of its fields (or `field/<place>` in it). */
+/** A fault of a row: the row, and its field (or `field/<place>`). */
 export interface RowFault {
   readonly index: number
   readonly field: string
@@ -14,7 +14,7 @@ export interface RowFault {
   readonly detail: string
 }
 
-/** The faults as a problem lists them, in the order of the rows; `list` is the member that holds the rows. */
+/** Converts faults to the form of a problem, in the order of the rows. `list` is the member with the rows. */
 export function asInputErrors(faults: readonly RowFault[], list = 'entities'): InputError[] {
   return faults
     .toSorted((a, b) => a.index - b.index)
@@ -22,7 +22,7 @@ export function asInputErrors(faults: readonly RowFault[], list = 'entities'): I
     .map(({ index, field, code, detail }) => ({ pointer: `/${list}/${index}/${field}`, code, detail }))
 }
 
-/** What is wrong with a push by itself, whatever is stored: repeated keys, dates, circles, chains too long. */
+/** Returns faults that need no stored data: repeated keys, dates, circles, depth. */
 export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   return [
     ...repetitions(
@@ -34,7 +34,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   ]
 }
 
-/** A fault for each row whose value another row before it has; undefined is no value. `say`: what is wrong, of the first that has it. */
+/** Returns a fault for each row that repeats the value of an earlier row. `say` words it, given the first row. */
 export function repetitions(
   field: string,
   values: readonly (string | undefined)[],
@@ -52,7 +52,7 @@ export function repetitions(
   })
 }
 
-/** The faults that a row has by itself, in its place. */
+/** Adds the row's index to its faults. */
 export function inPlace(index: number, faults: readonly OwnFault[]): RowFault[] {
   return faults.map((fault) => ({ index, ...fault }))
 }
@@ -65,7 +65,7 @@ function chainFaults(entities: readonly PushedEntity[]): RowFault[] {
   })
 }
 
-/** How deep each row lies in the trees that the rows of a push form by themselves; Infinity in a circle and below one. */
+/** Returns the depth of each row in the trees of the push. Infinity in or below a circle. */
 export function depthsInPush(
   rows: readonly { readonly key: string; readonly parent: string | undefined }[],
 ): readonly number[] {
@@ -73,7 +73,7 @@ export function depthsInPush(
   return depthsOf(rows.map(({ parent }) => (parent === undefined ? undefined : indexOf.get(parent))))
 }
 
-/** Follows each row upwards. Each is walked once: what is known of a parent is not asked again. */
+/** Follows each row upwards, and remembers the depth of each parent. */
 function depthsOf(parentOf: readonly (number | undefined)[]): number[] {
   const depths: (number | undefined)[] = Array.from({ length: parentOf.length }, () => undefined)
   for (let start = 0; start < parentOf.length; start += 1) {
@@ -122,14 +122,14 @@ const nextStatuses: Readonly<Record<Entity['status'], readonly Entity['status'][
   archived: ['active'],
 }
 
-/** Where a stored entity cannot take the status that its row names; undefined where it can. */
+/** Returns the fault if an entity cannot change to the row's status. */
 export function statusFault(index: number, from: Entity['status'], to: Entity['status']): RowFault | undefined {
   if (from === to || nextStatuses[from].includes(to)) return undefined
   const allowed = [from, ...nextStatuses[from]].join(' or ')
   return { index, field: 'status', code: 'invalid_transition', detail: `must be ${allowed}: the entity is ${from} now` }
 }
 
-/** The rows' parents that the push itself does not hold: parent's key → the rows that name it. */
+/** Parents that are not in the push: key → rows that name it. */
 export function outsideParents(entities: readonly PushedEntity[]): Map<string, number[]> {
   const inside = new Set(entities.map(({ external_id }) => external_id))
   const outside = new Map<string, number[]>()

@@ -7,8 +7,8 @@ import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list
 export type { Tx } from '@postern/tenant-db'
 
 /**
- * Makes the transaction the only one that changes the tenant's tree of entities, until it ends. Pushes of one tenant
- * follow each other; other tenants and readers do not wait. Gives the last number of an entity.
+ * Locks the tenant's tree of entities until the transaction ends, and returns the last number of an entity. Other tenants and
+ * readers do not wait.
  */
 export async function lockTree(tx: Tx): Promise<number> {
   const [, rows] = await Promise.all([
@@ -20,14 +20,14 @@ export async function lockTree(tx: Tx): Promise<number> {
   return rows[0]?.last_number ?? 0
 }
 
-/** Who an external id is; one that nothing has yet gets its id here. */
+/** The id of an external id. A new entity gets its id here. */
 export interface Identity {
   readonly id: string
-  /** As it is stored; undefined where nothing is. */
+  /** The stored status. Undefined for a new entity. */
   readonly status: Entity['status'] | undefined
 }
 
-/** Who these are, one each. Call it under `lockTree`. */
+/** Identifies external ids, in their order. Call it under `lockTree`. */
 export async function identify(tx: Tx, externalIds: readonly string[]): Promise<Identity[]> {
   const [row] = await tx.query<{ ids: string | null; statuses: string | null }>(identities([arrayLiteral(externalIds)]))
   const ids = row?.ids?.split(',') ?? []
@@ -35,7 +35,7 @@ export async function identify(tx: Tx, externalIds: readonly string[]): Promise<
   return ids.map((id, at) => ({ id, status: entityStatuses.find((status) => status === statuses[at]) }))
 }
 
-/** A row of a push, and who it and its parent are. */
+/** A row with its id and its parent's id. */
 export interface IdentifiedEntity {
   readonly entity: PushedEntity
   readonly identity: Identity
@@ -43,8 +43,8 @@ export interface IdentifiedEntity {
 }
 
 /**
- * Makes the rows that are new and changes those that differ; the rest stays untouched. Call it under `lockTree`, with the last
- * number from there, and parents that exist. New rows are numbered in the order of the push.
+ * Creates new rows, numbered in the order of the push, and updates changed ones. Call it under `lockTree`, with its last number
+ * and existing parents.
  */
 export async function applyEntities(
   tx: Tx,
@@ -70,7 +70,7 @@ export async function applyEntities(
         ]),
       ),
     )
-    // PostgreSQL has these while the next ones are written down.
+    // PostgreSQL works on these while the next ones are serialized.
     await setImmediate()
   }
   const [counts] = await Promise.all([Promise.all(answers), created === 0 ? undefined : tx.execute(countOn([number]))])
@@ -78,10 +78,10 @@ export async function applyEntities(
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
-/** Rows that are made by one statement where there are many of them; fewer where they are long. */
+/** The most rows of one statement. Long rows need smaller slices. */
 const sliceRows = 1000
 
-/** Where the slices begin and end; all in one where a row hangs below one of a later slice, since each is placed by itself. */
+/** Bounds of the slices. One slice if a row has its parent in a later one, because each slice is placed separately. */
 function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number])[] {
   const slices: [number, number][] = []
   const sliceOf = new Map<string, number>()
@@ -102,20 +102,20 @@ function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number]
   return isInOrder ? slices : [[0, rows.length]]
 }
 
-/** Of what may be long, in characters. */
+/** The length of the texts that can be long, in characters. */
 function lengthOf({ description, custom = {} }: PushedEntity): number {
   let length = description?.length ?? 0
   for (const value of Object.values(custom)) if (typeof value === 'string') length += value.length
   return length
 }
 
-/** Whether the database has refused a push because of the tree that it would make. */
+/** Whether the database rejected a push because of its tree. */
 export function isTreeRefusal(error: unknown): boolean {
   const { constraint } = sqlError(error)
   return constraint === 'entity_tree_acyclic' || constraint === 'entity_tree_depth'
 }
 
-/** Which rows of a push would break the stored tree, and how. Asked only when the push was refused for it. */
+/** Lists the rows that would break the stored tree. For pushes that the database rejected. */
 export async function listMisplaced(
   tx: Tx,
   entities: readonly PushedEntity[],
@@ -133,7 +133,7 @@ function toLink({ external_id, parent_external_id }: PushedEntity, index: number
   return { index, external_id, parent_external_id }
 }
 
-/** What a push says of an entity: columns, their types, and where their values are from. */
+/** The columns of a push with their types and values. */
 const columns: readonly (readonly [string, string, (row: IdentifiedEntity) => unknown])[] = [
   ['id', 'uuid', ({ identity }) => identity.id],
   ['external_id', 'text', ({ entity }) => entity.external_id],
@@ -166,13 +166,13 @@ const makeCounter = statement(
   on conflict (tenant_id) do nothing`,
 )
 
-// A statement of its own: what comes after it sees all that the holder of the lock before has committed.
+// A separate statement, so that the next one sees the commits of the previous holder.
 const lockCounter = statement(
   'universe_lock_counter',
   'select counter.last_number from universe.reference_counter counter for update',
 )
 
-// entity_external_id_unique, once a key: PostgreSQL may take the tenant's entities for a few, and would read all of them.
+// entity_external_id_unique, once a key. With an estimate of few entities PostgreSQL would read all of them.
 const identities = statement(
   'universe_identify_entities',
   `select
@@ -184,13 +184,13 @@ const identities = statement(
   ) as known on true`,
 )
 
-// The counter that the transaction has locked.
+// The transaction has locked the counter.
 const countOn = statement(
   'universe_count_on',
   'update universe.reference_counter counter set last_number = $1::integer where counter.last_number < $1::integer',
 )
 
-// By columns: a third of what an object for each row takes.
+// Columns take a third of the time of an object for each row.
 const given = `unnest(
       $4::integer[], ${columns.map(([, type], at) => `$${at + 5}::${type}[]`).join(', ')}
     ) as given (number, ${names.join(', ')})`

@@ -5,7 +5,7 @@ import type { Deps } from '../deps.ts'
 import { maxBodyBytes } from '../push/routes.ts'
 import { completeReading, noteSources, openTelling } from './store.ts'
 
-/** Takes in what the sync service tells of where entities come from: what a connector brings, and what its source has lost. */
+/** Records, for the sync service, which entities a connector brings and which its source has lost. */
 export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -22,7 +22,7 @@ export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       if (connectorId === undefined) throw problem('bad_request', { detail: 'Only a connector is a source.' })
       const changed = await db.write(context, async (tx) => {
         const isLast = await openTelling(tx, connectorId, body)
-        // A worker that has lost its run, and does not know it yet.
+        // From a worker that has lost its run.
         if (!isLast) throw problem('conflict', { detail: 'A later telling of the connector has come before this one.' })
         const rows = body.rows.length === 0 ? 0 : await noteSources(tx, connectorId, body.rows)
         if (body.read !== null) await completeReading(tx, connectorId, body.read)

@@ -3,8 +3,8 @@ import { type Tx, arrayLiteral, statement } from '@postern/tenant-db'
 import { lockTree } from '../push/store.ts'
 
 /**
- * Makes the transaction the only one that tells of the connector, until it ends; for rows also the only one that writes entities of
- * the tenant, as a push does, so that neither waits for the other for ever. False where a later telling was taken in before.
+ * Locks the connector until the transaction ends. With rows it also locks the tenant's entities, in the order of a push, to
+ * prevent deadlocks. Returns false if a later report was applied.
  */
 export async function openTelling(
   tx: Tx,
@@ -15,7 +15,7 @@ export async function openTelling(
   return (await tx.execute(open([connectorId, telling, retired]))) > 0
 }
 
-/** Notes of entities, by their external ids, that the connector brings them, and since when its source has them no longer. */
+/** Records, by external id, that the connector brings entities, and since when its source lacks them. */
 export async function noteSources(tx: Tx, connectorId: string, rows: EntitySourcesBody['rows']): Promise<number> {
   return await tx.execute(
     note([
@@ -26,7 +26,7 @@ export async function noteSources(tx: Tx, connectorId: string, rows: EntitySourc
   )
 }
 
-/** Notes when the source was read to its end by a run; the same run again changes nothing. */
+/** Records when a run read the source completely. A repetition changes nothing. */
 export async function completeReading(
   tx: Tx,
   connectorId: string,

@@ -3,7 +3,7 @@ import type { EntityNamesAnswer } from '@postern/contracts/internal'
 import { type Tx, statement } from '@postern/tenant-db'
 import type { NodeAddress } from '../hierarchy/rules.ts'
 
-/** Ids of the entity and everything below it; none where there is no such entity. */
+/** Lists the ids of an entity and all below it. Empty if it does not exist. */
 export async function listEntityIdsBelow(tx: Tx, top: ResourceAddress, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     below([
@@ -16,7 +16,7 @@ export async function listEntityIdsBelow(tx: Tx, top: ResourceAddress, limit: nu
   return rows.map(({ id }) => id)
 }
 
-/** Ids of entities that belong to an active node of the hierarchy, or to one in the subtree of `top`. */
+/** Lists the ids of entities of active nodes of a hierarchy, or of the subtree of `top`. */
 export async function listEntityIdsInHierarchy(
   tx: Tx,
   key: string,
@@ -29,7 +29,7 @@ export async function listEntityIdsInHierarchy(
   return rows.map(({ id }) => id)
 }
 
-/** What the entities are called, of those that there are. */
+/** Lists the names of existing entities. */
 export async function listNames(tx: Tx, ids: readonly string[]): Promise<EntityNamesAnswer['entities']> {
   return await tx.query<EntityNamesAnswer['entities'][number]>(names([ids]))
 }

@@ -15,7 +15,7 @@ import {
   testProcedureKeySchema,
 } from './store.ts'
 
-/** Listing and reading test procedures; telling the evidence service which ones are meant. */
+/** Routes for reading test procedures, and for the evidence service's look-ups. */
 export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,
@@ -31,7 +31,7 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, getTestProcedure, async ({ params, context, answer }) => {
     const procedure = await db.read(context, async (tx) => findTestProcedure(tx, parseResourceAddress(params.id)))
     if (procedure === undefined) throw problem('not_found')
-    // Evidence is attached without a new version.
+    // Attaching evidence creates no version.
     answer.etag(`"${procedure.version}.${procedure.evidence_count}"`)
     return procedure
   })
@@ -53,7 +53,7 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Test procedures that an export holds in memory at a time. */
+/** Test procedures of an export in memory. */
 const exportBatch = 250
 
 function listOf({ query }: ContractInput<typeof listRoute>) {

@@ -5,13 +5,13 @@ import { type ListKey, dayOrNull, listStatements, timeOrInfinity } from '../list
 
 export type TestProcedureSort = (typeof testProcedureSorts)[number]
 
-/** Which test procedures a list holds; undefined does not narrow. */
+/** Filters of a list. Undefined does not filter. */
 export interface TestProcedureFilter {
   readonly status: readonly string[] | undefined
   readonly method: readonly string[] | undefined
   readonly testType: readonly string[] | undefined
   readonly conclusion: readonly string[] | undefined
-  /** Testing one of these entities. */
+  /** Ids of tested entities. */
   readonly entityIds: readonly string[] | undefined
   readonly engagementRef: readonly string[] | undefined
   readonly controlRef: readonly string[] | undefined
@@ -27,7 +27,7 @@ export interface ListedTestProcedure {
   readonly key: ListKey
 }
 
-/** What a cursor of a sorted list may hold. */
+/** The contents of a cursor. */
 export function testProcedureKeySchema(sort: TestProcedureSort): z.ZodType<ListKey> {
   return list.keySchema(sort)
 }
@@ -42,19 +42,19 @@ export async function listTestProcedures(
   return rows.map((row) => ({ procedure: toProcedure(row), key: keyOf(row, page.sort) }))
 }
 
-/** How many test procedures the filter leaves. */
+/** Counts the test procedures that match the filter. */
 export async function countTestProcedures(tx: Tx, filter: TestProcedureFilter): Promise<number> {
   const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
   return rows[0]?.total ?? 0
 }
 
-/** The test procedure at an address, or undefined where the tenant has none. */
+/** Finds the test procedure at an address. */
 export async function findTestProcedure(tx: Tx, address: ResourceAddress): Promise<TestProcedure | undefined> {
   const [row] = await tx.query<Row>(find(addressValues(address)))
   return row === undefined ? undefined : toProcedure(row)
 }
 
-/** For each address, which test procedure of the tenant is there and how far it is; null where there is none. */
+/** Finds the id and status of the test procedure at each address. Null if there is none. */
 export async function lookUpTestProcedures(
   tx: Tx,
   addresses: readonly ResourceAddress[],
@@ -152,7 +152,7 @@ function filterValues(filter: TestProcedureFilter): readonly unknown[] {
   ]
 }
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one. link_count_pk.
+// Row-level security limits every statement to the tenant of the assertion. link_count_pk.
 const columns = `
   t.number, t.id, t.reference, t.external_id, t.title, t.control_ref, t.objective, t.procedure_text, t.method,
   t.test_type, t.entity_ids, t.engagement_ref, t.period_start_on as period_start, t.period_end_on as period_end,
