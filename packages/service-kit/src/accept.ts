@@ -1,9 +1,6 @@
-/**
- * The media type that an Accept header prefers of those that are offered (RFC 9110 §12.5.1), among equals the first one;
- * undefined where none will do.
- */
+/** Returns the offered media type that an Accept header prefers (RFC 9110, section 12.5.1), the first among equals. */
 export function negotiate(accept: string | undefined, offered: readonly string[]): string | undefined {
-  // HOT PATH: what clients send that do not care, or want what there is first.
+  // HOT PATH: the usual values.
   if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
   if (accept.trim() === '') return offered[0]
   const ranges = accept.split(',').map(parseRange)
@@ -15,7 +12,7 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
-/** Whether an Accept-Encoding header (RFC 9110 §12.5.3) takes an answer that is compressed by gzip; who sends none is sent it as it is. */
+/** Whether an Accept-Encoding header (RFC 9110, section 12.5.3) accepts gzip. A missing header does not. */
 export function takesGzip(header: string | undefined): boolean {
   const codings = (header ?? '').split(',').map(parseRange)
   const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')
@@ -34,7 +31,7 @@ function parseRange(text: string): MediaRange {
   return { range, quality: quality >= 0 && quality <= 1 ? quality : 0 }
 }
 
-/** The most specific range that covers a media type decides about it. */
+/** The most specific matching range decides. */
 function qualityOf(mediaType: string, ranges: readonly MediaRange[]): number {
   for (const wanted of [mediaType, `${mediaType.split('/', 1)[0]}/*`, '*/*']) {
     const found = ranges.find(({ range }) => range === wanted)

@@ -19,7 +19,7 @@ import { shareAmongTenants } from './tenant-shares.ts'
 import { traceRequests } from './tracing/trace-requests.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
-/** A request id that may come from outside: short, and without anything that could break a log line or a header. */
+/** Accepted request ids: short, and safe in log lines and headers. */
 export const requestIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/
 
 export interface AppParts {
@@ -27,28 +27,28 @@ export interface AppParts {
   readonly logger: Logger
   readonly metrics: Registry
   readonly ready: () => Promise<void>
-  /** What does not work now, though requests are answered without it: shown by readiness. */
+  /** Degraded parts, for readiness. Requests are answered without them. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly isDraining: () => boolean
-  /** Undefined for a port of health and metrics alone, which are always answered. */
+  /** Undefined for a port with only health and metrics. */
   readonly pressure?: Pressure | undefined
   readonly tracing?: Tracing | undefined
 }
 
-/** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
+/** Creates an HTTP server that accepts only signed requests. Add routes with `contractRoute`. */
 export function createApp(parts: AppParts): App {
   const { config, logger, metrics, ready, degraded, databaseId, isDraining, pressure, tracing } = parts
   const app = fastify({
     logger: false,
-    // What has arrived is answered, also when it came in the last moment.
+    // Requests that have arrived are answered, even during the shutdown.
     return503OnClosing: false,
-    // Uploads take as long as they take; slow heads are cut by Node's headers timeout, slow bodies by their rate.
+    // Uploads may take long. Node's headersTimeout ends slow heads; slow bodies end by their rate.
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
     bodyLimit: 1024 * 1024,
-    // What the gateway lets through, and what it adds to it.
+    // The gateway's limit, and the headers that it adds.
     http: { maxHeaderSize: 65_536 },
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1100, caseSensitive: true, ignoreTrailingSlash: false },
@@ -58,7 +58,7 @@ export function createApp(parts: AppParts): App {
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
-  // Node drops the headers beyond its maximum in silence; those that are signed come last.
+  // Node silently drops headers beyond its maximum, and signed headers come last.
   app.server.maxHeadersCount = 0
   if (pressure === undefined) app.server.maxConnections = config.maxSockets
   else boundConnections(app.server, { max: config.maxSockets, metrics, logger })
@@ -67,8 +67,7 @@ export function createApp(parts: AppParts): App {
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
   cutSlowBodies(app, config.bodyTimeoutMs)
-  // Of the public API alone: what another part asks in the middle of a request is done, or all before it would be wasted, and a
-  // lease that is not renewed shuts a gateway.
+  // Only for the public API: internal requests complete work in progress, and leases keep gateways open.
   if (pressure !== undefined) {
     refuseWhenLate(app, pressure, ({ routeOptions }) => routeOptions.config.contract !== undefined)
   }
@@ -106,11 +105,7 @@ function readJson(app: App): void {
   )
 }
 
-/**
- * While the process drains, asks with each answer for the connection to be closed: closed between two requests it loses
- * none, cut at the end of the process it might. Of a request that was begun before as well: its connection would else stay open,
- * and the server with it, for as long as its other end keeps it.
- */
+/** Asks clients of a draining process to close their connections after each answer, so that no request is lost at its end. */
 export function letGoOfConnections(app: FastifyInstance, isDraining: () => boolean): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')

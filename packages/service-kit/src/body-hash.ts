@@ -3,26 +3,23 @@ import { createHash } from 'node:crypto'
 /** What a body comes to, as it arrives. */
 export interface BodyHash {
   update(chunk: Uint8Array): void
-  /** Of what has arrived so far, in hexadecimal. */
+  /** The hash of the bytes so far, in hexadecimal. */
   digest(): string
 }
 
-/** As senders write it; none of those in use draws fewer than 16 characters. */
+/** A boundary as clients write it, with at least 16 characters. */
 const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
 
-/** Boundaries that are looked for, far more than a form that is taken has; what comes behind them is hashed as it is. */
+/** The most boundaries that are removed, more than an accepted form has. */
 const maxBoundaries = 1000
 
-/**
- * The boundary of a form (RFC 2046, section 5.1.1), which its sender draws at random each time that it sends the form; undefined
- * where the body is no form.
- */
+/** Returns the boundary of a form (RFC 2046, section 5.1.1). It differs each time a client sends the form. */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   const [, quoted, plain] = formPattern.exec(contentType ?? '') ?? []
   return quoted ?? plain
 }
 
-/** SHA-256 of a body; with a boundary, of what stands between the boundaries. */
+/** SHA-256 of a body, without the boundaries of a form. */
 export function createBodyHash(boundary: string | undefined): BodyHash {
   const hash = createHash('sha256')
   if (boundary === undefined) {
@@ -39,13 +36,13 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
   }
   const endPart = (bytes: Uint8Array) => {
     take(bytes)
-    // The length in its place: no other division into parts comes to the same.
+    // Its length replaces it, so that other divisions into parts have other hashes.
     hash.update(lengthBytes(length))
     length = 0
     found += 1
   }
   const nextIn = (bytes: Buffer) => (found < maxBoundaries ? bytes.indexOf(delimiter) : -1)
-  /** What follows the delimiter that began in the tail, or all of it where none did. */
+  /** The rest behind a delimiter that began in the tail. */
   const passTail = (chunk: Buffer): Buffer => {
     if (tail.length === 0) return chunk
     if (chunk.length < delimiter.length) return Buffer.concat([tail, chunk])
@@ -67,7 +64,7 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
       }
       const whole = Math.max(0, rest.length - delimiter.length + 1)
       take(rest.subarray(0, whole))
-      // A copy: who reads the chunk next may let its memory go.
+      // A copy, because the next reader may release the chunk.
       tail = Buffer.from(rest.subarray(whole))
     },
     digest: () =>

@@ -6,26 +6,23 @@ import type { Logger } from './logger.ts'
 export interface ConnectionBounds {
   /** Connections that the server has at most. */
   readonly max: number
-  /**
-   * Who is behind an address: each has half of the connections at most. Undefined for an address behind which there are many, as a proxy's. Without
-   * it an address may have all.
-   */
+  /** Returns the owner of an address, who gets at most half of the connections. Undefined for shared addresses, such as a proxy's. */
   readonly ownerOf?: (address: string) => string | undefined
   readonly metrics: Registry
   readonly logger: Pick<Logger, 'warn'>
 }
 
-/** Of all connections: beyond, those over which nothing is asked are closed. */
+/** Share of the connections beyond which idle ones are closed. */
 const crowdedShare = 0.8
 /** Of all connections: as many as one owner may have. */
 const ownedShare = 0.5
-/** Of all connections: so many come before all are looked at again, which takes some milliseconds. */
+/** Share of the connections that may arrive before all are checked again. */
 const betweenTidiesShare = 0.1
 const betweenWarningsMs = 60_000
 
 /**
- * Bounds the connections of a server, so that nobody has them all by asking nothing over them. Where most are taken the idle ones are closed, whose clients
- * open another one; those that have brought no request yet end with the time for a head. What is not taken is counted, and told once a minute.
+ * Limits the connections of a server. If most are in use, idle ones are closed; those without a first request end with the
+ * time-out for heads. Rejected connections are counted and logged once a minute.
  */
 export function boundConnections(server: Server, { max, ownerOf, metrics, logger }: ConnectionBounds): void {
   const refused = new Counter({
@@ -35,10 +32,9 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
     registers: [metrics],
   })
   for (const reason of ['full', 'address'] as const) refused.inc({ reason }, 0)
-  /** With whom each belongs to, once that is looked at. */
+  /** Owners of connections, once they are checked. */
   const open = new Map<Socket, string | undefined>()
-  // Undefined while nobody can have half. Only then is it looked at: a connection that is reset before it brings anything is one from nowhere for
-  // who looks later, and is not served.
+  // Undefined while no owner can have half. A connection that was reset early has no address, and is not served.
   let counts: Map<string, number> | undefined
   let untidied = 0
   let warnedAt = -Infinity

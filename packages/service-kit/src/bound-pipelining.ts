@@ -5,14 +5,14 @@ import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 import { heldBytes } from './read-ahead-budget.ts'
 
-/** Requests that may wait on one connection behind the one that is being answered. */
+/** The most waiting requests of one connection. */
 const maxWaiting = 64
-/** Bytes of requests that wait, or are ignored behind a refusal, on all connections together. */
+/** The most bytes of waiting and ignored requests, over all connections. */
 const maxHeldBytes = 8 * 1024 * 1024
-/** Requests behind a refusal that one connection may bring before it is cut. */
+/** The most ignored requests of a connection before it is cut. */
 const maxIgnored = 1024
 
-/** What the caller is told whose connection brings too many requests at once. */
+/** The problem for too many pipelined requests. */
 export const tooManyPipelined: ProblemOptions = {
   detail: `A connection may have ${maxWaiting} requests waiting. Read the answers before you send more.`,
   retryAfterSeconds: 1,
@@ -36,17 +36,16 @@ interface Connection<Extra> {
 }
 
 export interface PipeliningOptions<Extra> {
-  /** Begins a request whose turn it is. */
+  /** Starts the next request. */
   readonly begin: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
-  /** Answers a request that is one too many with `tooManyPipelined`, and says that the connection ends. */
+  /** Answers with `tooManyPipelined` and announces that the connection ends. */
   readonly refuse: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
   readonly metrics: Registry
 }
 
 /**
- * Returns a function that takes each request of a server and begins it once the answers before it on its connection have been sent.
- * Node reads requests ahead of their answers (RFC 9112 §9.3.2) and would keep every answer until the client reads it. Of a connection
- * that brings too many, one more is refused and the rest ignored. HOT PATH: nothing is allocated for a request that comes alone.
+ * Returns a function that starts each request after the earlier answers of its connection have been sent. Node reads requests
+ * ahead (RFC 9112, section 9.3.2) and would hold every unread answer. Beyond the limit, one request is rejected and the rest ignored.
  */
 export function createPipelining<Extra>({
   begin,
@@ -74,7 +73,7 @@ export function createPipelining<Extra>({
         const next = connection.waiting.shift()
         if (next === undefined) return
         addHeld(connection, -heldBytes(next.request))
-        // An answer may have ended the connection: nothing behind it is carried out.
+        // Requests behind the end of a connection are not executed.
         if (!socket.destroyed && !socket.writableEnded) start(connection, next)
       },
     }
@@ -100,7 +99,7 @@ export function createPipelining<Extra>({
     addHeld(connection, bytes)
     if (connection.isRefused) {
       connection.ignored += 1
-      // Node keeps what is ignored for as long as the connection lives.
+      // Node holds ignored requests until the connection ends.
       if (connection.ignored > maxIgnored || isFull) next.request.socket.destroy()
       return
     }
@@ -137,7 +136,7 @@ function refusals(metrics: Registry): Counter {
   return counter
 }
 
-/** Bounds the pipelining of all requests to `app`. To be called before any other hook is added. */
+/** Limits pipelining of all requests to `app`. Call it before adding other hooks. */
 export function boundPipelining(app: FastifyInstance, metrics: Registry): void {
   const enter = createPipelining<{ readonly reply: FastifyReply; readonly done: HookHandlerDoneFunction }>({
     begin: (_request, _response, { done }) => done(),

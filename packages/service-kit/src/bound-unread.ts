@@ -3,9 +3,9 @@ import type { Socket } from 'node:net'
 import { Counter, type Registry } from '@prometheus-io/client'
 
 export interface UnreadBounds {
-  /** Bytes of answers that may wait for their clients, on all connections together. */
+  /** The most unread bytes of answers, over all connections. */
   readonly maxBytes: number
-  /** Whose answers wait, by connection. Without it, all connections count as those of one owner. */
+  /** Returns the owner of a connection. Default: one owner for all. */
   readonly findOwners?: () => ReadonlyMap<Socket, string>
   readonly metrics: Registry
 }
@@ -13,15 +13,15 @@ export interface UnreadBounds {
 const lookEveryMs = 100
 
 interface Reader {
-  /** Bytes that the client, or the kernel for it, had taken at the last look. */
+  /** Bytes that the client or the kernel had read at the last check. */
   taken: number
   /** Looks since it took anything. */
   idleLooks: number
 }
 
 /**
- * Bounds what clients that do not read leave in memory. While more than `maxBytes` wait, connections of the owner for whom most waits
- * are cut: those first that have taken nothing for longest. A timer looks at the connections, so a request costs nothing.
+ * Limits the memory of unread answers. Above `maxBytes`, it cuts connections of the owner with the most unread bytes, starting with
+ * those that have read nothing for the longest time. A timer checks the connections.
  */
 export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: UnreadBounds): void {
   const cut = new Counter({
@@ -67,7 +67,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
 
 interface Owner {
   unread: number
-  /** Connections with unread bytes; those that have taken nothing for longest come first. */
+  /** Connections with unread bytes, idle ones first. */
   readonly sockets: Socket[]
 }
 

@@ -13,36 +13,33 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 /** What the configuration of every service holds. */
 export interface BaseConfig {
-  /** Address to listen on. Default 127.0.0.1: reachable from outside only when asked for. */
+  /** The address to listen on. Default 127.0.0.1. */
   readonly host: string
-  /** 0 takes any free port; the `listening` log line says which. */
+  /** 0 takes a free port, which the log line `listening` names. */
   readonly port: number
   readonly logLevel: LogLevel
   /** One log line a request. */
   readonly requestLog: boolean
-  /**
-   * How long the process goes on answering when it has been asked to end, in milliseconds: it is not ready by then and asks
-   * for its connections to be closed, so that whoever sends to it turns to another one.
-   */
+  /** How long an ending process still answers, in milliseconds. It is not ready then, and asks clients to reconnect. */
   readonly drainMs: number
-  /** How late the event loop may come, in milliseconds, before requests are refused with 503. 0: however late. */
+  /** Event loop delay in milliseconds above which requests get 503. 0: never. */
   readonly maxEventLoopDelayMs: number
-  /** Connections that are taken at once; further ones are closed. */
+  /** The most connections. Further ones are closed. */
   readonly maxSockets: number
-  /** A body that brings less than a kibibyte in this time, in milliseconds, is cut off. */
+  /** A body with less than 1 KiB in this time, in milliseconds, is cut off. */
   readonly bodyTimeoutMs: number
   /** What tenants share in a service. */
   readonly shares: ShareLimits
   readonly tracing: TracingConfig
-  /** Whether each answer is compared with its contract before it is sent: for tests, since it costs time. */
+  /** Whether to compare each answer with its contract, for tests. */
   readonly checkAnswers: boolean
-  /** Whose signed requests this service reads: name of the key → the secrets, current and previous. */
+  /** Keys whose signatures this service accepts: name → current and previous secret. */
   readonly verifiers: Readonly<Record<string, KeyRing>>
-  /** Names of operators whose credentials are refused. */
+  /** Names of rejected operators. */
   readonly revokedOperators: ReadonlySet<string>
 }
 
-/** All that is wrong with the environment, in one message without any value. */
+/** All faults of the environment in one message, without values. */
 export class ConfigurationError extends Error {
   constructor(faults: readonly string[]) {
     super(`the configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
@@ -53,10 +50,7 @@ export class ConfigurationError extends Error {
 /** Settings that this process has read. */
 const known = new Set<string>()
 
-/**
- * Variables that look like settings and that nobody in this process reads: misspelt, or of another release. Names alone. Called when
- * all settings are read.
- */
+/** Lists names of `POSTERN_` variables that this process did not read. Call it after all settings are read. */
 export function unknownSettings(env: Environment): readonly string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('POSTERN_') && !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
@@ -64,8 +58,8 @@ export function unknownSettings(env: Environment): readonly string[] {
 }
 
 /**
- * Reads the named settings from environment variables, each also from the file that `<NAME>_FILE` names, which is how
- * secrets are mounted. Throws a ConfigurationError that lists every fault; it never prints a value.
+ * Reads settings from environment variables, or from the files that `<NAME>_FILE` names. Throws a ConfigurationError that lists
+ * every fault, without values.
  */
 export function parseEnvironment<const S extends Readonly<Record<string, z.ZodType>>>(
   env: Environment,
@@ -149,14 +143,14 @@ function isPublicUrl(text: string): boolean {
 
 const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 
-/** Over plain HTTP anybody on the way reads along, and answers in its place; on the loopback address there is no way. */
+/** HTTP is safe only on the loopback address. */
 export function isProtectedUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, hostname } = new URL(text)
   return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
 }
 
-/** Private keys that follow each other: the first signs, the public halves of all are published. */
+/** Private keys. The first signs; all public halves are published. */
 export type SigningKeys = readonly [KeyObject, ...KeyObject[]]
 
 const ed25519Keys = z.string().transform((text, context): SigningKeys => {
@@ -167,7 +161,7 @@ const ed25519Keys = z.string().transform((text, context): SigningKeys => {
     const keys: SigningKeys | undefined = signing === undefined ? undefined : [signing, ...others]
     if (keys?.every(({ asymmetricKeyType }) => asymmetricKeyType === 'ed25519') === true) return keys
   } catch {
-    // Falls through to the one message: what the parser says may quote the key.
+    // The parser's message could quote the key.
   }
   context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410), or several' })
   return z.NEVER
@@ -193,22 +187,19 @@ export const settings = {
   httpOrigin: httpUrl
     .refine(isOrigin, { message: 'must be scheme, host and port alone, such as http://host:8080, without a path' })
     .transform((text) => new URL(text).origin),
-  /** Where clients reach a server, through a proxy that removes the path: an origin, or an origin and a path. */
+  /** The public URL of a server: an origin, or an origin and a path that a proxy removes. */
   publicUrl: httpUrl
     .refine(isPublicUrl, {
       message: 'must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
     })
     .transform((text) => new URL(text).href.replace(/\/$/, '')),
-  /**
-   * What a person's sign-in hangs on, such as the name of an OpenID provider. It is compared to the letter, hence kept as it is, also with a slash
-   * at its end.
-   */
+  /** A URL that is compared literally, such as an issuer. A final slash is kept. */
   protectedUrl: z.string().refine(isProtectedUrl, {
     message: 'must be an https URL (http on the loopback address alone)',
   }),
-  /** Private keys (RFC 8410), one after the other: the first signs, the others are published only. */
+  /** Private keys (RFC 8410). The first signs; the others are only published. */
   ed25519Keys,
-  /** Names of operators whose credentials are refused, separated by commas. */
+  /** Names of rejected operators, separated by commas. */
   operatorNames: z
     .string()
     .default('')
@@ -279,7 +270,7 @@ export const baseEnvironment = {
     .describe('Whether to compare each response with its contract. For tests, since it takes time.'),
 } as const
 
-/** The settings of what clients connect to. An idle connection must live longer than a load balancer keeps it, or requests are lost. */
+/** Settings of servers for clients. Idle connections must live longer than a load balancer keeps them. */
 export const edgeEnvironment = {
   POSTERN_KEEP_ALIVE_MS: settings
     .integer({ min: 1000, max: 86_400_000, fallback: 620_000 })

@@ -44,14 +44,14 @@ export interface AnswerControl {
   /** Default: the lowest 2xx of the route's contract. */
   status(code: number): void
   header(name: string, value: string): void
-  /** Sets `ETag`; a GET whose `If-None-Match` holds it is answered 304. `value` has its quotes. */
+  /** Sets `ETag`. A GET with a matching `If-None-Match` gets 304. `value` includes the quotes. */
   etag(value: string): void
 }
 
 export interface RequestInfo {
-  /** What the answer shall be, of what the contract offers. */
+  /** The negotiated media type. */
   readonly mediaType: string
-  /** Who calls, for which tenant, and the assertion that PostgreSQL will check: all of it verified. */
+  /** The verified caller, tenant and assertion. */
   readonly context: RequestContext
   readonly requestId: string
   readonly answer: AnswerControl
@@ -61,12 +61,12 @@ export interface RequestInfo {
 
 export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo & Keeping
 
-/** What the handler of a route returns: the body of one of its answers. */
+/** The result of a handler: the body of one of its answers. */
 export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
 type Bodies<R extends Route> = {
   [S in StatusWithBody]: R['answers'][S] extends { readonly schema: infer Z extends z.ZodType } ? z.output<Z> : never
 }[StatusWithBody]
-// Named one by one: a route is also a Route, hence the keys of its answers are any number.
+// Listed, because the keys of a `Route`'s answers are any number.
 type StatusWithBody = 200 | 201 | 202
 
 interface Kit {
@@ -78,21 +78,19 @@ const kits = new WeakMap<App, Kit>()
 
 const memories = new WeakMap<App, AnswerMemory>()
 
-/** Tells an app where to keep the answers to requests with an Idempotency-Key. To be called before its POST routes. */
+/** Sets the store for answers to requests with an Idempotency-Key. Call it before adding POST routes. */
 export function rememberAnswers(app: App, memory: AnswerMemory): void {
   memories.set(app, memory)
 }
 
-/** Tells the routes of an app where to log and whether to check answers. */
+/** Sets the logger of routes, and whether they check answers. */
 export function equip(app: App, kit: Kit): void {
   kits.set(app, kit)
 }
 
 /**
- * The only way to register a route of the public API: access, validation and the form of the answer come from its
- * contract, so a route that is not in the route table cannot exist and an answer that does not fit does not compile.
- *
- * Unknown or malformed parameters are 400, a body that is not JSON is 400, a body that is JSON but no valid resource 422.
+ * Registers a route of the public API. Access, validation and answers follow its contract. Invalid parameters and JSON get 400,
+ * invalid resources 422.
  */
 export function contractRoute<const R extends Route>(
   app: App,
@@ -103,10 +101,7 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
-/**
- * The same where part of the answer is only known once the change is committed. `complete` gets what the handler returned,
- * and also what it kept for a repetition, read from JSON.
- */
+/** Like `contractRoute`, for answers that need the commit. `complete` receives the handler's result, or a stored one. */
 export function completedRoute<const R extends Route>(
   app: App,
   route: R,
@@ -143,7 +138,7 @@ export function registerContract<const R extends Route>(
     success: lowestSuccess(route),
     contract: route,
     ...(complete === undefined ? {} : { complete }),
-    // The inputs were parsed with the very schemas that this type is inferred from.
+    // The inputs were parsed with the schemas of this type.
     handler: handler as Registration['handler'],
   })
 }
@@ -158,14 +153,11 @@ export interface InternalRoute {
   /** Names of the keys whose signatures are accepted. */
   readonly signedBy: readonly string[]
   readonly callers: readonly CallerKind[]
-  /**
-   * Whether only writers of ours send it, an object written by JSON.stringify or PostgreSQL: a large body is then read once, not twice, and as
-   * far as it can be before its last byte.
-   */
+  /** Whether the body is JSON from Postern itself, which needs no strict scan and can be parsed before its last byte. */
   readonly isOurJson?: boolean
 }
 
-/** Registers a route between parts of Postern. It is in no route table: the gateway forwards nothing to it. */
+/** Registers an internal route. The gateway does not forward to it. */
 export function internalRoute<const R extends InternalRoute>(
   app: App,
   route: R,
@@ -215,13 +207,13 @@ interface Registration {
   readonly success: number
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
-  /** Makes the answer of what the handler returned, after its commit. */
+  /** Converts the handler's result to the answer, after the commit. */
   readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
-  /** Whether a request can be repeated by its Idempotency-Key, and what remembers it then. */
+  /** The store for a repeatable request. */
   readonly repeatable?: {
     readonly memory: AnswerMemory
     readonly routeId: string
-    /** Names in lower case of headers that say what is asked for: with another value it is another request. */
+    /** Lower-case names of headers that are part of the request's identity. */
     readonly headers: readonly string[]
   }
 }
@@ -244,7 +236,7 @@ function register(app: App, registration: Registration): void {
   }
   app.register(async (scope) => {
     if (isStreamed) {
-      // A body that no schema describes is a stream that nobody reads before the handler does.
+      // A body without a schema is a stream for the handler.
       scope.removeAllContentTypeParsers()
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     } else {
@@ -312,12 +304,12 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
   })
 }
 
-/** Whether an answer is a whole list, or holds what belongs to its resources. */
+/** Whether an answer is an export or has expanded members. */
 function isLargeAnswer(mediaType: string, query: unknown): boolean {
   return mediaType === linesMediaType || mediaType === 'text/csv' || expansionsAsked(query).length > 0
 }
 
-/** Counts what a streamed answer holds. Throws where the tenant holds too much. */
+/** Counts the bytes of a streamed answer. Throws if the tenant exceeds its share. */
 function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
   try {
     share?.hold(streamedAnswerBytes)
@@ -327,10 +319,7 @@ function holdStream({ share }: RequestContext, { content }: StreamedAnswer): voi
   }
 }
 
-/**
- * Refuses a request that has taken longer to arrive than PostgreSQL would believe its assertion: what was minted for the head
- * lives a minute, 40 seconds at least, and a body may come slowly.
- */
+/** Rejects a request whose assertion expired during its body. Assertions live 40 to 60 seconds. */
 function assertInTime({ assertion }: TenantContext): void {
   const expiresAt = parseAssertion(assertion)?.expiresAt
   if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
@@ -339,7 +328,7 @@ function assertInTime({ assertion }: TenantContext): void {
   })
 }
 
-/** Refuses before anything is done. An empty text where the contract offers no body to choose. */
+/** Negotiates the media type, or rejects the request. Empty if the answer has no body. */
 function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
@@ -348,7 +337,7 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
   return mediaType
 }
 
-/** Runs the handler; what it answers is kept, what it refuses can be repeated. */
+/** Runs the handler. Its answer is stored; a rejection can be repeated. */
 async function carryOut(
   { handler }: Registration,
   input: Inputs & RequestInfo & Keeping,
@@ -375,11 +364,7 @@ async function repeat(
   return await reply.type(`${mediaType === '' ? 'application/json' : mediaType}; charset=utf-8`).send(body)
 }
 
-/**
- * Whether people or programs outside of Postern write the texts, the `postern` command included. They are normalized before any schema
- * sees them, so that limits, comparisons and searches see one form. Texts between services stay as they are: they may name what was
- * stored before texts were normalized.
- */
+/** Whether texts come from outside of Postern and are normalized. Texts between services may name stored, older forms. */
 function isFromClient({ contract, guard }: Registration): boolean {
   const { access } = guard
   return contract !== undefined || (access.kind === 'internal' && access.callers.every((kind) => kind === 'operator'))
@@ -407,7 +392,7 @@ function parseBody(request: FastifyRequest, registration: Registration): unknown
   }
   if (request.body instanceof ReadBody) return request.body.value
   if (body === undefined) return undefined
-  // Where all of a body was lost on the way no parser has seen that there was one.
+  // No parser sees a body that was lost completely.
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
   const given = isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
   return parse(body, given, 'invalid_content', 'body')
@@ -417,7 +402,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode,
   if (schema === undefined) return {}
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  // A path parameter that cannot be an id addresses nothing: the same 404 as an id that is not there.
+  // An invalid id in the path gets the same 404 as an unknown one.
   if (code === 'not_found') throw problem(code)
   throw problem(code, { errors: inputErrors(parsed.error, where, value) })
 }
@@ -442,14 +427,14 @@ function lowestSuccess(route: Route): number {
   return Math.min(...codes.filter((code) => code >= 200 && code < 300))
 }
 
-/** Throws where answers are checked and an item of a list is not all that its contract says, and no more. */
+/** Throws if answers are checked and an item violates its contract. */
 export function assertItemInContract(app: App, route: Route, item: unknown): void {
   const schema = itemSchemaOf(route)
   if (schema === undefined || kits.get(app)?.checkAnswers !== true) return
   assertFits(route, schema, item)
 }
 
-/** Throws unless the contract has an answer of this status and the body is all that it says, and no more. */
+/** Throws if the status or the body violates the contract. */
 function assertInContract(contract: Route, status: number, body: unknown): void {
   const answer = contract.answers[status]
   if (answer === undefined) throw new Error(`${contract.id} answers ${status}, which its contract does not have`)
@@ -458,7 +443,7 @@ function assertInContract(contract: Route, status: number, body: unknown): void 
 }
 
 function assertFits(contract: Route, schema: z.ZodType, body: unknown): void {
-  // As a client reads it, and without what the schema does not know.
+  // As a client reads it, without unknown members.
   const sent: unknown = JSON.parse(JSON.stringify(body))
   if (!isDeepStrictEqual(schema.parse(sent), sent)) {
     throw new Error(`${contract.id} answers with members that its contract does not have`)

@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 
-/** What is told of a pool of connections: how it stands now, and what failed in it. */
+/** Metrics of a connection pool. */
 export interface DatabaseObserver {
   opened(connections: number, stats: () => PoolStats): void
-  /** `kind` as `sqlError` of tenant-db gives it. What is no failure of the database itself is not counted. */
+  /** Counts a failure. `kind` comes from `sqlError` of tenant-db. */
   failed(kind: string): void
 }
 
@@ -18,12 +18,12 @@ interface DatabaseMetrics {
   readonly failures: Counter<'pool' | 'kind'>
 }
 
-/** The pools of one process share what they count. */
+/** Shared by the pools of one process. */
 const measured = new WeakMap<Registry, DatabaseMetrics>()
 
 /**
- * `assertion` and `rls` are what tenants are kept apart by: PostgreSQL did not believe the tenant assertion, or a policy or grant
- * refused a statement. Neither happens in order. `late`: an assertion whose time was over, which a slow upload has now and then.
+ * `assertion` and `rls` never occur in normal operation: PostgreSQL rejected an assertion, or a policy or grant rejected a
+ * statement. `late` is an expired assertion, which slow uploads can have.
  */
 const counted = ['assertion', 'late', 'rls', 'timeout', 'unavailable', 'serialization'] as const
 
@@ -65,11 +65,11 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
   return { pools, failures }
 }
 
-/** Measures a pool of connections of a service: hand it to what opens the pool. */
+/** Creates the metrics of a pool. */
 export function observeDatabase(registry: Registry, pool = 'requests'): DatabaseObserver {
   const metrics = measured.get(registry) ?? databaseMetrics(registry)
   measured.set(registry, metrics)
-  // Known before the first: from nothing to one there would be no increase to see.
+  // Initialized, because Prometheus sees no increase from a missing series.
   for (const kind of counted) metrics.failures.inc({ pool, kind }, 0)
   return {
     opened: (connections, stats) => void metrics.pools.set(pool, { connections, stats }),

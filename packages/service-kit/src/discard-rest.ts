@@ -3,8 +3,8 @@ import { Readable } from 'node:stream'
 const mebibyte = 1024 * 1024
 
 /**
- * Reads the rest of a body without keeping it, after an answer was decided on: a connection closed with bytes unread is reset, and the reset
- * may overtake the answer. A sender that goes on for longer is cut off. Settles when nothing more is read.
+ * Reads and discards the rest of a body after an early answer. Closing a connection with unread bytes would reset it, possibly
+ * before the answer arrives. Cuts off clients that send for too long.
  */
 export async function discardRest(
   body: unknown,
@@ -30,12 +30,12 @@ export async function discardRest(
   await promise
 }
 
-/** The bytes of a body for a reader that may leave early: the connection stays open for the answer. The rest is left to `discardRest`. */
+/** Iterates over a body and keeps the connection open if the reader stops early. `discardRest` reads the rest. */
 export function detachBody(body: Readable): Readable {
   return Readable.from(partsOf(body), { objectMode: false })
 }
 
-// An error thrown into the iterator itself would destroy the body all the same.
+// An error thrown into the iterator would destroy the body.
 async function* partsOf(body: Readable): AsyncGenerator {
   for await (const part of body.iterator({ destroyOnReturn: false })) yield part
 }

@@ -1,7 +1,7 @@
 import type { RequestInfo } from './contract-route.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** Whether a list of entity tags (RFC 9110 §13.1.2) holds the tag, in weak comparison; `*` matches anything. */
+/** Whether a list of entity tags (RFC 9110, section 13.1.2) contains the tag, by weak comparison. `*` matches all. */
 export function matchesEtag(list: string, etag: string): boolean {
   const wanted = withoutWeakness(etag)
   return list.split(',').some((part) => part.trim() === '*' || withoutWeakness(part.trim()) === wanted)
@@ -11,15 +11,12 @@ function withoutWeakness(etag: string): string {
   return withoutCoding(etag.startsWith('W/') ? etag.slice(2) : etag)
 }
 
-/**
- * A tag without the content coding that a proxy has written into it as it compressed the answer: `"1-gzip"` (Apache, Caddy),
- * `"1-gunzip"` (Apache), `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. It names the same version.
- */
+/** Removes the content coding that a proxy added: `"1-gzip"` (Apache, Caddy), `"1-gunzip"`, `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. */
 export function withoutCoding(etag: string): string {
   return etag.replace(/(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate)"$/, '"')
 }
 
-/** The entity tags of an If-Match: each as it came and, where a proxy has added the name of a coding, without it. */
+/** The entity tags of an If-Match, each with and without the coding that a proxy added. */
 export function tagsIn(ifMatch: string): string[] {
   return ifMatch.split(',').flatMap((text) => {
     const tag = text.trim()
@@ -29,9 +26,8 @@ export function tagsIn(ifMatch: string): string[] {
 }
 
 /**
- * Demands `If-Match` with the resource's tag: 428 when it is missing, 412 when the resource has changed since. In strong
- * comparison (RFC 9110 §13.1.1): of what a weak tag names nobody knows whether it is the same to the byte. `partOf` gives what of a tag
- * stands for what clients change, where a resource changes by itself too; undefined of what is no tag of such a resource.
+ * Requires `If-Match` with the resource's tag: 428 if it is missing, 412 if the resource has changed. The comparison is strong
+ * (RFC 9110, section 13.1.1). `partOf` extracts the part of a tag that only clients' changes alter.
  */
 export function assertIfMatch(
   { raw }: { readonly raw: Pick<RequestInfo['raw'], 'headers'> },
@@ -45,7 +41,7 @@ export function assertIfMatch(
   if (!holdsStrongly(given, etag, partOf)) throw notThisVersion(given)
 }
 
-/** The 412 of an `If-Match` that names another state: where it can name none, to read the resource again would not help. */
+/** The 412 of an outdated or invalid `If-Match`. */
 export function notThisVersion(ifMatch: string): ProblemError {
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   if (!tags.some((tag) => /^(?:W\/)?"[^"]*"$/.test(tag))) {

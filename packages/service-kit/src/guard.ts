@@ -8,16 +8,16 @@ import type { RequestContext } from './tenant-shares.ts'
 
 export type CallerKind = TenantContext['kind']
 
-/** What a route asks of its caller, besides the signature. */
+/** The access rule of a route, besides the signature. */
 export interface Guard {
-  /** Names of the keys whose signatures the route accepts. */
+  /** Names of accepted signing keys. */
   readonly signedBy: readonly string[]
   readonly access: Access | { readonly kind: 'internal'; readonly callers: readonly CallerKind[] }
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may call the route. A route without a guard cannot be called; `open` is for health and metrics alone. */
+    /** The access rule. A route without one cannot be called. `open` is only for health and metrics. */
     readonly guard?: Guard | 'open'
     /** The contract of a route of the public API. */
     readonly contract?: Route
@@ -27,7 +27,7 @@ declare module 'fastify' {
   }
 }
 
-/** Checks the gateway's signature and the caller's rights again, before anything of the request is read. */
+/** Verifies the gateway's signature and the caller's rights before the body is read. */
 export function guardRoutes(
   app: FastifyInstance,
   verifiers: ReadonlyMap<string, Verifier>,
@@ -99,12 +99,12 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
   throw problem('unsigned_request')
 }
 
-/** The words of a 403 for a missing scope, the same from the gateway and from a service. */
+/** The detail of a 403 for a missing scope, the same in gateway and services. */
 export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
   return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
 }
 
-/** The words of a 403 where one of several scopes would do. */
+/** The detail of a 403 if one of several scopes suffices. */
 export function oneScopeNeeded(scopes: readonly NamedScope[]): { detail: string; allowed: readonly string[] } {
   return { detail: `This operation needs one of the scopes ${scopes.join(', ')}.`, allowed: scopes }
 }
@@ -115,7 +115,7 @@ export function roleNeeded(role: Role): { detail: string } {
   return { detail: `This operation is for signed-in people with the role ${named}. An API key cannot do it.` }
 }
 
-/** The words that a signed context may hold, narrowed to those that contracts knows. */
+/** Converts words of a signed context to types of contracts. */
 export function knownScopes(context: TenantContext): readonly NamedScope[] {
   return namedScopes.filter((scope) => context.scopes.includes(scope))
 }

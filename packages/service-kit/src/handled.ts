@@ -1,4 +1,4 @@
-/** The promise, whose failure is told when it is waited for, and ends no process before. */
+/** Returns the promise, without an unhandled rejection if it fails before somebody awaits it. */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined)
   return promise

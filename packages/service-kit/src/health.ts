@@ -6,18 +6,15 @@ const readyTimeoutMs = 2_000
 export interface Health {
   /** Rejects when a request would fail now. */
   readonly ready: () => Promise<void>
-  /** What does not work now, though requests are answered without it. */
+  /** Degraded parts. Requests are answered without them. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly isDraining: () => boolean
-  /** Identifies the database that the service uses: all services of an installation must share one. */
+  /** Identifies the database. All services must share one. */
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly metrics: Registry
 }
 
-/**
- * Liveness, readiness and metrics for the platform. They carry no signature, hold nothing of any tenant, and are reachable
- * on the internal port only: the gateway's route table does not name them.
- */
+/** Registers liveness, readiness and metrics. They need no signature and contain no tenant data. The gateway does not forward to them. */
 export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))

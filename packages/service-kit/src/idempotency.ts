@@ -8,7 +8,7 @@ import type { Logger } from './logger.ts'
 import { bodyError } from './input-errors.ts'
 import { problem } from './problem.ts'
 
-/** The transaction in which a handler makes its change. What it is, only the handler and the memory know. */
+/** The transaction of a change, opaque to this package. */
 export interface ChangeTransaction {
   execute(statement: {
     readonly text: string
@@ -22,7 +22,7 @@ interface HeldClaim {
   readonly id: string
 }
 
-/** Where a service keeps the answers to requests with an Idempotency-Key: `openAnswerMemory` of tenant-db. */
+/** The store for answers to requests with an Idempotency-Key: `openAnswerMemory` of tenant-db. */
 export interface AnswerMemory {
   claim(
     tenant: { readonly assertion: string },
@@ -38,34 +38,30 @@ export interface AnswerMemory {
   release(tenant: { readonly assertion: string }, claim: HeldClaim): Promise<void>
 }
 
-/**
- * What a handler does with an answer that a repetition of the request shall get too. Both do nothing for a request
- * without an Idempotency-Key.
- */
+/** Stores the answer for repetitions. Does nothing without an Idempotency-Key. */
 export interface Keeping {
   /**
-   * Keeps the answer (the body, and the status and headers that are set by then) in the transaction of the change, so
-   * that a crash leaves both or neither, and gives the body back. A handler that does not call it has its answer kept
-   * after it has returned: enough only where to carry out the request twice is harmless.
+   * Stores body, status and headers in the transaction of the change, and returns the body. If a handler does not call it, the
+   * answer is stored after the handler returns, which is only correct for repeatable changes.
    */
   keep<T>(tx: ChangeTransaction, body: T): Promise<T>
-  /** For an answer with a secret: nothing of it is kept, and a repetition is refused with 409 and this detail. */
+  /** For an answer with a secret: a repetition gets 409 with this detail. */
   keepRefusal(tx: ChangeTransaction, detail: string): Promise<void>
 }
 
 /** One attempt at a request with an Idempotency-Key. */
 export interface Attempt extends Keeping {
-  /** After the handler: keeps what it has not kept itself. */
+  /** Stores the answer if the handler has not. */
   finish(body: unknown): Promise<void>
-  /** After a refusal: what has changed nothing can be repeated. */
+  /** Releases the key after a rejection, so that the request can be repeated. */
   abandon(): Promise<void>
 }
 
-/** What to send again, in place of carrying the request out. */
+/** The stored answer. */
 export interface Repetition {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Byte for byte as it was; null: none. */
+  /** The original bytes. Null: no body. */
   readonly body: string | null
 }
 
@@ -73,7 +69,7 @@ type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: str
 
 const idempotencyHeader = 'idempotency-key'
 
-/** Headers that belong to the answer rather than to its delivery. */
+/** Headers of the answer itself, not of its delivery. */
 const keptHeaders = [
   'cache-control',
   'etag',
@@ -93,7 +89,7 @@ declare module 'fastify' {
   }
 }
 
-/** Hashes the body on its way to whoever parses or stores it, where the request has an Idempotency-Key. */
+/** Hashes the body while it is read, for requests with an Idempotency-Key. */
 export async function hashBody(
   request: FastifyRequest,
   _reply: FastifyReply,
@@ -108,14 +104,14 @@ export async function hashBody(
       done(null, chunk)
     },
   })
-  // An error reaches who reads the tap; there is nobody else to tell.
+  // The reader of the tap receives errors.
   pipeline(payload, tap, () => undefined)
   return tap
 }
 
 /**
- * Begins a request that may have an Idempotency-Key: undefined when it has none. A request that was carried out is
- * given back as a repetition; one that is under way, or another one under the same key, is refused.
+ * Starts a request with an Idempotency-Key. Returns undefined without one, and the stored answer for a repetition. Rejects a
+ * request in progress, and another request with the same key.
  */
 export async function beginAttempt(
   {
@@ -162,7 +158,7 @@ export async function beginAttempt(
       request.raw.url,
       typeOf(request.headers['content-type']),
       request.headers['content-digest'] ?? null,
-      // The answer was for who could do and read this much: to a key that was narrowed since, it is another request.
+      // After a key was narrowed, the same request is another one.
       context.scopes.toSorted(),
       context.roles.toSorted(),
       isStreamed ? null : digestOf(request),
@@ -229,7 +225,7 @@ function attemptOf({
     return JSON.stringify(kept)
   }
   const keepText = async (tx: ChangeTransaction, text: string): Promise<void> => {
-    // What was changed under a claim that is another's now is rolled back with this.
+    // Another request has taken over the claim, so this rolls the change back.
     if (!(await memory.keep(tx, claim, text))) throw inProgress()
     isKept = true
   }
@@ -246,7 +242,7 @@ function attemptOf({
           log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
         }
       } catch (error) {
-        // It is done, and the answer is true; only a repetition will not find it.
+        // The change is committed. Only a repetition will not find its answer.
         log.warn({ event: 'answer_not_kept', request_id: request.id, err: error })
       }
     },
@@ -278,12 +274,12 @@ function hashOf(parts: readonly unknown[]): Buffer {
   return createHash('sha256').update(JSON.stringify(parts)).digest()
 }
 
-/** Of what has arrived so far: the whole body, once it was parsed or read to its end. */
+/** The hash of the body, which must have been read completely. */
 function digestOf({ bodyHash }: FastifyRequest): string {
   return (bodyHash ?? createBodyHash(undefined)).digest()
 }
 
-/** A form that is sent again has another boundary, and is the same request. */
+/** Boundaries of forms do not count. */
 function typeOf(contentType: string | undefined): string | null {
   if (contentType === undefined) return null
   const boundary = boundaryOf(contentType)

@@ -4,8 +4,8 @@ import type { z } from 'zod'
 const maxErrors = 50
 
 /**
- * What zod found wrong, as the problem document lists it: with JSON Pointers into a body, or by parameter name. With the `value` that was
- * looked at, a parameter that stands several times and may not is told so: its type is nothing that its sender has chosen.
+ * Converts zod's issues to `errors` of a problem document, with JSON Pointers or parameter names. With `value`, repeated parameters
+ * are reported as such.
  */
 export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', value?: unknown): InputError[] {
   return error.issues.flatMap((issue) => fromIssue(issue, where, value)).slice(0, maxErrors)
@@ -28,7 +28,7 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: 
 
 const howToWritePlus = 'a + is written %2B in a query, where it stands for a space'
 
-/** Whether a parameter is a time but for the + of its offset, which a form (and so a query) writes as a space. */
+/** Whether a parameter is a time whose + was decoded as a space. */
 function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
   const [name] = issue.path
   if (issue.code !== 'invalid_format' || issue.format !== 'datetime' || name === undefined) return false
@@ -36,7 +36,7 @@ function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
   return typeof given === 'string' && /T[0-9:.]{1,20} [0-9]{2}:[0-9]{2}$/.test(given)
 }
 
-/** Whether a parameter stands several times that is no list. */
+/** Whether a single-valued parameter was repeated. */
 function isRepeated(issue: z.core.$ZodIssue, value: unknown): boolean {
   const [name] = issue.path
   if (issue.path.length !== 1 || name === undefined || typeof value !== 'object' || value === null) return false
@@ -71,14 +71,14 @@ function locate(
   return { pointer: pointerTo(path) }
 }
 
-/** What is wrong with a body as a whole. */
+/** A fault of the whole body. */
 export function bodyError(detail: string, code = 'invalid'): InputError {
   return { pointer: '', code, detail }
 }
 
 const maxPointerLength = 1000
 
-/** The JSON Pointer (RFC 6901) of a member or item; of what is around it, where names make it too long to be told. */
+/** The JSON Pointer (RFC 6901) of a member, or of a parent if it is too long. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   let pointer = ''
   for (const part of path) {

@@ -9,9 +9,8 @@ export const maxJsonDepth = 32
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses a JSON body (RFC 8259): UTF-8 without a byte order mark, at most `maxJsonDepth` levels deep, and such that no two
- * readers can take it for two things (see `findJsonFault`). Throws a problem that says what to mend and where: 400, and
- * 422 for text that no resource can hold.
+ * Parses a JSON body (RFC 8259) in UTF-8 without a byte order mark, at most `maxJsonDepth` levels deep and unambiguous (see
+ * `findJsonFault`). Throws a problem with the position: 400, or 422 for text that no resource can contain.
  */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
@@ -24,10 +23,7 @@ export function parseJsonBody(body: Buffer): unknown {
 /** Most lines of a body: no route takes as many. */
 const maxLines = 20_000
 
-/**
- * Parses a body of lines (NDJSON), each JSON as `parseJsonBody` takes it, into a list of what they hold; empty lines are none. Throws
- * a problem that says which line, and where in the list.
- */
+/** Parses NDJSON, with the rules of `parseJsonBody`. Skips empty lines. Throws a problem with the line and the index. */
 export function parseJsonLines(body: Buffer): unknown[] {
   const text = textOf(body)
   const items: unknown[] = []
@@ -68,7 +64,7 @@ function textOf(body: Buffer): string {
   return text
 }
 
-/** `line`: which one the text is, where a body has several. */
+/** `line`: the number of the line in NDJSON. */
 function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   return problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
     detail: detailOf(fault, text, line),
@@ -76,7 +72,7 @@ function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   })
 }
 
-/** As `parseJsonBody`, of what a part of Postern has written: it is read once, unless it is no JSON at all. */
+/** Parses JSON from Postern itself. Scans it for the position only if it is invalid. */
 export function parseOurJson(body: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(body))
@@ -98,7 +94,7 @@ const faultDetails = {
   invalid_text: 'must not contain NUL or lone surrogates',
 } as const satisfies Record<JsonFault['kind'], string>
 
-/** Says where, and never what: the body may hold what must not be repeated. */
+/** Reports the position, not the content, which may be confidential. */
 function detailOf({ kind, offset }: JsonFault, text: string, first: number): string {
   if (kind !== 'syntax') return 'See `errors` for details.'
   const before = text.slice(0, offset)

@@ -7,7 +7,7 @@ export type JsonFaultKind =
   | 'inexact_number'
   | 'invalid_text'
 
-/** The first fault of a text, and where it is: as a path of members and items, and as an offset in UTF-16 units. */
+/** The first fault of a text: its path, and its offset in UTF-16 units. */
 export interface JsonFault {
   readonly kind: JsonFaultKind
   readonly path: readonly (string | number)[]
@@ -15,12 +15,8 @@ export interface JsonFault {
 }
 
 /**
- * Reads a text as JSON (RFC 8259) that every reader understands alike (RFC 7493, I-JSON), and gives the first fault:
- * beyond syntax, a name that occurs twice in an object however it is spelled, the name `__proto__`, NUL and lone
- * surrogates, a number that a double does not hold, and nesting below `maxDepth` levels. JSON.parse accepts every text
- * that this finds no fault in. The text is one that was decoded from UTF-8, hence without lone surrogates of its own.
- *
- * HOT PATH: one pass, about as long as JSON.parse takes, and no more than that in memory.
+ * Finds the first fault of a text as I-JSON (RFC 8259, RFC 7493): syntax, repeated names, `__proto__`, NUL, lone surrogates,
+ * numbers beyond a double, and nesting beyond `maxDepth`. JSON.parse accepts every text without a fault.
  */
 export function findJsonFault(text: string, maxDepth: number): JsonFault | undefined {
   const scanner = new Scanner(text, maxDepth)
@@ -62,15 +58,15 @@ const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** Digits that every integer keeps in a double (IEEE 754), and that writers of doubles print of any other at most. */
+/** Digits that every integer keeps in a double (IEEE 754), and digits that a printed double has at most. */
 const exactDigits = 15
 const printedDigits = 17
 
-/** Up to here names are compared one by one, which costs less than a set. */
+/** For fewer names, comparing is cheaper than a set. */
 const fewNames = 12
 
 class Scanner {
-  /** Where the scan stands; after a fault, where that is. */
+  /** The offset of the scan or of the fault. */
   readonly path: (string | number)[] = []
   readonly #text: string
   readonly #maxDepth: number
@@ -99,7 +95,7 @@ class Scanner {
     }
   }
 
-  /** The next code that is no white space; NaN at the end. */
+  /** The next code that is not white space. NaN at the end. */
   #peek(): number {
     this.#space()
     return this.#text.charCodeAt(this.#at)
@@ -171,7 +167,7 @@ class Scanner {
     }
   }
 
-  /** A name, as what it means: two spellings of one name are one. */
+  /** A decoded name. */
   #name(): string {
     const start = this.#at
     const isPlain = this.#string()
@@ -187,7 +183,7 @@ class Scanner {
     for (;;) {
       const code = text.charCodeAt(at)
       if (code === quote) break
-      // NaN, the end of the text, is not at least a space either.
+      // Also false for NaN, the end of the text.
       if (!(code >= space)) this.#fail('syntax', at)
       if (code === backslash) {
         isPlain = false
@@ -200,7 +196,7 @@ class Scanner {
     return isPlain
   }
 
-  /** Where the escape, or the pair of them, at this offset ends. */
+  /** The end of the escape or pair of escapes at this offset. */
   #escape(at: number): number {
     if (this.#text[at + 1] !== 'u') {
       if (!'"\\/bfnrt'.includes(this.#text[at + 1] ?? ' ')) this.#fail('syntax', at)
@@ -241,13 +237,13 @@ class Scanner {
       if (sign === plus || sign === minus) this.#at += 1
       this.#digits()
     }
-    // Three hundred zeros behind the point are still within the range of a double.
+    // A double can have three hundred zeros behind the point.
     const isNear = !hasExponent && this.#at - start <= 300
     if (isNear && this.#at - this.#firstDigit(start) <= (isInteger ? exactDigits : printedDigits)) return
     if (!isHeld(text.slice(start, this.#at), isInteger && !hasExponent)) this.#fail('inexact_number', start)
   }
 
-  /** Where the first digit that counts is, in a number that begins here. */
+  /** The offset of the first significant digit. */
   #firstDigit(start: number): number {
     let at = start
     while (at < this.#at && this.#text.charCodeAt(at) <= zero) at += 1
@@ -265,10 +261,7 @@ class Scanner {
   }
 }
 
-/**
- * Whether a double holds the number: within its range, an integer to the last digit, and any other to the 17 digits that
- * writers of doubles print at most (RFC 7493 §2.2).
- */
+/** Whether a double keeps the number: all digits of an integer, and 17 digits of others (RFC 7493, section 2.2). */
 function isHeld(literal: string, isInteger: boolean): boolean {
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
@@ -280,7 +273,7 @@ function isHeld(literal: string, isInteger: boolean): boolean {
   return given.digits === held.digits && given.exponent === held.exponent
 }
 
-/** The digits of a number without zeros at either end, and the power of ten of the last of them. */
+/** The significant digits of a number, and the exponent of the last one. */
 export function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = literal.replace('-', '').split(/e(?=[+-]?[0-9]+$)/i)
   const [whole = '', fraction = ''] = mantissa.split('.')

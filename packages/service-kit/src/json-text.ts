@@ -1,4 +1,4 @@
-/** A value that is JSON already, as a database wrote it: it is sent as it is, without being read. */
+/** JSON from a database that is sent without parsing. */
 export class JsonText {
   readonly text: string
 
@@ -24,15 +24,11 @@ export class JsonTexts {
     return `[${this.#items.join(',')}]`
   }
 
-  /**
-   * The text in UTF-8. HOT PATH: item by item, since one string of a whole page is a large object of the heap, and to make
-   * it, to measure it and to encode it takes as long as everything else that a service does about a page. An item is measured only
-   * where it may not fit: that takes twice as long as to write it.
-   */
+  /** The text in UTF-8. HOT PATH: encoded item by item, because one string of a whole page is slow to create and to encode. */
   get bytes(): Buffer {
     if (this.#items.length === 0) return Buffer.from('[]')
     const length = this.#items.reduce((sum, item) => sum + item.length + 1, 1)
-    // Most texts are ASCII, a byte each character, but for some.
+    // Most texts are mostly ASCII.
     let bytes: Buffer = Buffer.allocUnsafe(length + (length >> 4))
     let at = bytes.write('[')
     for (const item of this.#items) {
@@ -49,10 +45,10 @@ export class JsonTexts {
 
 const comma = 0x2c
 const closingBracket = 0x5d
-/** Of one unit of UTF-16 in UTF-8 (RFC 3629 §3); a pair of two has four. */
+/** The most UTF-8 bytes of a UTF-16 unit (RFC 3629, section 3). */
 const mostBytesACharacter = 3
 
-/** The same bytes up to `at`, with room for so many more. */
+/** Copies the bytes before `at` into a larger buffer. */
 function withRoom(bytes: Buffer, at: number, more: number): Buffer {
   if (at + more <= bytes.length) return bytes
   const larger = Buffer.allocUnsafe((at + more) * 2)
@@ -72,7 +68,7 @@ export function textOf(value: unknown): string {
   return value instanceof JsonText ? value.text : JSON.stringify(value)
 }
 
-/** The body of an answer, which may be JSON already, as it is sent. */
+/** The body of an answer as it is sent. */
 export function contentOf(value: unknown): string | Buffer {
   return value instanceof JsonTexts ? value.bytes : textOf(value)
 }

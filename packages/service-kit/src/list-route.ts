@@ -15,19 +15,19 @@ import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
-/** Stands among the items of a whole list where much was looked through and nothing found: the answer goes on. */
+/** A placeholder among the items of an export: rows were read, but none matched yet. */
 export const nothingYet: unique symbol = Symbol('nothing yet')
 
 export interface ListHandlers<R extends Route, Item> {
   /** One page, as JSON. */
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
-  /** The whole result from where the cursor points, item by item: read as fast as the client reads, never faster. */
+  /** The whole result from the cursor on, read only as fast as the client reads. */
   all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
 }
 
 /**
- * Registers a list of the public API: a page as JSON, or the whole result as NDJSON or CSV, as `Accept` says. What is
- * streamed is cut off, never ended as if it were whole, when reading it fails in the middle.
+ * Registers a list of the public API: a page as JSON, or the whole result as NDJSON or CSV, by `Accept`. If reading fails, the
+ * connection is cut, so that a partial export never looks complete.
  */
 export function contractList<const R extends Route, Item extends object>(
   app: App,
@@ -40,7 +40,7 @@ export function contractList<const R extends Route, Item extends object>(
     assertExpandable(input)
     if (input.mediaType === 'application/json') return await pageThatFits(page, input, memory)
     const items = await begun(checked(app, route, all(input)))
-    // A HEAD asks for no more than whether there would be an answer.
+    // A HEAD reads no rows.
     const fields = fieldsAsked(input.query)
     const sent =
       input.raw.method === 'HEAD'
@@ -64,10 +64,7 @@ export function contractList<const R extends Route, Item extends object>(
   })
 }
 
-/**
- * What belongs to a resource is looked up for one page. A whole list is read for longer than the request may look
- * elsewhere, and a page of all that belongs to a thousand resources would fit into no memory.
- */
+/** Rejects `expand` for exports and large pages, which would take too long and too much memory. */
 function assertExpandable({
   mediaType,
   query,
@@ -90,26 +87,26 @@ function assertExpandable({
   }
 }
 
-/** By how much fewer are asked for where they were too many bytes. */
+/** Factor by which the number of rows is reduced if they were too many bytes. */
 const fewer = 8
 
-/** Whether a statement was refused as its rows are more bytes than it may bring: tenant-db's ResultTooLarge, which a service need not have. */
+/** Whether the error is tenant-db's ResultTooLarge, which not every service imports. */
 export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.name === 'ResultTooLarge'
 }
 
-/** Tenants whose pages are remembered, for each list. */
+/** The most remembered tenants of a list. */
 const maxRemembered = 1000
-/** After so many pages twice as many items are tried: they may have become shorter. */
+/** After this many pages the number of items is doubled, because they may be shorter now. */
 const pagesBetweenTries = 16
 
-/** What is known of a tenant's pages of a list. Spares PostgreSQL reading pages of which all but a part is thrown away. */
+/** Remembers the size of a tenant's pages, so that PostgreSQL reads few rows in vain. */
 interface PageMemory {
-  /** How many items of those that were asked for probably fit into a page. */
+  /** How many of the requested items probably fit into a page. */
   fittingLimit(tenantId: string, asked: number): number
-  /** Bytes that this page will probably take; undefined: nothing is known. */
+  /** The probable bytes of the page. Undefined: unknown. */
   expectedBytes(tenantId: string, asked: number): number | undefined
-  /** Remembers a page of at most `limit` items, where `asked` were asked for. */
+  /** Remembers a page of at most `limit` items, after `asked` were requested. */
   record(tenantId: string, page: PageRead): void
 }
 
@@ -144,7 +141,7 @@ function createPageMemory(): PageMemory {
       known.set(tenantId, {
         limit: fitting,
         pages: fitting === before?.limit ? (before.pages % pagesBetweenTries) + 1 : 0,
-        // Some short items must not hide that others are long.
+        // A few short items do not mean that all are short.
         itemBytes: Math.max(bytes / Math.min(limit, rows), (before?.itemBytes ?? 0) * 0.9),
       })
       const [oldest] = known.keys()
@@ -153,7 +150,7 @@ function createPageMemory(): PageMemory {
   }
 }
 
-/** A page of fewer than were asked for where they would be more bytes than fit: `Link` leads on from there. */
+/** Returns a shorter page if its rows are too large. `Link` continues from there. */
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
@@ -184,13 +181,10 @@ async function pageThatFits<R extends Route, Item>(
   }
 }
 
-/** Items that are read at first, while nobody knows how long they are. */
+/** Items of the first read, when their size is unknown. */
 const firstItems = 16
 
-/**
- * Reads parts of at most `size`, fewer at a time where they would be too many bytes, and more again where they are not.
- * HOT PATH of exports: what is read is given as it is.
- */
+/** Reads parts of at most `size` items, fewer if they are too large. HOT PATH of exports. */
 function adaptiveReader<Item>(
   size: number,
   share: RequestContext['share'],
@@ -231,7 +225,7 @@ function adaptiveReader<Item>(
   }
 }
 
-/** The items of a list that is read page by page: `load` gives those behind a key, at most `size` of them. */
+/** Iterates over a list page by page. `load` returns at most `size` items behind a key. */
 export async function* allPages<Item, Key>(
   { share }: RequestContext,
   after: Key | undefined,
@@ -251,7 +245,7 @@ export async function* allPages<Item, Key>(
   }
 }
 
-/** What a whole list is read from; `follow` reads on where the assertion has run out. */
+/** The source of an export. `follow` continues after the assertion has expired. */
 export interface ListSource<Tx> {
   read<T>(tenant: RequestContext, fn: (tx: Tx) => Promise<T>): Promise<T>
   follow<Item>(
@@ -261,16 +255,15 @@ export interface ListSource<Tx> {
   ): AsyncIterable<readonly Item[]>
 }
 
-/** What is left of an assertion's life when the rest of a list is read at one go: seconds. */
+/** Remaining seconds of an assertion at which the rest is opened as one result. */
 const followedWithSeconds = 30
 
-/** More than any list holds: the limit of what is followed. PostgreSQL reads it as an integer. */
+/** An integer limit larger than any list. */
 const noLimit = 2_147_483_647
 
 /**
- * The items of a list, however long it takes to send them: `list` gives those behind a key, at most so many, by one
- * statement. They are read page by page for as long as PostgreSQL believes the assertion of the request; what is not sent by
- * then is read as one result, a part at a time, as the client takes it.
+ * Iterates over a list, however long the client takes. Pages are read while the assertion is valid. The rest is read as one open
+ * result, as fast as the client reads.
  */
 export async function* wholeList<Item, Key, Tx>(
   source: ListSource<Tx>,
@@ -301,7 +294,7 @@ export async function* wholeList<Item, Key, Tx>(
   for await (const items of source.follow(context, async (tx) => list(tx, from, noLimit), size)) yield* items
 }
 
-/** The same items, of which the first has been read: what fails at once still becomes a problem document. */
+/** Reads the first item before the answer begins, so that an immediate failure becomes a problem document. */
 async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   const iterator = items[Symbol.asyncIterator]()
   let first: IteratorResult<Item> | undefined = await iterator.next()
@@ -322,7 +315,7 @@ export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row
   for await (const row of rows) yield show(row)
 }
 
-/** Where answers are checked: the same items, each held against its contract. */
+/** Checks each item against its contract, if answers are checked. */
 async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
     if (item !== nothingYet) assertItemInContract(app, route, valueOf(item))
@@ -330,19 +323,16 @@ async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>
   }
 }
 
-/** None of the items, whose source is told that nobody reads on. */
+/** Closes the source without reading items. */
 async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   await items[Symbol.asyncIterator]().return?.()
   return Readable.from([])
 }
 
-/** Far less than the gateway waits for the next byte of an answer. */
+/** Far less than the gateway's time-out between bytes. */
 const silentMs = 5_000
 
-/**
- * A line for each item. The end of a line is sent with the next one, or at the end: where nothing is found for long, blanks go
- * before it, which JSON allows behind a value, and before the first.
- */
+/** Writes a line per item. During a long search it sends blanks, which JSON allows around a value. */
 export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let isFirst = true
   let saidAt = performance.now()
@@ -359,26 +349,26 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
   if (!isFirst) yield '\n'
 }
 
-/** Excel reads a CSV as UTF-8 only where it begins with a byte order mark. */
+/** Excel reads a CSV as UTF-8 only if it starts with a byte order mark. */
 function isForExcel(query: object): boolean {
   return Reflect.get(query, 'csv') === 'excel'
 }
 
-/** RFC 4180. What a spreadsheet would run as a formula is led by an apostrophe. */
+/** CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run as a formula. */
 function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByteOrderMark: boolean): Readable {
   const source = Readable.from(found(items))
   const csv = stringify({
     columns: [...columns],
     escape_formulas: true,
     record_delimiter: 'windows',
-    // By itself it quotes the whole delimiter alone, and many readers take half of it for one.
+    // The library only quotes the whole delimiter, but many readers accept half of it.
     quoted_match: /[\r\n]/,
-    // A line feed hides a formula from what escapes them, and not from every reader.
+    // A line feed hides a formula from the library, but not from every reader.
     cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
   })
-  // Before anything is found: a list that begins late has begun. Names of members need no quotes.
+  // Sent before the first row, so that a slow search has begun its answer.
   csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.join(',')}\r\n`)
-  // By hand: pipe() alone leaves the reading end open when the source fails, or the client goes.
+  // pipe() would leave the reader open if the source fails or the client disconnects.
   source.on('error', (error) => csv.destroy(error))
   csv.on('close', () => source.destroy())
   return source.pipe(csv)

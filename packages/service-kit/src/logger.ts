@@ -9,12 +9,7 @@ export type LogLevel = (typeof logLevels)[number]
 const keyPattern = /postern_[0-9A-Za-z]{49}/g
 const maxCauses = 5
 
-/**
- * Gives a logger that writes one JSON object a line: a stable `event`, fields with units in their names, no prose.
- *
- * Callers name every field they log; nothing is logged because it happened to be in an object. As a last resort, a line
- * that holds something in the form of an API key leaves with the key masked.
- */
+/** Creates a logger that writes a JSON object per line, with an `event` and explicitly named fields. API keys are masked. */
 export function createLogger(options: {
   service: string
   level: LogLevel
@@ -30,7 +25,7 @@ export function createLogger(options: {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
-      // Not `err`: of what stands there pino would write the message into every line, whoever has written it.
+      // Not `err`, because pino would write its message.
       errorKey: 'error',
       ...(options.fields === undefined ? {} : { mixin: options.fields }),
     },
@@ -42,7 +37,7 @@ function maskKeys(line: string): string {
   return line.includes('postern_') ? line.replaceAll(keyPattern, 'postern_•••••') : line
 }
 
-/** Of system errors and of PostgreSQL: names and codes, which hold no value of a row, a header or a body. */
+/** Members of system and PostgreSQL errors that contain no data. */
 const plainFields = [
   'code',
   'syscall',
@@ -55,13 +50,13 @@ const plainFields = [
   'constraint',
 ] as const
 const plainPattern = /^[\w.:[\]/-]{1,128}$/
-/** Their messages are made by the engine, and quote what it stumbled over. */
+/** Their messages quote input. */
 const ofEngine = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
 const framePattern = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/|<anonymous>|native|index )[^()]*\)?$/
 
 /**
- * What the log keeps of an error: type, codes and where it was thrown, and the same of its causes. The message only where
- * our own code has written it: those of PostgreSQL, of parsers and of other libraries quote rows, bodies and addresses.
+ * The logged form of an error and its causes: type, codes and stack. Messages only from our own code, because those of libraries
+ * quote rows, bodies and addresses.
  */
 export function describeError(error: unknown, depth = 0): Record<string, unknown> {
   if (!(error instanceof Error)) return { type: typeof error }
@@ -79,13 +74,10 @@ export function describeError(error: unknown, depth = 0): Record<string, unknown
   }
 }
 
-/** The first line of a stack whose error was made without a message. */
+/** The first line of a stack without a message. */
 const bareNamePattern = /^[\w$.]+(?: \[\w+\])?$/
 
-/**
- * The frames of the stack, without the message before them, which may quote lines that look like frames. Where the
- * message was replaced later nobody can tell how long the first one is: there is no frame then.
- */
+/** The frames of the stack, without the message. Empty if the message was replaced, because its length is then unknown. */
 function framesOf({ stack = '', message }: Error): string[] {
   const lines = stack.split('\n')
   const [first = ''] = lines
@@ -95,7 +87,7 @@ function framesOf({ stack = '', message }: Error): string[] {
   return lines.slice(isAsMade ? 1 + rest.length : 1).filter((line) => framePattern.test(line))
 }
 
-/** Whether the message was written where the error was made, in code of ours. */
+/** Whether our own code wrote the message. */
 function isOurs(error: Error, firstFrame: string | undefined): boolean {
   if (firstFrame === undefined || 'severity' in error || ofEngine.some((engine) => error instanceof engine))
     return false

@@ -3,7 +3,7 @@ import { Counter, Histogram, Registry, collectDefaultMetrics } from '@prometheus
 
 export type { Registry } from '@prometheus-io/client'
 
-/** A registry with the process's own figures (CPU, memory, event loop, file descriptors). */
+/** Creates a registry with metrics of the process (CPU, memory, event loop, file descriptors). */
 export function createMetrics(service: string): Registry {
   const registry = new Registry()
   registry.setDefaultLabels({ service })
@@ -16,7 +16,7 @@ interface RequestMetrics {
   readonly duration: Histogram<'route' | 'method'>
 }
 
-/** The servers of one process share what they count. */
+/** Shared by the servers of one process. */
 const measured = new WeakMap<Registry, RequestMetrics>()
 
 function requestMetrics(registry: Registry): RequestMetrics {
@@ -36,10 +36,7 @@ function requestMetrics(registry: Registry): RequestMetrics {
   return { requests, duration }
 }
 
-/**
- * Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. Those of the platform
- * for health and metrics are none of anybody's.
- */
+/** Counts and times requests by route, except health and metrics. Never by URL, tenant or key, to limit the number of series. */
 export function measureRequests(app: FastifyInstance, registry: Registry): void {
   const metrics = measured.get(registry) ?? requestMetrics(registry)
   measured.set(registry, metrics)

@@ -1,10 +1,10 @@
 import { bodyError, pointerTo } from './input-errors.ts'
 import { problem } from './problem.ts'
 
-/** Texts of characters below U+0300 are the same in every normalization form. */
+/** Characters below U+0300 are equal in all normalization forms. */
 const mayChange = /[\u0300-\uffff]/
 
-/** Two names of one object are the same in NFC. One of their values would be lost. */
+/** Two names of one object are equal in NFC. One value would be lost. */
 export class DuplicateNameError extends Error {
   override readonly name = 'DuplicateNameError'
   readonly path: readonly (string | number)[]
@@ -54,7 +54,7 @@ export function normalizeParameters(parameters: unknown): unknown {
   return normalized.every(([, value], at) => value === given[at]?.[1]) ? parameters : Object.fromEntries(normalized)
 }
 
-/** `path`: where the value is; it changes on the way down and is whole again afterwards. */
+/** `path` is the path of the value. It is changed during the call and restored. */
 function normalizeAt(value: unknown, path: (string | number)[]): unknown {
   if (typeof value === 'string') return normalizeText(value)
   if (Array.isArray(value)) return normalizeItems(value, path)

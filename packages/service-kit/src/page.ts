@@ -8,16 +8,13 @@ import { type ProblemError, problem } from './problem.ts'
 
 /** One page of a list in keyset order. */
 export interface Page<Key> {
-  /** Resources a page. Ask the store for one more: it tells whether there is a next page. */
+  /** Resources per page. Request one more from the store to know whether there is a next page. */
   readonly limit: number
-  /** Where the page before ended; undefined on the first page. */
+  /** The end of the previous page. Undefined on the first page. */
   readonly after: Key | undefined
   /** Whether `count=true` was given. */
   readonly wantsTotal: boolean
-  /**
-   * Cuts the rows (up to `limit` + 1) to the page and sets `Link` when there is a next one. `onward`: where that begins
-   * though these rows are no full page, as no more was looked through; it may hold nothing.
-   */
+  /** Returns the page of up to `limit` + 1 rows and sets `Link`. `onward`: the start of the next page if these rows are fewer. */
   finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key, onward?: Key): Row[]
   /** Sets `X-Total-Count`. */
   total(count: number): void
@@ -72,7 +69,7 @@ function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): 
   return parsed.data
 }
 
-/** No key holds what PostgreSQL cannot: NUL and lone surrogates, which JSON can write. */
+/** Keys contain no NUL or lone surrogates, which PostgreSQL cannot store. */
 function storable(_name: string, value: unknown): unknown {
   if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) throw refuse()
   return value

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 
-/** Whether this process keeps up with what it is asked. */
+/** Whether this process is overloaded. */
 export interface Pressure {
   /** HOT PATH: read for every request, set by a timer. */
   readonly isLate: boolean
@@ -12,16 +12,13 @@ export interface Pressure {
 }
 
 const everyMs = 250
-/** One late timer is a pause (a large answer, a frozen process); refused is only while it goes on. */
+/** One late timer is only a pause. Requests are rejected after several. */
 const lateInARow = 2
 
-/** What whoever is refused for it is told. Nothing of the request was done. */
+/** The problem of an overloaded process. The request was not executed. */
 export const tooBusy: ProblemOptions = { detail: 'Nothing was done. Try again in a moment.', retryAfterSeconds: 1 }
 
-/**
- * Watches how late the event loop comes to what is due: when that is more than `maxDelayMs` for two looks in a row, requests
- * would wait longer and longer, and are better refused. 0: never.
- */
+/** Watches the event loop's delay. If it exceeds `maxDelayMs` twice in a row, the process is overloaded. 0: never. */
 export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {
   const refusals = new Counter({
     name: 'postern_overload_refusals_total',
@@ -46,7 +43,7 @@ export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; me
   return pressure
 }
 
-/** Answers 503 `overloaded` in place of what `isRefusable` names, while the process does not keep up. */
+/** Answers requests that `isRefusable` selects with 503 `overloaded` while the process is overloaded. */
 export function refuseWhenLate(
   app: FastifyInstance,
   pressure: Pressure,

@@ -19,12 +19,12 @@ import { onceRead } from './late-process.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
-/** A resource that is not there is not explained; a route that the gateway knows and the service does not is. */
+/** For a route that the gateway knows but the service does not. */
 const noSuchRoute = 'This service has no such route. Is it of another release than the gateway?'
 
 /**
- * The one place that writes problem documents (RFC 9457), and below `/scim/v2` errors of SCIM, to clients of a service. With `checkAnswers` a problem that the
- * contract of its route does not name becomes an internal error, so that the test that caused it fails. `unknown` says what a request is told that no route takes.
+ * Writes problem documents (RFC 9457), and SCIM errors below `/scim/v2`. With `checkAnswers`, a problem that violates the route's
+ * contract becomes an internal error. `unknown` is the answer for unknown routes.
  */
 export function answerProblems(
   app: FastifyInstance,
@@ -52,10 +52,7 @@ export function answerProblems(
   })
 }
 
-/**
- * Whether the error is that the client went away amid its body, which is no fault of ours. By what the request was destroyed with: a database
- * resets connections too, and whoever stops reading destroys the request as well.
- */
+/** Whether the client disconnected during its body. Compares the request's own error, because databases reset connections too. */
 export function isBrokenOff({ raw }: FastifyRequest, error: unknown): boolean {
   return error instanceof Error && !(error instanceof ProblemError) && error === raw.errored
 }
@@ -66,14 +63,14 @@ function brokenOff(cause: unknown): ProblemError {
 
 function isInContract(request: FastifyRequest, code: ProblemCode): boolean {
   const { contract } = request.routeOptions.config
-  // Who has got past the gateway is not told by the public API what he gets.
+  // Internal routes have no public contract.
   return contract === undefined || code === 'unsigned_request' || problemsOf(contract).has(code)
 }
 
 async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: ProblemError): Promise<FastifyReply> {
   const { retryAfterSeconds, ...options } = error.options
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  // What a refused request had set belongs to an answer that is not given.
+  // Remove headers of the answer that is not sent.
   reply.removeHeader('etag').removeHeader('link')
   for (const [name, value] of headersOnEveryAnswer(request.routeOptions.config.contract ?? {}))
     reply.header(name, value)
@@ -86,7 +83,7 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
     .header('x-request-id', request.id)
     .header('cache-control', 'no-store')
     .type(isScim ? scimMediaType : problemMediaType)
-    // As bytes: to a text fastify would add a charset, which this media type does not have.
+    // As bytes, because fastify would add a charset to text.
     .send(Buffer.from(JSON.stringify(document)))
 }
 
@@ -101,7 +98,7 @@ const fastifyProblems: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
 }
 
-/** Where it is, of what fastify finds wrong with what was sent. */
+/** The position of a fault that fastify found. */
 const placeOf: Readonly<Record<string, readonly InputError[]>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     { parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' },
@@ -142,13 +139,10 @@ function detailOf(code: ProblemCode): string | undefined {
   }
 }
 
-/** Told of an answer to bytes that never became a request. */
+/** Receives answers to bytes that were not a request. */
 export type OnUnreadable = (code: ProblemCode, status: number) => void
 
-/**
- * Answers a client whose bytes are not HTTP, or too slow, and closes the connection: Node has no request to give us. `onAnswered` hears of it,
- * but for who has sent nothing at all.
- */
+/** Answers invalid or late HTTP and closes the connection. Calls `onAnswered`, except for clients that sent nothing. */
 export function answerClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
@@ -160,7 +154,7 @@ export function answerClientError(
     return
   }
   const answer = () => answerUnread(error, socket, requestId, onAnswered)
-  // Until now nothing had come, for want of which the time for a head is over: where it was we who were late, it comes now.
+  // If this process was late, pending input arrives now.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0) {
     onceRead(() => {
       if (socket.bytesRead === 0 && socket.writable) answer()
@@ -176,7 +170,7 @@ function answerUnread(
   requestId: string,
   onAnswered: OnUnreadable | undefined,
 ): void {
-  // The head was understood and is being answered: a second answer to one request would be taken for that of the next.
+  // The request is being answered. A second answer would belong to the next request.
   if (hasAnswerUnderWay(socket)) {
     socket.destroySoon()
     return
@@ -196,7 +190,7 @@ const clientErrors: Readonly<Record<string, ProblemCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** What is mostly wrong where Node's parser stops, by its code. */
+/** Likely faults by the code of Node's parser. */
 const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
   HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',
@@ -210,7 +204,7 @@ const remedies: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request came in too slowly. Send it faster.',
 }
 
-/** Looks where Node's own default handler looks. */
+/** Checks what Node's default handler checks. */
 function hasAnswerUnderWay(socket: Socket): boolean {
   if (!('_httpMessage' in socket)) return false
   const { _httpMessage: message } = socket

@@ -1,7 +1,7 @@
 import { type InputError, type ProblemCode, seeErrors } from '@postern/contracts'
 
 export interface ProblemOptions {
-  /** For the caller: what to mend. Never what happened inside. */
+  /** For the caller: what to fix. Never internal details. */
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
@@ -13,7 +13,7 @@ export interface ProblemOptions {
   readonly cause?: unknown
 }
 
-/** Ends a request with a problem document. Made by `problem`, written to the client by the problem handler alone. */
+/** Ends a request with a problem document. Create it with `problem`. */
 export class ProblemError extends Error {
   readonly code: ProblemCode
   readonly options: ProblemOptions
@@ -26,7 +26,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** The 503 of a request for which there is no database now, and the 507 of a change for which the database has no room: nothing of it was done, or it can be done again. */
+/** 503 for an unavailable database, 507 for a full one. The request can be repeated. */
 export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {
@@ -38,12 +38,12 @@ export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'):
   return problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 1, cause })
 }
 
-/** PostgreSQL's disk_full, and configuration_limit_exceeded, in which quota extensions report. */
+/** disk_full, and configuration_limit_exceeded of quota extensions. */
 function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === '53100' || error.code === '53400')
 }
 
-/** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */
+/** Creates the error for a problem code of contracts. */
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
   const isLeftToErrors = options.detail === undefined && (options.errors ?? []).length > 0
   return new ProblemError(code, isLeftToErrors ? { ...options, detail: seeErrors } : options)

@@ -1,13 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Bounds what waiting requests hold in memory, over all connections of a process. */
+/** Limits the memory of waiting requests, over all connections of a process. */
 export interface ReadAheadBudget {
-  /**
-   * Reserves what a request holds while it waits. Returns false if too much is reserved. A second call for the same request
-   * reserves nothing more.
-   */
+  /** Reserves memory for a waiting request, once. Returns false if too much is reserved. */
   reserve(request: IncomingMessage): boolean
-  /** Releases what was reserved for a request, if anything was. */
+  /** Releases the reservation of a request. */
   release(request: IncomingMessage): void
 }
 
@@ -17,10 +14,10 @@ const requestBytes = 6 * 1024
 const bodyBytes = 4 * 1024
 /** A read returns up to 64 KiB, and Node stops reading once more than 16 KiB of a body wait. */
 const mostBodyBytes = 80 * 1024
-/** The part of a budget that requests with a body may have. Few of them fill it, and requests without a body must still get in. */
+/** The share of requests with bodies, so that requests without bodies still fit. */
 const bodyShare = 0.75
 
-/** Returns a budget of which nothing is reserved. */
+/** Creates an empty budget. */
 export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   const reserved = new Map<IncomingMessage, number>()
   let total = 0
@@ -42,7 +39,7 @@ export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   }
 }
 
-/** Returns how many bytes a request holds at most while nobody reads its body. */
+/** The most bytes that a request holds while its body is unread. */
 export function heldBytes(request: IncomingMessage): number {
   let bytes = requestBytes
   for (const text of request.rawHeaders) bytes += text.length

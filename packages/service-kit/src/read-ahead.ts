@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import { parseOurJson } from './json-body.ts'
 import { problem } from './problem.ts'
 
-/** A body that was parsed, and is valid by the schema of its route. */
+/** A parsed and valid body. */
 export class ReadBody {
   readonly value: unknown
 
@@ -18,9 +18,8 @@ const closingBrace = 0x7d
 const missingByte = Buffer.of(closingBrace)
 
 /**
- * Reads the JSON objects that a part of Postern sends to the routes of `app`. Of one that has come but for its last byte, all is parsed
- * and validated that can be: who holds that byte back has the time that this takes while something else is under way. Nothing is done of a
- * request before it is whole.
+ * Parses JSON objects of internal requests to `app`. A body is parsed and validated before its last byte, which the sender may hold
+ * back. No request is executed before it is complete.
  */
 export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: number): void {
   app.removeContentTypeParser('application/json')
@@ -29,7 +28,7 @@ export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: num
     if (Number.isFinite(length) && length > maxBytes) throw tooLarge()
     let early: ReadBody | undefined
     const body = await collect(payload, maxBytes, (parts, received) => {
-      // As one text at once: put together from two it is made twice, and large texts take long.
+      // Joined once, because joining large texts is slow.
       if (received === length - 1) early = readEarly(Buffer.concat([...parts, missingByte]), schema)
     })
     return early !== undefined && body.at(-1) === closingBrace ? early : parseOurJson(body)
@@ -41,12 +40,12 @@ function readEarly(body: Buffer, schema: z.ZodType): ReadBody | undefined {
     const parsed = schema.safeParse(JSON.parse(utf8.decode(body)))
     return parsed.success ? new ReadBody(parsed.data) : undefined
   } catch {
-    // What is wrong with it is told once it is whole.
+    // Faults are reported when the body is complete.
     return undefined
   }
 }
 
-/** The whole of a body; `took` is told of what there is after each part. */
+/** Reads a whole body. Calls `took` after each part. */
 async function collect(
   payload: IncomingMessage,
   maxBytes: number,

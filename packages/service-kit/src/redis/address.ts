@@ -1,12 +1,12 @@
-/** Where Redis is: one server, those who know which of several is the first (Sentinel), or a cluster. A secret: it holds passwords. */
+/** A Redis server, Sentinels or a cluster. A secret, because it contains passwords. */
 export interface RedisAddress {
   readonly mode: 'single' | 'sentinel' | 'cluster'
   readonly isEncrypted: boolean
-  /** Of the single server; of the sentinels; or of nodes of the cluster, from which the others are learned. */
+  /** Addresses of the server, the Sentinels, or some nodes of the cluster. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[]
   readonly user: string | undefined
   readonly password: string | undefined
-  /** What the sentinels call the servers that they watch over. */
+  /** The name of the Sentinels' group. */
   readonly group: string | undefined
   readonly sentinelPassword: string | undefined
 }
@@ -16,7 +16,7 @@ const form =
 const nodeForm = /^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?$/
 
 /**
- * Reads an address; undefined where it has none of the forms
+ * Parses an address. Undefined if it has none of the forms
  * `redis://user:password@host:port`, `redis+sentinel://user:password@sentinel:port,sentinel:port/group?sentinel_password=…`,
  * `redis+cluster://user:password@node:port,node:port`, each also with `rediss`, for TLS.
  */
@@ -27,7 +27,7 @@ export function parseRedisAddress(text: string): RedisAddress | undefined {
   const nodes = hosts.split(',').map((host) => nodeOf(host, mode === 'sentinel' ? 26_379 : 6379))
   const known = nodes.flatMap((node) => node ?? [])
   if (known.length !== nodes.length || (mode === 'single' && nodes.length > 1)) return undefined
-  // A server has numbered databases, of which the first is used; a cluster has one.
+  // Only database 0 is used.
   if (mode === 'sentinel' ? path === '' : path !== '' && !(mode === 'single' && path === '0')) return undefined
   if (mode !== 'sentinel' && sentinelPassword !== '') return undefined
   try {
@@ -41,7 +41,7 @@ export function parseRedisAddress(text: string): RedisAddress | undefined {
       sentinelPassword: textOf(sentinelPassword),
     }
   } catch {
-    // An escape that is none.
+    // An invalid escape.
     return undefined
   }
 }

@@ -4,27 +4,24 @@ import { type RedisAddress, parseRedisAddress } from './address.ts'
 import { type ConnectorOptions, type RedisNode, createConnectorClass } from './guarded-connector.ts'
 import { createMasterFinder } from './sentinels.ts'
 
-/** The same commands, whether one server answers or the nodes of a cluster. */
+/** The commands of a server or a cluster. */
 export type RedisClient = Redis | Cluster
 
 export interface RedisClientOptions {
   /** Shown in CLIENT LIST. */
   readonly name: string
-  /**
-   * A command that has no answer in this time rejects. The handshake of a connection has longer: otherwise a Redis that is slow for
-   * a while would be connected to again and again, and never be used again.
-   */
+  /** A command without an answer in this time rejects. Handshakes have longer, so that a slow Redis is not reconnected forever. */
   readonly commandTimeoutMs: number
-  /** Puts what is asked in one turn of the event loop into one write. */
+  /** Combines the commands of one tick into one write. */
   readonly pipelines?: boolean
 }
 
 const connectTimeoutMs = 1000
 const longestPauseMs = 1000
-/** A connection that lasted this long was a good one: the next attempt follows at once. */
+/** After a connection of this age, the next attempt follows immediately. */
 const goodConnectionMs = 5000
 
-/** Gives the pause before the next attempt to connect, in milliseconds; it grows with each attempt that soon failed. */
+/** The delay before the next attempt, in milliseconds. It grows with each quick failure. */
 function createBackoff(): () => number {
   let attempts = 0
   let lastAt = -Infinity
@@ -37,14 +34,14 @@ function createBackoff(): () => number {
 }
 
 /**
- * Opens a connection that is tried again for ever, to Redis at an address of `settings.redisUrl`. Nothing is repeated: what fails
- * rejects, so that no request waits for a Redis that is away. Throws for an address that has none of the known forms.
+ * Opens a connection to the address in `settings.redisUrl` that reconnects forever. Commands are not repeated, so that no request
+ * waits for Redis. Throws for an invalid address.
  */
 export function openRedisClient(url: string, options: RedisClientOptions): RedisClient {
   const address = readAddress(url)
   const { mode, nodes, isEncrypted } = address
   const own = { enableOfflineQueue: false, enableAutoPipelining: options.pipelines ?? false }
-  // Each command is given the time that stands here when it is sent.
+  // Applies to commands that are sent from now on.
   const answersInTime = (client: Redis): Redis => {
     client.on('ready', () => (client.options.commandTimeout = options.commandTimeoutMs))
     client.on('close', () => (client.options.commandTimeout = connectTimeoutMs))
@@ -55,7 +52,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
       ...own,
       redisOptions: { ...commonOptions(address, options.name), Connector: connectorOf({ isEncrypted }) },
       clusterRetryStrategy: createBackoff(),
-      // A node says where a slot is now; after one that is gone its slots are asked for again, soon.
+      // Refresh slots soon after a node has gone.
       maxRedirections: 3,
       retryDelayOnFailover: 20,
       slotsRefreshTimeout: connectTimeoutMs,
@@ -68,8 +65,8 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
 }
 
 /**
- * Opens a connection for a subscription, which is not renewed by itself: subscribe whenever it is `ready`. Of a cluster each node
- * hears what is published at any of them; the next one that the address names is tried after one that fails.
+ * Opens a connection for a subscription. Subscribe whenever it is `ready`. In a cluster every node receives all messages, so the
+ * next node of the address is tried after a failure.
  */
 export function openRedisSubscriber(url: string, name: string): Redis {
   const address = readAddress(url)
@@ -79,7 +76,7 @@ export function openRedisSubscriber(url: string, name: string): Redis {
 
 const helloSchema = z.array(z.unknown()).transform((parts) => parts[parts.indexOf('role') + 1])
 
-/** A sentinel may name a server that is a master no longer: such a connection is closed, and the sentinels are asked again. */
+/** Closes connections to former masters, which Sentinels may name, and asks the Sentinels again. */
 function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
   if (mode !== 'sentinel') return client
   client.on('ready', () => {
@@ -87,7 +84,7 @@ function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
       (answer) => {
         if (helloSchema.safeParse(answer).data !== 'master') client.disconnect(true)
       },
-      // The connection has ended, or is silent: both are noticed elsewhere.
+      // The health check notices closed and silent connections.
       () => undefined,
     )
   })
@@ -107,9 +104,9 @@ function connectorOf(options: Omit<ConnectorOptions, 'connectTimeoutMs'>): Retur
 function commonOptions({ user, password }: RedisAddress, name: string) {
   return {
     connectionName: name,
-    // Of RESP3 nothing is needed, and what a connection may receive is easier to check without it.
+    // RESP2 replies are easier to check.
     protocol: 2,
-    // INFO, which the client's own check sends, is more than the user of a component may ask. While Redis loads its data PING fails.
+    // Logins of components may not call INFO, which the client's own check sends. PING fails while Redis loads data.
     enableReadyCheck: false,
     disableClientInfo: true,
     autoResendUnfulfilledCommands: false,
@@ -120,7 +117,7 @@ function commonOptions({ user, password }: RedisAddress, name: string) {
   } as const
 }
 
-/** For one server: that of the address, the master that the sentinels name, or any node of the cluster. */
+/** Options for one server: the address's, the Sentinels' master, or a node of the cluster. */
 function serverOptions(address: RedisAddress, name: string) {
   const { mode, nodes, isEncrypted } = address
   const [first = { host: '', port: 0 }] = nodes
@@ -137,7 +134,7 @@ function serverOptions(address: RedisAddress, name: string) {
           isEncrypted,
           findNode: createMasterFinder(address, connectTimeoutMs),
         }),
-        // Who was the master and is no longer: the sentinels know the new one.
+        // A former master. The Sentinels know the new one.
         reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
       }
     default:

@@ -13,16 +13,16 @@ export interface RedisNode {
 export interface ConnectorOptions {
   readonly isEncrypted: boolean
   readonly connectTimeoutMs: number
-  /** Where to connect to now. Asked before each attempt. Undefined: to what the client's own options name. */
+  /** Returns the address for the next attempt. Undefined: the client's own options. */
   readonly findNode?: () => Promise<RedisNode>
 }
 
 const optionsSchema = z.looseObject({ host: z.string().optional(), port: z.number().optional() })
-/** After this long a connection that was asked to end is cut. */
+/** A connection that does not end in this time is cut. */
 const disconnectTimeoutMs = 500
 const keepAliveMs = 30_000
 
-/** Makes the class that ioredis opens its connections with (option `Connector`): each is guarded. */
+/** Creates the class for ioredis' option `Connector`, whose connections are guarded. */
 export function createConnectorClass(parts: ConnectorOptions): NonNullable<RedisOptions['Connector']> {
   const { isEncrypted, connectTimeoutMs, findNode } = parts
 
@@ -35,7 +35,7 @@ export function createConnectorClass(parts: ConnectorOptions): NonNullable<Redis
       this.#own = { host, port }
     }
 
-    /** Never rejects: to ioredis that is the end, and a socket that is destroyed is a reason to try again. */
+    /** Never rejects, because ioredis would stop. It reconnects after a destroyed socket. */
     override async connect(): Promise<Socket> {
       this.connecting = true
       delete this.firstError

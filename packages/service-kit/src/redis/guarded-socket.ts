@@ -1,10 +1,7 @@
 import { Socket } from 'node:net'
 import { ReplyGuard } from './reply-guard.ts'
 
-/**
- * Speaks to Redis through a socket that is connected, and ends with a RedisProtocolError before the client library sees a reply
- * that it cannot bear.
- */
+/** Wraps a connected socket. Ends with RedisProtocolError before the client library sees an invalid reply. */
 export class GuardedSocket extends Socket {
   readonly #socket: Socket
   readonly #guard = new ReplyGuard()

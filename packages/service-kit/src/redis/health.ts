@@ -2,11 +2,11 @@ import { Gauge } from '@prometheus-io/client'
 import type { Logger } from '../logger.ts'
 import type { Registry } from '../metrics.ts'
 
-/** Whether a connection to Redis is of use, by the age of its last answer. */
+/** The health of a Redis connection, by the age of its last answer. */
 export interface RedisHealth {
   readonly use: string
   isHealthy(): boolean
-  /** Milliseconds since the last answer; since the start, if there was none. */
+  /** Milliseconds since the last answer, or since the start. */
   answerAgeMs(): number
   /** Takes note of a failed connection. */
   noteError(error: unknown): void
@@ -14,9 +14,9 @@ export interface RedisHealth {
 }
 
 export interface RedisHealthOptions {
-  /** What the connection is for: label of metrics and member of log lines. */
+  /** The purpose of the connection, for metrics and logs. */
   readonly use: string
-  /** Asks Redis. Must settle; resolves only if Redis has answered. */
+  /** Sends a command. Must settle, and resolves only with an answer of Redis. */
   readonly probe: () => Promise<unknown>
   /** Called twice a second while the last answer is older than `silentAfterMs`. */
   readonly onSilent: () => void
@@ -27,7 +27,7 @@ export interface RedisHealthOptions {
 const probeEveryMs = 500
 /** A Redis that has not answered for this long is not used until it answers again. */
 export const silentAfterMs = 3000
-/** So that a Redis that comes and goes does not fill the log. */
+/** Limits log lines of an unstable Redis. */
 const maxLinesPerMinute = 10
 
 /** Asks Redis twice a second and logs `redis_lost` and `redis_recovered`. Healthy from the first answer on. */
@@ -108,7 +108,7 @@ export function watchRedis({
   }
 }
 
-/** Registers gauges of what is watched, by use. */
+/** Registers gauges of all watched connections, by purpose. */
 export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
   const connected: Gauge<'use'> = new Gauge({
     name: 'postern_redis_connected',

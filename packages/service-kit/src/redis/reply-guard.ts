@@ -1,6 +1,6 @@
 import { RedisProtocolError, RespReader, type RespValue } from './resp-reader.ts'
 
-/** The largest reply that a service expects is a list of session ids; ours are far below these limits. */
+/** The largest expected reply is a list of session ids, far below these limits. */
 const replyLimits = { maxBulkBytes: 4 * 2 ** 20, maxValueBytes: 8 * 2 ** 20, maxMembers: 100_000 }
 const commandLimits = { maxBulkBytes: 64 * 2 ** 20, maxValueBytes: 64 * 2 ** 20, maxMembers: 1_000_000 }
 const lastSlot = 16_383
@@ -12,10 +12,7 @@ interface Awaited {
   replies: number
 }
 
-/**
- * Checks that what Redis sends on a connection answers what was asked there, in the form that the command is answered in.
- * The client library takes both for granted, and throws where nobody can catch it when they are wrong.
- */
+/** Checks that replies match the sent commands in number and form. ioredis would throw outside of any promise otherwise. */
 export class ReplyGuard {
   readonly #sent = new RespReader(commandLimits)
   readonly #received = new RespReader(replyLimits)
@@ -32,7 +29,7 @@ export class ReplyGuard {
     }
   }
 
-  /** Throws a RedisProtocolError if the client library must not see these bytes. */
+  /** Throws RedisProtocolError for bytes that ioredis must not see. */
   checkReplies(bytes: Buffer): void {
     for (const reply of this.#received.read(bytes)) {
       if (this.#isSubscribed && isMessage(reply)) continue
@@ -77,7 +74,7 @@ function isReplyTo({ command, argument }: Awaited, reply: RespValue): boolean {
   }
 }
 
-/** A node that cannot be read out of a redirection would be looked for nowhere. */
+/** Redirections must name a valid node. */
 function isRedirectionReadable(text: string): boolean {
   const [, slot, port] = /^(?:MOVED|ASK) (\d{1,5}) \S*:(\d{1,5})$/.exec(text) ?? []
   return /^(?:MOVED|ASK)\b/.test(text) ? Number(slot) <= lastSlot && isPort(Number(port)) : true
