@@ -6,7 +6,7 @@ import { type Registry, answerClientError, createPipelining, requestIdPattern } 
 import { type FastifyInstance, fastify } from 'fastify'
 import { stopReading } from './exchange.ts'
 
-/** Bytes that never became a request, and how they were answered. */
+/** Receives answers to bytes that were not a request. */
 export interface Unreadable {
   readonly requestId: string
   readonly socket: Socket
@@ -17,12 +17,12 @@ export interface Unreadable {
 }
 
 export interface AppOptions {
-  /** `isUnmet`: it has an expectation that is not 100-continue. */
+  /** `isUnmet`: the request has an expectation other than 100-continue. */
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
-  /** Answers a request that came over its connection ahead of too many answers. */
+  /** Answers a request that has too many others before it on its connection. */
   readonly refusePipelined: (request: IncomingMessage, response: ServerResponse) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
-  /** What came over the connection was no request, and was answered as that. */
+  /** The connection sent something other than a request, which was answered. */
   readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
   /** A client has this long to send the head of a request. */
@@ -35,7 +35,7 @@ export interface AppOptions {
 const idPrefix = randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')
 let idCount = 0
 
-/** Gives the client's request id when it is well formed, else a new one, unique over all processes. */
+/** Returns the client's request id if it is valid, else a new one that is unique over all processes. */
 export function requestIdOf(given: string | undefined): string {
   if (given !== undefined && requestIdPattern.test(given)) return given
   idCount += 1
@@ -45,9 +45,8 @@ export function requestIdOf(given: string | undefined): string {
 const readAheadBytes = 16 * 1024
 
 /**
- * The public server. fastify starts it and shuts it down; requests go to `handle` and not through fastify, which would
- * read the path a second time with a router of its own, copy the headers into an object, and answer at 1.1 to 1.2 times
- * the CPU.
+ * Creates the public server. fastify starts and stops it. Requests go to `handle` directly: fastify's router would parse the
+ * path again and copy the headers, which needs 1.1 to 1.2 times the processor time.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
   const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =
@@ -56,7 +55,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   let closing = false
 
   function begin(request: IncomingMessage, response: ServerResponse, isUnmet: boolean): void {
-    // On a connection that was busy when the server began to close.
+    // The connection was busy when the server began to close.
     if (closing) response.setHeader('connection', 'close')
     try {
       handle(request, response, isUnmet)
@@ -71,16 +70,16 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   const server = createServer(
     {
       maxHeaderSize: maxHeaderBytes,
-      // How much of a body Node reads ahead while its request waits for a decision.
+      // Limits the body that Node reads ahead while its request waits for a decision.
       highWaterMark: readAheadBytes,
       headersTimeout: clientTimeoutMs,
       keepAliveTimeout: keepAliveMs,
-      // Uploads may take long; slow bodies are cut by their rate, slow heads by the headers timeout.
+      // Uploads may take long. Slow bodies end by their rate, slow heads by headersTimeout.
       requestTimeout: 0,
       connectionsCheckingInterval: Math.ceil(clientTimeoutMs / 5),
       // A missing Host gets a problem document from us, not Node's empty 400.
       requireHostHeader: false,
-      // HOT PATH: without it every GET gets a stream that is opened, read to its end and closed, though it has no body.
+      // HOT PATH: otherwise Node opens, reads and closes a stream for every GET without a body.
       optimizeEmptyRequests: true,
       insecureHTTPParser: false,
     },
@@ -100,9 +99,9 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   app.addHook('preClose', async () => {
     closing = true
   })
-  // Node drops the headers beyond its maximum in silence; how many there may be follows from their size.
+  // Node silently drops headers beyond its maximum. Their size limits their number.
   server.maxHeadersCount = 0
-  // Only what is let through is told to go on; the proxy's first read asks for it.
+  // Only accepted requests get 100-continue, at the proxy's first read.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     request.once('resume', () => {
       if (!response.headersSent) response.writeContinue()

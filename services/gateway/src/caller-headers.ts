@@ -2,10 +2,10 @@ import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import type { Exchange } from './exchange.ts'
 import { windowMs } from './limit/rate-limit.ts'
 
-/** In the last days of a key its answers say when it ends. */
+/** Answers in this time before a key's expiry have `X-Key-Expires-At`. */
 const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 
-/** The headers that every answer to a known caller has, alternating names and values; none before it is known. */
+/** Headers of every answer to a known caller, as alternating names and values. */
 export type CallerHeaders = (exchange: Pick<Exchange, 'principal' | 'limits'>) => string[]
 
 /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), and `X-Key-Expires-At`. HOT PATH. */
@@ -14,7 +14,7 @@ export function createCallerHeaders(clocks: Clocks, databaseClock: DatabaseClock
     if (limits === undefined || principal === undefined) return []
     const { policy, tokens, left, windowEnds, effectiveLimit } = limits.principal
     const now = clocks.monotonic()
-    // A caller that has not been let through in this window has all of it.
+    // A caller without requests in this window has the whole limit.
     const [rest, seconds] =
       now < windowEnds ? [tokens + left, Math.ceil((windowEnds - now) / 1000)] : [effectiveLimit, windowMs / 1000]
     const headers = ['ratelimit-policy', policy, 'ratelimit', `"caller";r=${rest};t=${seconds}`]

@@ -17,13 +17,13 @@ import { parseAddressRanges } from './authenticate/addresses.ts'
 export interface UpstreamConfig {
   /** Origin, `http://host:port`. */
   readonly url: string
-  /** Secrets that sign the requests to this service, and to no other. */
+  /** Secrets for requests to this service only. */
   readonly ring: KeyRing
 }
 
-/** Whose access tokens are accepted. Without it, `Authorization: Bearer` is refused. */
+/** The OpenID provider. Without it, `Authorization: Bearer` is rejected. */
 export interface OidcConfig {
-  /** To the letter as in the token's `iss`; below it `/.well-known/openid-configuration` is found. */
+  /** Exactly the token's `iss`. `/.well-known/openid-configuration` is below it. */
   readonly issuer: string
   readonly audience: string
   /** Claim that holds the tenant's id. */
@@ -33,37 +33,37 @@ export interface OidcConfig {
 }
 
 export interface GatewayConfig extends BaseConfig {
-  /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
+  /** The port for health and metrics, which clients must not reach. 0 takes a free port. */
   readonly adminPort: number
-  /** Shown to operators in the list of leases. At most 100 characters: with more no lease would be granted. */
+  /** The name in the list of leases, at most 100 characters. */
   readonly name: string
   readonly upstreams: Readonly<Record<Upstream, UpstreamConfig>>
   readonly assertionRing: KeyRing
   readonly internalRing: KeyRing
   readonly cacheRing: KeyRing
   readonly redisUrl: string
-  /** Proxies whose X-Forwarded-For is believed. */
+  /** Proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[]
   /** Keys in memory, each about 2 KiB. */
   readonly memoryEntries: number
   /** Failed authentications a minute from one address, over all gateways, before further look-ups are refused. */
   readonly failedAttemptsPerMinute: number
   readonly publicRequestsPerMinute: number
-  /** Path below which a proxy publishes the API, such as `/postern`; empty at the root. */
+  /** The path that a proxy removes, such as `/postern`. Empty at the root. */
   readonly basePath: string
   readonly maxUrlBytes: number
   readonly maxHeaderBytes: number
-  /** A client has this long, in milliseconds, to send the head of a request, and each further part of its body. */
+  /** Time-out of a request's head and of each part of its body, in milliseconds. */
   readonly clientTimeoutMs: number
   /** How long a client's connection may be idle before it is closed. */
   readonly keepAliveMs: number
-  /** Bytes of answers that may wait for clients that do not read. */
+  /** The most unread bytes of answers. */
   readonly maxUnreadBytes: number
   /** Sockets to each upstream. */
   readonly upstreamConnections: number
   /** Of these, as many as one tenant may have. */
   readonly tenantConnections: number
-  /** Requests that may wait for one of them, for each upstream; further ones are refused. */
+  /** The most requests that wait for a connection to an upstream. */
   readonly upstreamWaiting: number
   readonly oidc: OidcConfig | undefined
 }
@@ -150,7 +150,7 @@ export const environment = {
   POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles').describe('The claim that holds the list of roles.'),
 } as const
 
-/** Reads the gateway's configuration; throws a ConfigurationError that lists every fault. */
+/** Reads the gateway's settings. Throws a ConfigurationError that lists every fault. */
 export function readConfig(env: Environment): GatewayConfig {
   const values = parseEnvironment(env, environment)
   return Object.freeze({

@@ -5,7 +5,7 @@ import { gzip } from 'node:zlib'
 import { openApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
 
-/** What the gateway says about the API, as it is sent. */
+/** Documents about the API. */
 export interface Document {
   readonly mediaType: string
   readonly content: Buffer
@@ -21,7 +21,7 @@ export interface Documents {
   reference(): Promise<Document>
 }
 
-/** Makes each document when it is first asked for. It takes a second of the processor, and other requests go on meanwhile. */
+/** Creates each document on first use. It takes a second, without blocking other requests. */
 export function createDocuments(basePath: string): Documents {
   let described: Promise<string> | undefined
   let document: Promise<Document> | undefined

@@ -29,26 +29,26 @@ export interface Exchange {
   /** As it came: canonical, or refused. */
   readonly target: string
   readonly requestId: string
-  /** What the public URL of the API has before its paths; empty if nothing. */
+  /** The path prefix of the public URL. Empty at the root. */
   readonly basePath: string
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
-  /** Why the head of the request cannot be served; undefined if it can. */
+  /** Why the head of the request is invalid. */
   readonly fault: Refusal | undefined
   readonly match: Match
-  /** Undefined where the route table names none. */
+  /** Undefined for unknown routes. */
   readonly route: Route | undefined
   principal: Principal | undefined
-  /** What it was accepted for: a key's record, or the tenant of a person. Checked again while it is open. */
+  /** The key's record or the person's tenant. Checked again while the request is open. */
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
   limits: Limits | undefined
   /** Whether its tokens have been taken. */
   hasTokens: boolean
-  /** Of a body in chunks, whether it has content; undefined until that is known. */
+  /** Whether a chunked body has content. Undefined until that is known. */
   hasContent: boolean | undefined
-  /** Of its trace, where tracing is on. */
+  /** The trace, if tracing is on. */
   span: Span | undefined
 }
 
@@ -69,16 +69,16 @@ const ownHeaders = [
 
 export const closeConnection = ['connection', 'close'] as const
 
-/** Of a body that nobody wants, as much is read for a connection that lives on. Before more, the answer says that it ends. */
+/** The most bytes of an unwanted body for which the connection stays open. */
 const shortRestBytes = 1024 * 1024
-/** As much is read all the same, and for so many times so long, so that who sends still gets the answer. Then the connection is cut. */
+/** The most bytes, intervals and time for which an unwanted body is read before the connection is cut. */
 const mostRestBytes = 64 * 1024 * 1024
 const restWithinMs = 5000
 const mostRestTimes = 3
-/** A client that takes nothing of its answer for this long is cut off. */
+/** A client that reads nothing of its answer for this long is cut off. */
 export const stalledReaderMs = 60_000
 
-/** Answers with a problem document (RFC 9457), below `/scim/v2` with an error of SCIM. The one place in the gateway that does. */
+/** Sends a problem document (RFC 9457), or a SCIM error below `/scim/v2`. */
 export function sendProblem(
   { request, response, requestId, basePath, route }: Answerable & Pick<Exchange, 'basePath'> & Partial<Exchange>,
   code: ProblemCode,
@@ -119,7 +119,7 @@ export function send(
   answerWith(exchange, status, [...head, ...headers], request.method === 'HEAD' ? undefined : body)
 }
 
-/** Answers that the client has what it asks for. */
+/** Answers 304. */
 export function sendNotModified(exchange: Answerable, headers: readonly string[]): void {
   answerWith(exchange, 304, ['x-request-id', exchange.requestId, ...ownHeaders.slice(2), ...headers])
 }
@@ -137,7 +137,7 @@ function answerWith(
   const isClosing = headers.includes('connection')
   const closes = isClosing || hasLargeRemainder(request, false)
   response.writeHead(status, closes && !isClosing ? [...headers, ...closeConnection] : [...headers])
-  // Node says so by itself where a body was announced and not asked for.
+  // Node closes the connection if an announced body was not requested.
   if (closes || !response.shouldKeepAlive) stopReading(request)
   endAnswer({ request, response }, closes, body)
 }
@@ -145,34 +145,33 @@ function answerWith(
 const ended = new WeakSet<object>()
 
 /**
- * Lets nothing more be carried out that comes over the connection of a request whose answer says that it is the last
- * (RFC 9112 §9.6). To be called before that is said: the answer may wait behind others, while Node reads on.
+ * Prevents execution of further requests on a connection whose answer announces its end (RFC 9112, section 9.6). Call it before the
+ * announcement, because Node reads ahead.
  */
 export function stopReading({ socket }: IncomingMessage): void {
   ended.add(socket)
 }
 
-/** Whether nothing that comes over the connection is to be carried out. */
+/** Whether further requests on the connection must not be executed. */
 export function isReadingStopped({ socket }: IncomingMessage): boolean {
   return ended.has(socket) || socket.writableEnded
 }
 
-/** Whether so much of a body may still come that the answer is to say that the connection ends. `ifUnknown`: of one in chunks. */
+/** Whether the rest of a body is too large to keep the connection. `ifUnknown` applies to chunked bodies. */
 export function hasLargeRemainder(request: IncomingMessage, ifUnknown: boolean): boolean {
   if (request.complete) return false
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
   return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
 }
 
-/** Bounds how long the end of an answer, already written, waits for a client that does not read it. */
+/** Limits the wait for a client that does not read the end of its answer. */
 export function limitReader(response: ServerResponse): void {
   if (response.writableLength > 0) response.setTimeout(stalledReaderMs)
 }
 
 /**
- * Ends an answer of which all is written, but for `body`. What is left of the request's body is read and thrown away first:
- * Node closes the connection of an answer that has ended and `closes` it, TCP resets what is closed with bytes unread, and
- * the client might never see its answer (RFC 9112 §9.6). It is told at once that nothing more comes.
+ * Ends an answer after `body`. Discards the rest of the request's body first, because closing a connection with unread bytes resets
+ * it, and the client might not see its answer (RFC 9112, section 9.6).
  */
 export function endAnswer(
   { request, response }: Pick<Exchange, 'request' | 'response'>,
@@ -181,7 +180,7 @@ export function endAnswer(
 ): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
   const isRead = (length === undefined && coding === undefined) || request.readableEnded || request.destroyed
-  // The end of an answer in chunks is sent when it is ended.
+  // Ending a chunked answer sends its end.
   const waits = !isRead && !request.complete && !response.writableEnded && !response.chunkedEncoding
   if (!waits) {
     if (!response.writableEnded) response.end(body)
@@ -189,14 +188,14 @@ export function endAnswer(
   else response.write(body)
   limitReader(response)
   if (isRead) return
-  // Not where it waits behind another answer on its connection. Node closes by itself where a body was announced and not asked for.
+  // Not for an answer that waits behind another one. Node closes if an announced body was not requested.
   if (waits && (closes || !response.shouldKeepAlive)) response.socket?.end()
   if (!request.complete) limitDrain(request)
   if (waits) request.once('end', () => response.end())
   request.resume()
 }
 
-/** Cuts a connection over which too much of a body comes, for too long, or no more. */
+/** Cuts a connection whose unwanted body is too large, too slow, or stops. */
 function limitDrain(request: IncomingMessage): void {
   let rest = mostRestBytes
   let times = mostRestTimes

@@ -16,7 +16,7 @@ export interface MatchParts {
   readonly maxUrlBytes: number
   readonly basePath: string
   readonly pressure: Pick<Pressure, 'isLate'>
-  /** Begins the trace of a request; undefined if tracing is off. */
+  /** Starts the trace of a request. Undefined if tracing is off. */
   readonly trace: ((exchange: Exchange) => Span) | undefined
 }
 
@@ -65,7 +65,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
   }
 }
 
-/** Refuses what may hide a second request. */
+/** Rejects requests that may hide a second one. */
 function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet: boolean): Refusal | undefined {
   if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
     return lastRefusal('malformed_http', 'Send HTTP/1.1 with one Host header.')
@@ -76,7 +76,7 @@ function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet:
   if (headers.duplicate !== undefined) {
     return lastRefusal('duplicate_header', `Send the header ${headers.duplicate} once.`)
   }
-  // The client may take the answer for a reason not to send its body, or send it all the same.
+  // After the answer the client may or may not send its body.
   if (isUnmet) return lastRefusal('expectation_failed', 'The only expectation that can be met is 100-continue.')
   return undefined
 }
@@ -89,7 +89,7 @@ function lastRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })
 }
 
-/** A coding under the chunks would reach the service as content; HTTP/1.0 has no chunks (RFC 9112 §6.1). */
+/** Rejects other transfer codings, and chunks in HTTP/1.0 (RFC 9112, section 6.1). */
 function isFramingPlain(request: IncomingMessage, transferEncoding: string | undefined): boolean {
   if (transferEncoding === undefined) return true
   return request.httpVersionMinor !== 0 && transferEncoding.toLowerCase() === 'chunked'

@@ -5,16 +5,16 @@ import { Counter, Gauge, Histogram } from '@prometheus-io/client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
 import type { Refused } from './authenticate/redis-cache.ts'
 
-/** What a gateway counts. No label holds a tenant, key or URL: the number of series stays bounded. */
+/** Metrics of a gateway. No label contains a tenant, key or URL, to limit the number of series. */
 export interface GatewayMetrics {
-  /** HOT PATH. `status` 0: the client went away. `isForwarded`: it was given to the service of its route. */
+  /** HOT PATH. `status` 0: the client disconnected. `isForwarded`: its service received the request. */
   request(route: string, status: number, seconds: number, isForwarded: boolean): void
   lookup(level: Exclude<LookupLevel, 'memory'>): void
-  /** HOT PATH: counted up by who finds keys in memory, and read when it is asked for. */
+  /** HOT PATH: a plain counter that is read when metrics are collected. */
   readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void
-  /** A request that was not given to its service, for want of a connection. */
+  /** Counts a request without a free connection. */
   upstreamPoolExhausted(upstream: string): void
   cacheRefused(what: Refused): void
   logReset(): void
@@ -24,7 +24,7 @@ export interface GatewayMetrics {
 export interface GatewayGauges {
   readonly leaseRemainingMs: () => number
   readonly redis: readonly RedisHealth[]
-  /** Gateways that hold a lease; undefined: nobody has said. */
+  /** Gateways with a lease, if known. */
   readonly gateways: () => number | undefined
   readonly limitShare: () => number
   readonly keysInMemory: () => number

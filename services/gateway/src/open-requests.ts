@@ -19,7 +19,7 @@ export interface OpenRequest {
   checkedRound: number
   /** Its index among the open requests, -1 if it is not one of them. */
   openIndex: number
-  /** Refuses it if nothing was answered yet, else resets the connection. */
+  /** Rejects the request, or resets its connection if the answer has begun. */
   end(code: ProblemCode, answer: ProblemAnswer): void
   /** Its connection is gone. */
   abandon(): void
@@ -40,7 +40,7 @@ export interface OpenRequests {
   checkSoon(): void
   /** Checks every open request now. Call it every `checkOpenRequestsEveryMs`. */
   check(): void
-  /** Nothing that is cached may be believed any more: every caller is looked up again. */
+  /** Cached records are invalid: looks every caller up again. */
   requireLookUps(): void
 }
 
@@ -70,7 +70,7 @@ type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly an
 /** Starts with none. */
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { lease, watermarks, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
-  // In no order. A Set made the gateway use up to a fifth more processor time for each request.
+  // Unordered. A Set would need up to a fifth more processor time for each request.
   const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
   let isDue = false
@@ -117,7 +117,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     return { code, answer }
   }
 
-  /** Judges by what is in memory, which proves nothing without a lease unless it refuses. */
+  /** Decides by memory. Without a lease only a rejection counts. */
   function judge({ exchange, checkedRound }: OpenRequest): Verdict {
     const { key, tenant } = exchange
     if (key !== undefined) {
@@ -187,7 +187,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     // Of a copy: requests are removed meanwhile.
     for (const request of open.slice()) {
       const { exchange } = request
-      // An answer that waits behind another one on its connection is not told that the connection has closed.
+      // An answer that waits behind another one gets no `close`.
       if (exchange.request.socket.destroyed) {
         remove(request)
         request.abandon()
@@ -235,7 +235,7 @@ const outcomeUnknown: ProblemAnswer = {
     'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
 }
 
-/** Whether a service has a whole change that it may be committing. */
+/** Whether a service may be committing a complete change. */
 function isWholeChange({ request, method }: Exchange): boolean {
   return request.complete && method !== 'GET' && method !== 'HEAD'
 }

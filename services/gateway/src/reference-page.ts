@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The reference of the API: one page without scripts and without anything from elsewhere. */
+/** The API reference: one page without scripts or external resources. */
 export interface ReferencePage {
   readonly html: Buffer
-  /** Allows the page's own style, by its hash, and nothing else. */
+  /** Allows only the page's own style, by its hash. */
   readonly contentSecurityPolicy: string
 }
 
@@ -21,7 +21,7 @@ code,pre{font:13px/1.45 ui-monospace,monospace}pre{background:var(--soft);paddin
 .method{font-weight:700;display:inline-block;min-width:4rem}.who{float:right}
 @media(max-width:50rem){body{display:block}nav{position:static;height:auto}}`
 
-/** Writes the page of an OpenAPI document: what each operation takes, gives and can be refused with, with examples. */
+/** Renders an OpenAPI document: parameters, answers, problems and examples of each operation. */
 export function referencePage(document: Json): ReferencePage {
   const operations = operationsOf(document)
   const tags = [...new Set(operations.map(({ tag }) => tag))]
@@ -177,7 +177,7 @@ function typeOf(schema: unknown): string {
   return typeof format === 'string' ? `${name} (${format})` : name
 }
 
-/** Text of the contracts: words between backticks are code. */
+/** Renders text with code in backticks. */
 function prose(text: unknown): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }

@@ -4,7 +4,7 @@ import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, sendProblem } from './exchange.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 
-/** Why the gateway does not serve a request, and what it answers. */
+/** A rejection and its answer. */
 export interface Refusal {
   readonly kind: 'refusal'
   readonly code: ProblemCode
@@ -25,7 +25,7 @@ export function createRefuse(parts: {
   const { callerHeaders, lookupBudget, isDraining, onRefusal } = parts
   return (exchange, { code, answer: { headers = [], ...answer } }) => {
     const closing = isDraining() && !headers.includes('connection') ? closeConnection : []
-    // The rest of the body is dropped from now on, however long the client takes to send it.
+    // The rest of the body is discarded.
     lookupBudget.release(exchange.request)
     sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...headers, ...closing] })
     onRefusal(exchange, code)
@@ -35,7 +35,7 @@ export function createRefuse(parts: {
 /** Returns a refusal if too many requests already wait. Otherwise the request may wait until its response is closed. */
 export type ReserveWait = (exchange: Exchange) => Refusal | undefined
 
-/** Bounds what requests hold while they wait for a look-up or for tokens. */
+/** Limits the memory of requests that wait for a look-up or for tokens. */
 export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
   return ({ request, response }) => {
     // The response of a closed connection emits no `close`, which releases the reservation.

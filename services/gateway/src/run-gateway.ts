@@ -59,24 +59,24 @@ export interface RunningGateway {
   readonly port: number
   readonly adminPort: number
   readonly logger: Logger
-  /** Answers what has arrived, takes nothing new, reports usage and gives the lease back. */
+  /** Answers pending requests, accepts no new ones, reports usage and releases the lease. */
   close(): Promise<void>
 }
 
 type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
 
-/** Bytes of requests that wait for a look-up, and as many again of those that wait for a connection to a service. */
+/** The most bytes of requests that wait for a look-up, and of those that wait for a connection. */
 const maxReadAheadBytes = 8 * 1024 * 1024
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 const databaseCheckEveryMs = 30_000
 
-/** Starts a gateway in this process; logs `listening` with its ports once requests are answered. */
+/** Starts a gateway. Logs `listening` with its ports when requests are answered. */
 export async function startGateway(
   env: Environment,
   options: {
     readonly writeLog?: (line: string) => void
-    /** How long requests under way may go on when the gateway ends, in milliseconds. */
+    /** Time for open requests at the end of the gateway, in milliseconds. */
     readonly answersWithinMs?: number
   } = {},
 ): Promise<RunningGateway> {
@@ -118,7 +118,7 @@ function portOf(app: FastifyInstance): number {
   return address.port
 }
 
-/** Puts the five steps together: what is opened here is closed in the reverse order by `close`. */
+/** Creates the five steps and their dependencies. `close` closes them in reverse order. */
 function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined, withinMs: number) {
   const gateway = randomUUID()
   const clocks = systemClocks
@@ -238,7 +238,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  /** `exchange` may be all that is known of a request. Answers whether nobody had answered it before. */
+  /** Sends an answer if there was none. Returns whether it did. */
   function crash(exchange: Crashed, error: unknown): boolean {
     const { response } = exchange
     const isOpen = !response.headersSent && !response.destroyed
@@ -253,7 +253,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const callerHeaders = createCallerHeaders(clocks, databaseClock)
   const clientAddress = createClientAddress(config.trustedProxies, (fault, peer) => {
     if (fault === 'unreadable') logger.warn({ event: 'forwarded_for_unreadable', peer })
-    // The console writes the header too, and need not be named.
+    // The console also writes the header.
     else logger.info({ event: 'forwarded_for_not_trusted', peer })
   })
   const lookupBudget = createReadAheadBudget(maxReadAheadBytes)
@@ -308,7 +308,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
         if (error instanceof NoConnectionError) {
           metrics.upstreamPoolExhausted(upstream)
-          // A stack says nothing of it, and there may be thousands of them a second. Whose requests crowd the others out is told by their number.
+          // Without a stack, because there may be thousands per second. Metrics show the numbers.
           logger.warn({ event: 'upstream_pool_exhausted', ...of, tenant_id: exchange.principal?.tenantId })
           return
         }
@@ -427,7 +427,7 @@ function traceOf({ span }: Partial<Exchange>): { readonly trace_id?: string } {
   return span === undefined ? {} : { trace_id: span.traceId }
 }
 
-/** What a trace says of a request: its route and not its URL. */
+/** Attributes of a trace: the route, not the URL. */
 function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
   const path = route?.path ?? 'unknown'
   const at = headers.passed.indexOf('traceparent')
@@ -438,7 +438,7 @@ function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
   }
 }
 
-/** The whole of the gateway's main.ts. */
+/** Runs the gateway, for main.ts. */
 export async function runGateway(env: Environment): Promise<void> {
   const running = await startGateway(env)
   closeOnSignal(running.logger, running.close)

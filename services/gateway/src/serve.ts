@@ -41,14 +41,14 @@ export interface ServeParts {
   readonly openRequests: OpenRequests
   readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
-  /** Called once when the gateway's own answer is complete; status 0 when the client went away first. */
+  /** Called once after the gateway's own answer. Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** The same of an answer to what was given to a service. */
+  /** The same for answers of services. */
   readonly onForwarded: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
-/** Whether the client says that it has what the tag is of. */
+/** Whether `If-None-Match` matches the tag. */
 function isKnown({ request }: Exchange, etag: string): boolean {
   const given = request.headers['if-none-match']
   return given !== undefined && matchesEtag(given, etag)
@@ -109,7 +109,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
     const { principal } = exchange
     const headers = answerHeaders(exchange)
-    // None of these takes a parameter: one that was ignored in silence would be a mistake that nobody sees.
+    // These routes have no parameters. Silently ignored ones would hide mistakes.
     if (exchange.target.includes('?') && route.path.startsWith('/api/')) {
       const names = [...new URLSearchParams(exchange.target.slice(exchange.target.indexOf('?') + 1)).keys()]
       const detail = 'is not a parameter of this operation'
@@ -156,7 +156,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     onDone(exchange, exchange.response.statusCode)
   }
 
-  /** What is wrong with the body by its headers alone, before any of it is read. */
+  /** Checks the headers of the body before it is read. */
   function bodyFault(exchange: Exchange, route: Route, hasBody: boolean, length: number | undefined): boolean {
     if (!hasBody) return false
     if (route.maxBodyBytes === 0) {
@@ -186,7 +186,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     const given = headers.signed['content-length']
     const length = given === undefined ? undefined : Number(given)
     const isChunked = headers.read['transfer-encoding'] !== undefined
-    // RFC 9112 §6.3: chunks without content are no body, as a length of 0 is none.
+    // RFC 9112, section 6.3: chunks without content are no body.
     const hasBody = isChunked ? exchange.hasContent !== false : length !== undefined && length > 0
     if (bodyFault(exchange, route, hasBody, length)) return
 
@@ -194,13 +194,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     const context = principal?.context ?? publicContext
     const assertion = principal === undefined ? noAssertion : mint(principal, now, route.assertionSeconds)
     const out = headers.passed
-    // Of no body there is no type. A stream of bytes may be empty, and has one.
+    // A missing body has no type. An empty stream has one.
     const isStream = route.body === undefined && route.bodyMediaTypes !== undefined
     const isTyped = hasBody || isStream || headers.signed['content-type'] === undefined
     const signed = isTyped ? headers.signed : { ...headers.signed, 'content-type': undefined }
-    // undici sends `Content-Length: 0` for these methods, whether asked to or not.
+    // undici always sends `Content-Length: 0` for these methods.
     const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
-    // Written anew, since leading zeros would be signed and not sent.
+    // Normalized, because leading zeros would be signed but not sent.
     const contentLength = hasBody && length !== undefined ? String(length) : sendsZero ? '0' : undefined
     let signature
     try {
@@ -275,7 +275,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   }
 }
 
-/** Sets a header of an alternating list, in the place of what the client has sent. */
+/** Replaces a header in a list of alternating names and values. */
 function replaceHeader(headers: string[], name: string, value: string): void {
   for (let at = headers.length - 2; at >= 0; at -= 2) if (headers[at] === name) headers.splice(at, 2)
   headers.push(name, value)

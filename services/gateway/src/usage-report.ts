@@ -6,7 +6,7 @@ import { ContentRefused, type KeysClient } from './authenticate/keys-client.ts'
 export interface Collected {
   readonly kind: keyof UsageReport
   readonly size: number
-  /** Takes lines out; undefined where there are none. */
+  /** Removes lines. Undefined if there are none. */
   take(): Lines | undefined
 }
 
@@ -19,13 +19,12 @@ interface Lines {
   halves(): readonly [Lines, Lines]
 }
 
-/** Lines that are refused one by one before it is believed that the keys service takes none of this kind. */
+/** Rejected single lines after which all lines of this kind count as rejected. */
 const mostRefused = 20
 
 /**
- * Sends what has been collected of one kind, in reports that are recorded whole or not at all. Where the keys service takes
- * a report for what it never takes, its halves are sent: a line that it refuses alone is given up once others of its kind were recorded,
- * so that nobody can hold up what is told of all others. Resolves to false where nothing more should be sent now.
+ * Sends the collected lines of one kind in atomic reports. A permanently rejected report is sent in halves. A single rejected line is
+ * dropped after others were recorded, so that it cannot block them. Resolves to false to stop for now.
  */
 export async function sendCollected(
   collected: Collected,

@@ -4,19 +4,17 @@ import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 
-/** How a key was used from one address since the last report. */
+/** Use of a key from one address since the last report. */
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
 type Person = NonNullable<UsageReport['people']>[number]
 
 /**
- * Collects when, from where and for which routes keys were used, when they were refused, and who of the people was there,
- * and reports it in batches, each of which is recorded whole or not at all. A report that fails is kept and merged into the
- * next; only one whose answer is lost may count twice. A line that the keys service never takes holds no other up. What a crash
- * loses is at most one interval of usage, never an accepted request.
+ * Collects and reports the use of keys (time, address, route), rejections, and signed-in people. Failed reports are merged into the
+ * next. A report whose answer is lost may count twice. A crash loses at most one interval of usage.
  */
 export interface Usage {
-  /** HOT PATH. Without a route: the request was refused for what it asked, not for who asked. That is no use of a route, and shows that somebody has the key. */
+  /** HOT PATH. Without a route: the caller was valid but the request was rejected. */
   used(principal: Principal, address: string, route: string | undefined): void
   /** Counts a refusal of a key. Refusals of people are not counted. */
   denied(principal: Principal, address: string, reason: Denial['reason']): void
@@ -24,18 +22,18 @@ export interface Usage {
   flush(): Promise<void>
 }
 
-/** Distinct keys and addresses between two reports; beyond it new ones are not counted. */
+/** The most keys and addresses between two reports. Further ones are not counted. */
 const maxCollected = 100_000
 const maxIdLength = 255
 
-/** Starts empty. `now` gives milliseconds since the epoch. */
+/** Starts empty. `now` returns milliseconds since the epoch. */
 export function createUsage(options: {
   keys: Pick<KeysClient, 'reportUsage'>
   now: () => number
   logger: Logger
 }): Usage {
   const { keys, now, logger } = options
-  // Kept with the principal: nearly every key is used from one address between two reports.
+  // Stored with the principal, because most keys have one address between two reports.
   let usual: Principal[] = []
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
@@ -50,7 +48,7 @@ export function createUsage(options: {
   function see({ tenantId, id, label, roles }: Principal): void {
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
-    // Longer subjects than OpenID Connect has (Core §2), and what is no text in PostgreSQL, are left out: they could not be recorded.
+    // Subjects that are too long (OpenID Connect Core, section 2) or not storable are omitted.
     if (id.length > maxIdLength || !id.isWellFormed() || id.includes('\0')) return
     const name = label.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '') || id
     people.set(`${tenantId} ${id}`, { tenantId, id, name, roles: [...roles], lastSeenAt: now() })
@@ -78,7 +76,7 @@ export function createUsage(options: {
       report: (seen) => ({ uses: [], denials: [], people: seen }),
       keep: (person) => {
         const id = `${person.tenantId} ${person.id}`
-        // Who was seen again meanwhile is known better than before.
+        // Newer data replaces it.
         if (!people.has(id)) people.set(id, person)
       },
     }),

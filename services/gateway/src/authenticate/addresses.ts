@@ -5,14 +5,14 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Range = readonly [Address, number]
 
 /**
- * Whether a text is an address as everybody reads it. ipaddr takes what inet_aton takes as well, octal, hexadecimal and fewer parts:
- * `10.010.0.1` is 10.8.0.1 to one reader, and 10.10.0.1 to the next.
+ * Whether a text is an unambiguous address. ipaddr also accepts octal, hexadecimal and shortened forms: programs read `10.010.0.1` as
+ * 10.8.0.1 or as 10.10.0.1.
  */
 function isAddress(text: string): boolean {
   return isIP(text) !== 0 && ipaddr.isValid(text)
 }
 
-/** Parses addresses and CIDR ranges, or gives undefined when one of them is neither. */
+/** Parses addresses and CIDR ranges. Undefined if one is invalid. */
 export function parseAddressRanges(ranges: readonly string[]): readonly Range[] | undefined {
   const parsed: Range[] = []
   for (const range of ranges) {
@@ -33,8 +33,8 @@ function contains([network, bits]: Range, address: Address): boolean {
 }
 
 /**
- * Gives a function that tells whether an address is in one of the ranges. An IPv4 address inside IPv6
- * (`::ffff:192.0.2.1`) counts as the IPv4 address. No ranges, a range or an address that cannot be read: never.
+ * Returns a function that checks whether an address is in one of the ranges. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as
+ * IPv4. It returns false for invalid addresses, and always without ranges or with an invalid one.
  */
 export function createAddressMatcher(ranges: readonly string[]): (address: string) => boolean {
   const parsed = parseAddressRanges(ranges)
@@ -45,10 +45,10 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
   }
 }
 
-/** Groups of an IPv6 address that name the network: whoever has one has all addresses in it (RFC 4291 §2.5.4). */
+/** Groups of an IPv6 address that name the network. A client owns all addresses of it (RFC 4291, section 2.5.4). */
 const networkGroups = 4
 
-/** Whom requests of an address are counted for: an IPv4 address alone, of IPv6 all of its /64. */
+/** The network for which requests are counted: an IPv4 address, or an IPv6 /64. */
 export function networkOf(address: string): string {
   if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address
   const parsed = ipaddr.IPv6.parse(address)
@@ -59,19 +59,17 @@ export function networkOf(address: string): string {
 
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
-/** So many faults are told, each of another peer: whoever comes in through no proxy can write the header too. */
+/** The most logged peers. Clients without a proxy can write the header too. */
 const mostTold = 16
 
-/** Stands for the address of a client whose proxy writes none that can be read. It is in no range. */
+/** The address of a client whose proxy writes an invalid one. It is in no range. */
 const unreadableAddress = 'unknown'
 
 /**
- * Gives a function that finds the client's address: that of the connection or, when it is a trusted proxy's, the last
- * address in X-Forwarded-For that no trusted proxy has, without the port that some write behind it. What stands to the left of it
- * anyone could have written. `unknown` where none can be read; empty where the connection is gone.
+ * Returns a function that finds the client's address: the connection's, or behind a trusted proxy the last address in
+ * X-Forwarded-For that is not a trusted proxy. `unknown` if it is invalid, empty if the connection is closed.
  *
- * The first time that what a proxy writes is of no use is told, of each of the first peers: its address cannot be read, or nobody said
- * that this proxy is trusted. The console, or a stranger who makes the header up, must not use up the line that is for a proxy.
+ * Logs once for each of the first peers whose header is invalid or not trusted.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],

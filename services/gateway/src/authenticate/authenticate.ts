@@ -27,9 +27,9 @@ export interface AuthenticateParts {
   readonly tokens: TokenVerifier | undefined
   readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
-  /** Counted apart: forged tokens, and tokens of missing tenants, must not keep good keys from working. */
+  /** Counted separately, so that forged tokens do not block valid keys. */
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
-  /** Requests without credentials, or with credentials that are malformed. */
+  /** Requests without credentials or with malformed ones. */
   readonly unreadableRequests: PublicRequests
   readonly reserveWait: ReserveWait
   readonly usage: Pick<Usage, 'denied'>
@@ -38,7 +38,7 @@ export interface AuthenticateParts {
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
-/** A record that changes while it is read is read again this many times in all. Then the request is refused. */
+/** The most reads of a record that changes meanwhile. Then the request is rejected. */
 const maxRounds = 5
 const maxSuspectTokens = 256
 
@@ -144,7 +144,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     return principal
   }
 
-  /** Refuses by form alone: nothing was looked up, so the limit of failed attempts does not apply. */
+  /** Rejects malformed credentials. No look-up was needed, so failed attempts are not counted. */
   function unreadable(exchange: Exchange, refused: Refusal): Refusal {
     return countRequest(unreadableRequests, exchange, 'without credentials, or with what can be none') ?? refused
   }
@@ -161,7 +161,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         const { hash } = credentials.key
         const entry = keys.find(hash)
         if (entry !== undefined) {
-          // Once for each request, also if its caller is judged again.
+          // Once for each request, even if its caller is judged again.
           if (exchange.key === undefined) found.inMemory += 1
           const judged = judge(exchange, entry)
           if (judged !== undefined) return judged
@@ -195,7 +195,7 @@ function tooManyFailures(waitSeconds: number): Refusal {
   })
 }
 
-/** Runs work one at a time, in turn; undefined where too much waits already. */
+/** Runs work one at a time. Undefined if too much waits. */
 function createQueue(mostWaiting: number): <T>(work: () => Promise<T>) => Promise<T | undefined> {
   let waiting = 0
   let last: Promise<unknown> = Promise.resolve()
@@ -208,7 +208,7 @@ function createQueue(mostWaiting: number): <T>(work: () => Promise<T>) => Promis
   }
 }
 
-/** Where people send keys who know other APIs. */
+/** Headers in which other APIs expect keys. */
 const otherHeaders = [
   'x-api-key',
   'api-key',
@@ -227,7 +227,7 @@ function holdsMisplacedKey({ request, target }: Exchange): boolean {
   })
 }
 
-/** Nothing is looked up, and nothing of the value is repeated. */
+/** Looks nothing up, and does not repeat the value. */
 function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key'): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
   const inUrl = holdsKey(exchange.target)
@@ -246,7 +246,7 @@ function missing(exchange: Exchange): Refusal {
   })
 }
 
-/** The same words for a mistyped, a made-up and an unknown key: only the holder of a real key learns more. */
+/** The same detail for mistyped and unknown keys. Only the holder of a real key learns more. */
 function invalidKey(exchange: Exchange): Refusal {
   return refusal('invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',

@@ -18,37 +18,37 @@ export interface VerifiedToken {
 
 export type TokenCheck =
   | { readonly kind: 'valid'; readonly token: VerifiedToken }
-  /** Forged: it has the form of a token of the provider's, and a signature that is not. Only that says that somebody guesses. */
+  /** Forged: the form of the provider's tokens with an invalid signature. */
   | { readonly kind: 'invalid'; readonly detail: string; readonly isForged: boolean }
   | { readonly kind: 'unavailable' }
 
 export interface TokenVerifier {
-  /** A token that was verified a moment ago and has not ended since. */
+  /** Finds a recently verified token that has not expired. */
   find(text: string): VerifiedToken | undefined
-  /** Checks its signature and what it says. */
+  /** Verifies signature and claims. */
   verify(text: string): Promise<TokenCheck>
 }
 
-/** Only signatures by a key pair: a token must never be something that we could have made. */
+/** Only asymmetric signatures, which the gateway could not create. */
 const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 const clockToleranceSeconds = 5
 const maxTokenCharacters = 8192
 const maxKnown = 10_000
-/** A token that was verified is not verified again for this long; its own expiry is checked each time. */
+/** How long a verified token is cached. Its expiry is checked each time. */
 const knownTtlMs = 30_000
-/** For finding the provider's keys and reading them together. */
+/** Time-out for discovery and keys together. */
 const keysTimeoutMs = 3000
-/** A provider that fails is left alone for so long: anybody can make up tokens, and each would ask it again. */
+/** The pause after a failure of the provider, because each invented token would ask it again. */
 const pauseMs = 1000
 /**
- * So often at most the provider's keys are read again for a token that names another one. Until then such a token is refused: anybody can
- * make one up, and 503 for it would let strangers spend what the platform promises of its errors.
+ * The pause between reads of the provider's keys for unknown key ids. Until then such tokens get 401, because strangers could cause
+ * 503 with invented ones.
  */
 const keysReadEveryMs = 5000
 /** Characters of a subject (OpenID Connect Core §2). */
 const maxSubjectCharacters = 255
 const maxNameCharacters = 200
-/** Of a name as services are told of it, percent-encoded: with the longest subject it still leaves room for the rest of the context. */
+/** The longest percent-encoded name. With the longest subject the context still fits its header. */
 const maxEncodedName = 1200
 /** The last second that a date-time of RFC 3339 can name, in seconds since the epoch. */
 const lastSecond = 253_402_300_799
@@ -56,7 +56,7 @@ const lastSecond = 253_402_300_799
 const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url() })
 const keySetSchema = z.looseObject({ keys: z.array(z.looseObject({})) })
 
-/** Checks access tokens (RFC 9068 in substance) of one issuer, whose keys it finds by OpenID Connect Discovery. */
+/** Verifies access tokens (similar to RFC 9068) of one issuer, with keys from OpenID Connect Discovery. */
 export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVerifier {
   const known = createTtlCache<VerifiedToken>({
     max: maxKnown,
@@ -64,7 +64,7 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
     now: () => performance.now(),
   })
   const keys = openKeySet(oidc.issuer)
-  // What is shared by many requests is told of once.
+  // Failures that many requests share are logged once.
   const told = new WeakSet<object>()
 
   return {
@@ -88,7 +88,7 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
         return { kind: 'valid', token: read }
       } catch (error) {
         if (error instanceof errors.JWSSignatureVerificationFailed) return { ...unverified, isForged: true }
-        // Of the provider no error is one of these: it says nothing about the token.
+        // Other errors come from the provider and say nothing about the token.
         if (error instanceof errors.JOSEError) return unverified
         if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
         told.add(Object(error))
@@ -104,8 +104,8 @@ const refused = (detail: string) => ({ kind: 'invalid', detail, isForged: false 
 const unverified = refused('The access token does not verify, or has expired.')
 
 /**
- * The provider's keys. Where they are is asked each time that they are read: a provider that moves them, with or without leaving a copy behind, is followed.
- * While they cannot be read, those that were read in the last ten minutes go on being used.
+ * Reads the provider's keys. Discovery is repeated each time, in case the provider moves them. If they cannot be read, keys of the last
+ * ten minutes are still used.
  */
 function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
   let failure: { readonly error: unknown; readonly at: number } | undefined
@@ -118,7 +118,7 @@ function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
         const keysAt = await discover(issuer, options)
         return Response.json(keySetSchema.parse(await readJson(keysAt, options, 'key set')))
       } catch (cause) {
-        // jose makes an error of its own of this one, another for each token that waits.
+        // jose wraps this error for each waiting token.
         const isLate = cause instanceof Error && cause.name === 'TimeoutError'
         const error = isLate ? new Error('the provider takes too long to answer', { cause }) : cause
         failure = { error, at: performance.now() }
@@ -129,10 +129,10 @@ function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
 }
 
 async function discover(issuer: string, options: RequestInit): Promise<string> {
-  // A slash at the end belongs to the name, not to this address (OIDC Discovery §4.1).
+  // A final slash belongs to the issuer, not to this URL (OIDC Discovery, section 4.1).
   const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = discoverySchema.parse(await readJson(address, options, 'discovery'))
-  // A document that speaks for another issuer must not lend its keys to this one (OIDC Discovery §4.3).
+  // A document of another issuer must not provide keys (OIDC Discovery, section 4.3).
   if (document.issuer !== issuer) throw new Error('discovery names another issuer')
   // Who can change them on the way can sign for anybody.
   if (!isProtectedUrl(document.jwks_uri)) throw new Error('discovery names keys over plain HTTP')
@@ -150,12 +150,12 @@ async function readJson(address: string, options: RequestInit, what: string): Pr
 
 const rolesSchema = z.array(z.string()).catch([])
 
-/** What a token says, or why it says nothing that can be taken. */
+/** Reads the claims, or returns why they are unusable. */
 function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | string {
   const tenant = uuidSchema.safeParse(payload[oidc.tenantClaim])
   const { sub = '', exp = 0, name } = payload
   if (!tenant.success || sub === '') return `The access token lacks a tenant (${oidc.tenantClaim}).`
-  // It is signed for services, and stands in logs and rows as who has done it.
+  // It is signed for services, and recorded in logs and rows.
   if (sub.length > maxSubjectCharacters || !sub.isWellFormed() || sub.includes('\0')) {
     return 'The subject of the access token is none that OpenID Connect has.'
   }
@@ -170,7 +170,7 @@ function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | stri
   }
 }
 
-/** The name that a token gives, or the subject where it gives none. */
+/** The name in a token, or its subject. */
 function nameOf(name: unknown, subject: string): string {
   const given = typeof name === 'string' ? cut(name.normalize('NFC')) : ''
   return given === '' ? cut(subject) : given
@@ -180,7 +180,7 @@ function nameOf(name: unknown, subject: string): string {
 function cut(name: string): string {
   let taken = ''
   let encoded = 0
-  // One more than are taken, so that none is cut in two.
+  // One more, so that no character is cut in two.
   for (const character of name
     .slice(0, maxNameCharacters + 1)
     .toWellFormed()

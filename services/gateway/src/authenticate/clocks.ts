@@ -1,8 +1,8 @@
 import { recordTtlMs } from '@postern/contracts/internal'
 
-/** Times in milliseconds. Injected, so that tests can move them. */
+/** Clocks in milliseconds, injected for tests. */
 export interface Clocks {
-  /** Never goes back; stands still while a virtual machine is suspended. */
+  /** Monotonic. It stops while a virtual machine is suspended. */
   monotonic(): number
   /** Since the epoch; may jump. */
   wall(): number
@@ -10,46 +10,37 @@ export interface Clocks {
 
 export const systemClocks: Clocks = { monotonic: () => performance.now(), wall: () => Date.now() }
 
-/** What a gateway knows of the database's clock, by which keys expire whatever the gateway's own clock says. */
+/** An estimate of the database's clock, which decides when keys expire. */
 export interface DatabaseClock {
-  /** Takes in that the database said `nowMs` in answer to a question sent at `sentMonotonic`. */
+  /** Records that the database reported `nowMs` for a request sent at `sentMonotonic`. */
   observe(nowMs: number, sentMonotonic: number): void
-  /**
-   * The latest that the database's clock can show now: at worst early in refusing by the time the answer took, never
-   * late. Undefined before the first observation.
-   */
+  /** The latest possible database time. It may reject early by the duration of a request, never late. Undefined at first. */
   latest(): number | undefined
-  /** The latest that it has ever shown here: later than `latest` after it was set back. Undefined as `latest` is. */
+  /** The latest database time ever seen. Later than `latest` after the clock was set back. */
   highest(): number | undefined
-  /**
-   * Whether a moment has passed, by the database's clock. Undefined where that cannot be known: before the first observation,
-   * and where our own clock says the opposite and is further away than clocks of one installation are.
-   */
+  /** Whether a moment has passed. Undefined at first, and if our own clock disagrees by more than clocks should differ. */
   hasPassed(moment: number): boolean | undefined
 }
 
-/** What is read by other servers of one database may seem to come from this far ahead, in milliseconds. */
+/** How far in the future reads of other servers may seem to be, in milliseconds. */
 const aheadMs = 5000
-/** Two clocks that are right, one of them known by an answer that took its time, lie no further apart, in milliseconds. */
+/** The most difference of two correct clocks, one of them known by a slow answer, in milliseconds. */
 const apartMs = 10_000
 
-/**
- * Whether a record that was read at `readAt` may be used still. One from the future was read before the database's clock was
- * set back: it would stay young for as long as the clock was set back.
- */
+/** Whether a record read at `readAt` is fresh. One from the future was read before the database's clock was set back. */
 export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'latest'>): boolean {
   const now = databaseClock.latest()
   return now !== undefined && now < readAt + recordTtlMs && readAt <= now + aheadMs
 }
 
 /**
- * Carries the database's clock on with the monotonic one. `onSetBack` is called in the tick in which it is seen to have been
- * set back: what was too old to be used, and was forgotten what overrules it, would be young again.
+ * Extrapolates the database's clock with the monotonic one. Calls `onSetBack` immediately if it was set back, because outdated records
+ * would be fresh again.
  */
 export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () => undefined): DatabaseClock {
   let offset: number | undefined
   let highest = -Infinity
-  /** The highest since it was last set back: a step back is one also where it is made in many. */
+  /** The highest since the last step back, so that many small steps are noticed too. */
   let peak = -Infinity
   const latest = (): number | undefined => (offset === undefined ? undefined : offset + clocks.monotonic())
   return {

@@ -1,6 +1,6 @@
 import { type ParsedKey, keyPrefix, parseKey } from '@postern/api-key'
 
-/** What an Authorization header holds (RFC 9110 §11.6.2), by form alone. */
+/** The parsed Authorization header (RFC 9110, section 11.6.2). */
 export type Credentials =
   | { readonly kind: 'api_key'; readonly key: ParsedKey }
   | { readonly kind: 'bearer'; readonly token: string }
@@ -13,9 +13,8 @@ const longest = 8200
 const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
- * Reads the one Authorization header. The scheme is read in any case, followed by exactly one space and nothing after the
- * credential. No I/O: a mistyped key ends here, by its checksum. With `keysAsTokens` an API key may also stand where a
- * token does: that is all that identity providers can send.
+ * Parses an Authorization header: a scheme in any case, one space and the credential. A checksum finds mistyped keys without I/O.
+ * `keysAsTokens` accepts API keys as bearer tokens, for identity providers.
  */
 export function parseCredentials(header: string, keysAsTokens = false): Credentials {
   const credentials = readCredentials(header, keysAsTokens)
@@ -24,12 +23,12 @@ export function parseCredentials(header: string, keysAsTokens = false): Credenti
   return holdsKey(header) ? { kind: 'misplaced_key' } : credentials
 }
 
-/** Exactly as keys are sent: what is wrong with such a one is wrong with the key. */
+/** The correct form of a key, so a fault is in the key itself. */
 const plainKeyPattern = /^apikey postern_[0-9A-Za-z]*$/i
 const plainBearerKeyPattern = /^bearer postern_[0-9A-Za-z]*$/i
 const keyPattern = new RegExp(`${keyPrefix}[0-9A-Za-z]{20}`, 'i')
 
-/** Whether a text holds what looks like a key: as it is, percent-encoded, or in base64 as `Basic` has it. */
+/** Whether a text contains a key: plain, percent-encoded, or in base64 as in `Basic`. */
 export function holdsKey(text: string): boolean {
   if (text.length > longest) return false
   if (keyPattern.test(text)) return true

@@ -2,17 +2,15 @@ import type { DatabaseClock } from './clocks.ts'
 import { type RevocationWatermarks, recordStatus } from './revocation-watermarks.ts'
 import type { KeyEntry } from './key-lookup.ts'
 
-/** Why a known key is refused; the names are problem codes. */
+/** Why a known key is rejected, as problem codes. */
 export type KeyRefusal = 'key_revoked' | 'key_expired' | 'tenant_suspended' | 'address_not_allowed'
 
-/** `outdated`: the record has been overtaken and must be read again. */
+/** `outdated`: a newer record exists and must be read. */
 export type KeyDecision = KeyRefusal | 'outdated' | 'accepted'
 
 /**
- * Decides on a key's entry at this very moment. HOT PATH, and to be called in the tick of the dispatch: whatever was
- * decided before an await may no longer be so.
- *
- * Revoked comes before expired: exactly one state holds, and revoked wins.
+ * Decides about a key now. HOT PATH. Call it in the tick of the dispatch, because a decision before an `await` may be outdated.
+ * A key that is revoked and expired counts as revoked.
  */
 export function decideKey(
   entry: KeyEntry,
@@ -25,7 +23,7 @@ export function decideKey(
   if (record.revoked || status === 'revoked') return 'key_revoked'
   if (status === 'outdated') return 'outdated'
   const isExpired = clock.hasPassed(record.expiresAt)
-  // No idea of the time: it can be said neither to live nor to have expired.
+  // The time is unknown, so the key is neither active nor expired.
   if (isExpired === undefined) return 'outdated'
   if (isExpired) return 'key_expired'
   if (record.tenantStatus !== 'active') return 'tenant_suspended'

@@ -14,7 +14,7 @@ import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
 import { createTtlCache } from './ttl-cache.ts'
 
-/** A key in memory: its record as it was read, and what follows from it. */
+/** A key in memory: its record and derived values. */
 export interface KeyEntry extends JudgedEntry {
   readonly record: KeyRecord
   readonly principal: Principal
@@ -26,18 +26,15 @@ export type LookupLevel = 'memory' | 'redis' | 'keys' | 'unknown' | 'unavailable
 export type Lookup =
   | { readonly kind: 'found'; readonly entry: KeyEntry }
   | { readonly kind: 'unknown' }
-  /** The answer cannot be had now: to be refused with 503, never with 401. */
+  /** No answer is available: 503, never 401. */
   | { readonly kind: 'unavailable' }
 
 export interface KeyLookup {
-  /**
-   * The key's entry in memory, if it may be used at this moment: a lease is held, nothing newer is known, and the record
-   * is not too old. HOT PATH: no I/O, no allocation.
-   */
+  /** The key's entry in memory, if there is a lease, nothing newer is known, and it is fresh. HOT PATH: no I/O, no allocation. */
   find(hash: string): KeyEntry | undefined
   /**
-   * Looks the key up beyond memory (`isSuspect`: with the little that is left for addresses of which many keys were refused), for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What it
-   * finds may be used in the same tick in which the promise resolves, and no later without asking again.
+   * Looks the key up outside of memory, for at most 2.5 s, then returns 'unavailable'. Use the result in the tick in which the promise
+   * resolves. `isSuspect`: with the small capacity for addresses with many failures.
    */
   obtain(hash: string, isSuspect?: boolean): Promise<Lookup>
   /** How many keys are in memory. */
@@ -58,15 +55,15 @@ export interface KeyLookupParts {
   readonly count: (level: Exclude<LookupLevel, 'memory'>) => void
 }
 
-/** A key that was just made is found at once: it could not be asked for before it was there. */
+/** Unknown keys are cached for a second. A new key is not affected, because nobody knew it before. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
-/** Keys that were not used for long are looked at, whether they are of any use still, for each one that comes. */
+/** Old entries that are checked for each new one. */
 const looksPerNew = 2
-/** A record that is overtaken while it is being read is read again, this many times in all. */
+/** The most reads of a record that changes meanwhile. */
 const maxAttempts = 3
 
-/** Makes an empty memory in front of Redis and the keys service. */
+/** Creates an empty memory in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, watermarks, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
@@ -94,7 +91,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     return isSame && !isFresh(known.readAt, databaseClock)
   }
 
-  /** What would have to be read again anyway, and was asked for longest ago: memory follows the keys that are in use. */
+  /** Removes outdated entries, least recently used first. */
   function forgetSome(): void {
     for (let looks = 0; looks < looksPerNew; looks += 1) {
       const oldest = memory.rvalues().next().value

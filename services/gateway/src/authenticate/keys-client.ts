@@ -14,64 +14,52 @@ import type { z } from 'zod'
 import type { Clocks } from './clocks.ts'
 import { createBatcher } from './batch-requests.ts'
 
-/** When the question was sent for which this is the answer, on the monotonic clock: it may have waited before. */
+/** When the request was sent, on the monotonic clock. It may have waited before. */
 interface Sent {
   readonly sentMonotonic: number
 }
 export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & Sent
 export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
 
-/** The internal API of the keys service, each call signed. Every method rejects when no good answer comes in time. */
+/** Client of the keys service's internal API. Every method rejects without a valid answer in time. */
 export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
-  /**
-   * Keys that are needed at the same time share one call. Rejects at once if too many wait. Suspect keys have a queue of their own, with
-   * one call at a time.
-   */
+  /** Batches concurrent look-ups. Rejects at once if too many wait. Suspect keys have their own queue with one call at a time. */
   findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
   /** Rejects at once if too many wait. */
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
-  /** Rejects with ContentRefused where a line of it can never be recorded. */
+  /** Rejects with ContentRefused if a line can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
   close(): Promise<void>
 }
 
-/** Well under the length of a lease: a renewal that takes longer is worth less than a new one. */
+/** Shorter than a lease, because a new renewal is better than a late one. */
 const renewalTimeoutMs = 1000
-/**
- * A request waits this long for what its key is. Longer than a renewal: what takes a busy keys service more than a second is
- * an answer all the same, and who gave up on it would ask again and make it busier.
- */
+/** How long a request waits for its key. Longer than a renewal, because repeated look-ups would load a busy keys service more. */
 export const lookupTimeoutMs = 2500
-/**
- * No client waits for a report of usage. One that is given up while it is recorded is sent again, and counts twice; the
- * last one must fit into the time in which a process ends.
- */
+/** Time-out of usage reports. A report that is recorded but times out counts twice. The last one must fit into the shutdown. */
 const reportTimeoutMs = 5000
 const connectTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
-/**
- * Keys of one call, and calls that are under way at once; what is asked for meanwhile goes with the next. Few enough that a
- * call that comes too late takes few requests with it.
- */
+/** Keys per call, and concurrent calls. Small, so that a late call affects few requests. */
 const maxKeysPerCall = 32
 const maxConcurrentLookups = 8
-/** Tenants that are asked for at once, each in a call of its own: however many are asked for, keys have connections left. */
+/** Concurrent look-ups of tenants. They leave connections for keys. */
 const maxConcurrentTenants = 8
-/** More than are answered in time are of no use, and each holds a client's request. */
+/** The most waiting look-ups. More could not be answered in time. */
 const maxWaiting = 4096
-/** Keys from addresses of which many were refused. */
+/** Keys from addresses with many failures. */
 const maxWaitingSuspects = 512
 
-/** The keys service has read a call and takes no such content. Asked again it would say the same. */
+/** The keys service permanently rejects the content of a call. */
 export class ContentRefused extends Error {}
 
 interface Timed extends Sent {
   readonly json: unknown
 }
 
-/** Opens the client; connections are made when first needed. */
+/** Opens the client. It connects when needed. */
 export function openKeysClient(options: {
   url: string
   ring: KeyRing
@@ -91,7 +79,7 @@ export function openKeysClient(options: {
       maxAnswerBytes,
     })
   const lookups = open(32, lookupTimeoutMs)
-  // Renewals never queue behind look-ups: a flood of unknown keys would cost the lease, and with it every known key.
+  // Renewals have their own connections, so that a flood of unknown keys cannot cost the lease.
   const leases = open(2, renewalTimeoutMs)
   const reports = open(2, reportTimeoutMs)
   const caller = {

@@ -12,7 +12,7 @@ import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import { nextMark } from './log-mark.ts'
 
 export interface Timers {
-  /** Runs `task` once after `ms` milliseconds; gives a function that calls it off. */
+  /** Runs `task` after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, task: () => void): () => void
 }
 
@@ -25,36 +25,36 @@ export const systemTimers: Timers = {
 }
 
 export interface LeaseParts {
-  /** New for every start of the process, so that an answer to a dead one never speaks for its successor. */
+  /** New for every process, so that answers to a dead process never count for its successor. */
   readonly gateway: string
   readonly name: string
   readonly clocks: Clocks
   readonly timers: Timers
   readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
-  /** Asks the keys service. Rejects when it does not answer in time. */
+  /** Asks the keys service. Rejects without an answer in time. */
   readonly renew: (request: LeaseRequest) => Promise<LeaseAnswer>
-  /** The log of revocations is not the one we knew: nothing that is cached may be used again. */
+  /** The log of revocations has been replaced, so no cached record may be used. */
   readonly onReset: () => void
   readonly logger: Logger
 }
 
-/** The right to answer from caches, for two seconds at a time (revocation.md; README.md beside this file). */
+/** The right to use caches, for two seconds at a time. See README.md. */
 export interface Lease {
-  /** To be asked in the very tick of each decision, never remembered: the process may have been frozen since. */
+  /** Check it in the tick of each decision, because the process may have been frozen since. */
   isHeld(): boolean
-  /** Milliseconds until the lease ends; negative when it has ended. */
+  /** Milliseconds until the lease ends. Negative after its end. */
   remainingMs(): number
-  /** Gateways that hold a lease, this one included; undefined while this one holds none, or nobody has said. */
+  /** Gateways with a lease, including this one. Undefined without a lease. */
   gateways(): number | undefined
-  /** Takes in a revocation from the fast path (pub/sub) and acknowledges it to the keys service at once. */
+  /** Applies a revocation from Redis and acknowledges it to the keys service at once. */
   receive(revocation: Revocation): void
   start(): void
   /** Ends the renewals. */
   stop(): void
 }
 
-/** How far the log has been applied, and which log that is: null where nobody has said. */
+/** The last applied entry and the mark of its log. Null if unknown. */
 interface Cursor {
   readonly seq: number
   readonly mark: string | null
@@ -63,7 +63,7 @@ interface Cursor {
 const renewEveryMs = leaseMs / renewalsPerLease
 const retryAfterMs = 100
 
-/** Makes a lease that is not held until `start` has heard from the keys service. */
+/** Creates a lease that is not held until `start` has an answer of the keys service. */
 export function createLease(parts: LeaseParts): Lease {
   const { gateway, name, clocks, timers, watermarks, databaseClock, renew, onReset, logger } = parts
   let cursor: Cursor | undefined
@@ -110,7 +110,7 @@ export function createLease(parts: LeaseParts): Lease {
     failures = 0
     databaseClock.observe(answer.now, sent.monotonic)
     if (answer.reset) {
-      // The watermarks stay: what was once seen revoked is refused also under a log that has lost it.
+      // The watermarks stay, so that a revocation is enforced even if the new log has lost it.
       logger.error({ event: 'revocation_log_reset', had: sent.cursor?.seq, log: answer.cursor })
       endsMonotonic = -Infinity
       cursor = undefined
@@ -121,13 +121,13 @@ export function createLease(parts: LeaseParts): Lease {
     for (const revocation of answer.revocations) watermarks.apply(revocation)
     // What was announced meanwhile may be ahead of it.
     if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark }
-    // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
+    // INVARIANT: counted from the moment of sending, because the keys service counts from a later one.
     if (answer.granted) {
       gateways = answer.gateways
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
-    // The cursor of the next renewal acknowledges what this answer brought: a revocation waits for it.
+    // The cursor of the next renewal acknowledges these entries. A revocation waits for it.
     if (again || cursor.seq !== sent.cursor?.seq) schedule(0)
     else if (!answer.granted) schedule(retryAfterMs)
     else schedule(Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
@@ -141,7 +141,7 @@ export function createLease(parts: LeaseParts): Lease {
     remainingMs: () => Math.min(endsMonotonic - clocks.monotonic(), endsWall - clocks.wall()),
     receive: (revocation) => {
       watermarks.apply(revocation)
-      // What a renewal has brought already is being acknowledged, and a message can be sent again by anyone in Redis.
+      // A renewal already acknowledges these. Anyone in Redis could repeat a message.
       if (cursor !== undefined && revocation.seq <= cursor.seq) return
       if (cursor !== undefined && revocation.seq === cursor.seq + 1) {
         cursor = { seq: revocation.seq, mark: cursor.mark === null ? null : nextMark(cursor.mark, revocation) }

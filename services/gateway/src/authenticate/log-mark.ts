@@ -1,10 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Revocation } from '@postern/contracts/internal'
 
-/**
- * The mark of the log up to a revocation, from that up to the entry before it (leases.ts of the contracts; keys.log_change). Who knows
- * it has heard what the log says, and not only the number.
- */
+/** Computes the mark of the log at an entry from the mark before it (leases.ts of the contracts; keys.log_change). */
 export function nextMark(before: string, revocation: Revocation): string {
   const { seq, kind, version } = revocation
   const [subject, revoked] =

@@ -6,11 +6,11 @@ import type { Limits } from '../limit/rate-limit.ts'
 import type { Use } from '../usage.ts'
 import { createAddressMatcher } from './addresses.ts'
 
-/** Who is calling: what every later step works with, computed once for a key and kept with it. */
+/** A caller, computed once for a key and cached with it. */
 export interface Principal {
   readonly kind: 'api_key' | 'user'
   readonly id: string
-  /** Under which id its requests are limited: a key and its successor share a limit. */
+  /** The id for rate limits. A key and its successor share one. */
   readonly limitId: string
   readonly label: string
   readonly tenantId: string
@@ -24,20 +24,17 @@ export interface Principal {
   /** Requests a minute. */
   readonly limit: number
   readonly tenantLimit: number
-  /** The `postern-context` header of every request that is forwarded for it. */
+  /** The `postern-context` header of its forwarded requests. */
   readonly context: string
-  /** Undefined where every address may call. */
+  /** Undefined: every address may call. */
   readonly isAddressAllowed: ((address: string) => boolean) | undefined
-  /**
-   * What the limits, the usage and the minter of assertions keep of it. HOT PATH: maps by principal would be looked up in every request, and with a
-   * million keys the collector works on weak ones for seconds.
-   */
+  /** State of limits, usage and assertions. HOT PATH: replaces look-ups in maps for every request. */
   limits: Limits | undefined
   use: Use | undefined
   minted: MintedAssertion | undefined
 }
 
-/** Scopes as they are granted, with what follows from them: keys by the thousand have the same. */
+/** Granted scopes and derived values, shared between keys with equal scopes. */
 interface Grant {
   readonly granted: readonly GrantableScope[]
   readonly scopes: ReadonlySet<NamedScope>
@@ -92,7 +89,7 @@ export function keyPrincipal(record: KeyRecord): Principal {
 /** Requests a minute of one signed-in person. */
 const personLimit = 1200
 
-/** The principal that a verified access token and its tenant's record describe. */
+/** Creates the principal of a verified access token and its tenant. */
 export function userPrincipal(
   token: {
     readonly subject: string

@@ -18,27 +18,27 @@ import {
   watchRedisClient,
 } from '@postern/service-kit/redis'
 
-/** Redis as the gateway uses it: quick or not at all. Nothing here is needed for a right decision. */
+/** The gateway's use of Redis. Correct decisions never depend on it. */
 export interface RedisCache {
-  /** The record of a key, or undefined when there is none, it does not verify, or Redis does not answer at once. */
+  /** Finds the record of a key. Undefined if it is missing or invalid, or if Redis is slow. */
   find(hash: string): Promise<KeyRecord | undefined>
-  /** Calls back with each revocation that the keys service announces. */
+  /** Calls back for each announced revocation. */
   onRevocation(listener: (revocation: Revocation) => void): void
   /** For the rate limits, which share the connection. */
   readonly commands: RedisClient
-  /** Of both connections: `commands`, and `subscription`, which must hear what is published. */
+  /** Health of `commands`, and of `subscription`, which must receive published messages. */
   readonly health: Readonly<Record<'commands' | 'subscription', RedisHealth>>
   close(): Promise<void>
 }
 
-/** Longer than a healthy Redis ever takes; a request never waits longer for a frozen one. */
+/** The time-out of commands, longer than a healthy Redis ever takes. */
 const commandTimeoutMs = 50
 const heartbeatTimeoutMs = 1000
 
-/** What of Redis is not believed: our MAC does not cover it. */
+/** Data from Redis without a valid MAC. */
 export type Refused = 'record' | 'announcement'
 
-/** Opens two connections, for commands and for the subscription; both reconnect for ever. `onRefused` is told of each refusal. */
+/** Opens connections for commands and for the subscription. Both reconnect forever. Calls `onRefused` for invalid data. */
 export function openRedisCache(options: {
   readonly url: string
   readonly ring: KeyRing
@@ -75,14 +75,14 @@ export function openRedisCache(options: {
       isRefused = false
       await subscriber.subscribe(heartbeats)
     } catch (error) {
-      // Tried again with the next connection, which the silence of this one brings about.
+      // The health check then opens a new connection, which subscribes again.
       if (!isRefused) logger.warn({ event: 'redis_subscribe_failed', err: error })
       isRefused = true
     }
   }
   subscriber.on('ready', () => void subscribe())
 
-  /** Resolves if the subscription hears what is published or, if this login may not publish, is confirmed again. */
+  /** Resolves if the subscription receives a message or, for logins that may not publish, is confirmed. */
   async function hearHeartbeat(): Promise<void> {
     const heard = new Promise<boolean>((resolve) => {
       onHeartbeat = () => resolve(true)
@@ -111,7 +111,7 @@ export function openRedisCache(options: {
         }
         return record
       } catch {
-        // Slow, gone or full of something else: the keys service knows.
+        // Redis is slow, away or full. Ask the keys service instead.
         return undefined
       }
     },

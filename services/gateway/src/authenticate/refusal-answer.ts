@@ -9,12 +9,12 @@ const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly 
   address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
 }
 
-/** The challenge of a 401. Identity providers know bearer tokens only, and send a key as one. */
+/** The challenge of a 401. Identity providers send keys as bearer tokens. */
 export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
   return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
 }
 
-/** What the holder of a known key is told when it is refused. */
+/** The problem for a known key. */
 export function refusalAnswer(exchange: Pick<Exchange, 'target'>, refusal: KeyRefusal): ProblemAnswer {
   const { detail, error } = refusals[refusal]
   const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]

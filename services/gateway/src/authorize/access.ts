@@ -7,11 +7,11 @@ export interface Denial {
   readonly code: 'insufficient_scope' | 'role_required'
   readonly detail: string
   readonly required_scope?: string
-  /** The scopes of which one would do. */
+  /** The scopes that would suffice. */
   readonly allowed?: readonly string[]
 }
 
-/** Compares a principal with what its route asks for; undefined when it may. HOT PATH. */
+/** Returns why a principal may not call a route, or undefined. HOT PATH. */
 export function denialOf(route: Route, principal: Principal): Denial | undefined {
   const { access } = route
   switch (access.kind) {

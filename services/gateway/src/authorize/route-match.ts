@@ -1,7 +1,7 @@
 import { type Method, type Route, routeTable } from '@postern/contracts'
 import createRouter from 'find-my-way'
 
-/** What the route table says of a method and a canonical path. */
+/** The route of a method and a canonical path. */
 export type Match =
   | { readonly kind: 'route'; readonly route: Route; readonly params: Readonly<Record<string, string | undefined>> }
   /** The path is there, under other methods. */
@@ -26,15 +26,12 @@ export function matchOverride(
 }
 
 const none: Match = { kind: 'none' }
-// The router wants a handler; we only ask it what matches.
+// The router requires a handler, which is never called.
 const noop = (): void => undefined
 /** Longer path parameters match nothing. */
 const maxParamLength = 1100
 
-/**
- * Makes the matcher of a route table. Paths match byte for byte: case matters, and so does a trailing slash. HEAD is
- * answered where GET is.
- */
+/** Creates the matcher of a route table. Paths match exactly, including case and trailing slash. HEAD matches GET. */
 export function createRouteMatcher(routes: readonly Route[] = routeTable): RouteMatcher {
   const router = createRouter({ caseSensitive: true, ignoreTrailingSlash: false, maxParamLength })
   const methods = [...new Set(routes.flatMap(verbsOf))].toSorted()
@@ -47,7 +44,7 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
         router.on(verb, route.path, noop, route)
       }
     }
-    // Without these the router would look for the method under a path with a parameter: `/findings/bulk` is no item of `/findings/:id`.
+    // Otherwise `/findings/bulk` with another method would match `/findings/:id`.
     for (const verb of lacking) router.on(verb, path, noop, null)
   }
 
@@ -63,7 +60,7 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
 function lookUp(router: ReturnType<typeof createRouter>, method: Method, path: string): Match | undefined {
   const found = router.find(method, path)
   if (found === null || found.store === null) return undefined
-  // The router lets a parameter be empty: `/findings/` would be authorized as an item and be read elsewhere as the list.
+  // The router accepts empty parameters, but `/findings/` must not be authorized as an item.
   for (const name in found.params) if (found.params[name] === '') return undefined
   return { kind: 'route', route: found.store, params: found.params }
 }
@@ -72,7 +69,7 @@ function verbsOf({ method }: Route): readonly Method[] {
   return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
-/** Paths that differ only in the names of their parameters are one path for the router. */
+/** For the router, names of parameters do not distinguish paths. */
 function withoutParameterNames(path: string): string {
   return path.replaceAll(/:[^/]+/g, ':id')
 }

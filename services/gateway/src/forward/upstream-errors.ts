@@ -1,6 +1,6 @@
 import type { InputError, ProblemCode } from '@postern/contracts'
 
-/** What a failed exchange with an upstream means to the client. */
+/** The client's view of a failed exchange with an upstream. */
 export interface UpstreamFailure {
   readonly code: Extract<
     ProblemCode,
@@ -15,7 +15,7 @@ export class BodyTooLargeError extends Error {
   override readonly name = 'BodyTooLargeError'
 }
 
-/** Thrown into the upload when a body in chunks has none. */
+/** Thrown into the upload when a chunked body is empty. */
 export class EmptyBodyError extends Error {
   override readonly name = 'EmptyBodyError'
 }
@@ -25,17 +25,17 @@ export class BodyTooSlowError extends Error {
   override readonly name = 'BodyTooSlowError'
 }
 
-/** No connection to the service became free in time, or too many requests wait for one: it was never asked. */
+/** No connection became free in time, or too many requests wait. The service did not receive the request. */
 export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError'
 }
 
-/** The service refused the gateway's own signature (a clock or a secret is wrong), which says nothing of the client. */
+/** The service rejected the gateway's signature, because a clock or secret is wrong. */
 export class SignatureRefusedError extends Error {
   override readonly name = 'SignatureRefusedError'
 }
 
-/** Whether a body was refused for what the client did: the service is well. */
+/** Whether the client caused the failure of its body. */
 export function isFaultOfClient(error: unknown): boolean {
   return error instanceof BodyTooLargeError || error instanceof EmptyBodyError || error instanceof BodyTooSlowError
 }
@@ -57,10 +57,7 @@ const notReached: UpstreamFailure = {
 }
 const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-/**
- * Maps a failure before the head of the answer: never reached, 503 (nothing was done, try again); reached and silent, 504;
- * broken off, 502. After 502 and 504 the client cannot know whether the operation happened.
- */
+/** Maps a failure before the answer: 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
 export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
     return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
@@ -77,7 +74,7 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
   }
   if (error instanceof NoConnectionError || error instanceof SignatureRefusedError) return notReached
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-  // An aggregate is what remains of a connection to a name with several addresses, none of which took it.
+  // Several addresses of a name failed.
   if (unreachable.has(code) || error instanceof AggregateError) return notReached
   if (late.has(code)) {
     return {

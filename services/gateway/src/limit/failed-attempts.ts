@@ -4,14 +4,13 @@ import type { Clocks } from '../authenticate/clocks.ts'
 import { createMinuteCounts, windowMs } from './minute-counts.ts'
 
 /**
- * Counts failed authentications of each client address, over all gateways; of IPv6 those of a /64 together. An address that has failed too often gets no
- * more look-ups for the rest of the minute: guessing stops costing us, while keys that are in memory go on working for
- * everybody behind the same address.
+ * Counts failed authentications of each client network, over all gateways. Above the limit, look-ups are rejected for the rest of
+ * the minute. Keys in memory still work.
  */
 export interface FailedAttempts {
   /** Counts one failure. Does not wait for Redis. */
   note(address: string): void
-  /** Whole seconds that the address is to wait, or 0. HOT PATH for requests whose key is not in memory. */
+  /** Seconds to wait, or 0. HOT PATH for keys that are not in memory. */
   waitSeconds(address: string): number
 }
 
@@ -23,14 +22,14 @@ if failures == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return failures
 `
 
-/** Starts with no failures. While Redis is away each gateway counts for itself. */
+/** Starts without failures. Without Redis each gateway counts separately. */
 export function createFailedAttempts(options: {
   readonly redis: RedisClient
   /** Whether Redis answers. */
   readonly isHealthy?: () => boolean
   readonly clocks: Clocks
   readonly limit: number
-  /** Of what fails: each kind has a count of its own. */
+  /** The kind of failure. Each has its own count. */
   readonly kind: 'key' | 'token'
 }): FailedAttempts {
   const { redis, clocks, limit, kind, isHealthy = () => redis.status === 'ready' } = options

@@ -2,18 +2,18 @@ import { LRUCache } from 'lru-cache'
 import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
 
-/** What the addresses of one network have done since its minute began. */
+/** Counts of one network in its current minute. */
 export interface MinuteCount {
   total: number
   /** Monotonic clock. */
   readonly windowEnds: number
 }
 
-/** Counts of this process, by client address; of IPv6 those of a /64 are one. */
+/** Counts of this process by client network: an IPv4 address or an IPv6 /64. */
 export interface MinuteCounts {
-  /** The count of the present minute, which begins with it where there is none. */
+  /** Returns the counts of the current minute, and starts one if necessary. */
   of(address: string): MinuteCount
-  /** Whole seconds that an address with more than `limit` is to wait, or 0. Begins no minute. */
+  /** Seconds to wait for more than `limit`, or 0. Starts no minute. */
   waitSeconds(address: string, limit: number): number
 }
 

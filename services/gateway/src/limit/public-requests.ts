@@ -1,12 +1,9 @@
 import type { Clocks } from '../authenticate/clocks.ts'
 import { createMinuteCounts } from './minute-counts.ts'
 
-/**
- * Counts the requests of each client network for what needs no credentials. Of this gateway alone: what they cost is its own processor, and
- * Redis must not be asked by who has no key.
- */
+/** Counts requests without credentials by client network, in this gateway only, so that strangers cause no load on Redis. */
 export interface PublicRequests {
-  /** Counts one request. Gives whole seconds that the address is to wait, or 0. */
+  /** Counts a request. Returns seconds to wait, or 0. */
   take(address: string): number
 }
 

@@ -1,34 +1,34 @@
 import type { Clocks } from '../authenticate/clocks.ts'
 import type { TokenLease, TokenSource } from './token-source.ts'
 
-/** One counted limit: of a key, a person or a tenant, or of what a tenant has for people alone. */
+/** A limit of a key, a person, a tenant, or a tenant's reserve for people. */
 export interface Bucket {
   readonly kind: 'api_key' | 'user' | 'tenant' | 'people'
   readonly tenantId: string
-  /** Of the key or the person; the tenant's own for a tenant. */
+  /** The id of the key, person or tenant. */
   readonly id: string
   readonly limit: number
-  /** What is enforced in the present window: the limit or, without Redis, this gateway's share of it. */
+  /** The enforced limit: without Redis, this gateway's share. */
   effectiveLimit: number
-  /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) for `effectiveLimit`. */
+  /** The header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) for `effectiveLimit`. */
   policy: string
-  /** Requests that this gateway may still let through in the present window. */
+  /** Requests that this gateway may still accept in this window. */
   tokens: number
-  /** What is left in Redis for all gateways, when it was last asked. */
+  /** Tokens left in Redis at the last answer. */
   left: number
-  /** Until when tokens may be used, on the monotonic clock: at or before the end of the window. */
+  /** The end of the tokens' validity, on the monotonic clock. Not after the end of the window. */
   windowEnds: number
-  /** From when the window is over for certain: at or after its end. */
+  /** When the window has certainly ended. */
   windowOver: number
   /** Let through by this gateway in the present window. */
   used: number
-  /** Let through in a window of its own, and not yet counted in Redis. */
+  /** Accepted requests that Redis has not counted yet. */
   owed: number
   batch: number
-  /** When Redis last failed to count for it; undefined: its last answer came. */
+  /** When Redis last failed. Undefined after an answer. */
   failedAt: number | undefined
   readonly madeAt: number
-  /** Its window was over and nothing of it was worth keeping: whoever still holds it must ask for the one of now. */
+  /** Whether the bucket was removed. Holders must get the current one. */
   isForgotten: boolean
 }
 
@@ -36,14 +36,14 @@ export interface Limits {
   readonly principal: Bucket
   /** Of keys and people together. */
   readonly tenant: Bucket
-  /** Of a person: what is left for people where that is used up. */
+  /** For people: the tenant's reserve. */
   readonly people?: Bucket
 }
 
 /** Whose requests are counted. */
 export interface Caller {
   readonly kind: 'api_key' | 'user'
-  /** Of the key, of the first key of its chain of rotations, or of the person. */
+  /** Id of the person, the key, or the first key of its rotations. */
   readonly limitId: string
   readonly tenantId: string
   /** Requests a minute. */
@@ -58,51 +58,45 @@ export type Verdict =
   | { readonly kind: 'refused'; readonly bucket: Bucket; readonly retryAfterSeconds: number }
 
 /**
- * Counts requests a minute of each key (or person) and each tenant, over all gateways.
- *
- * A window begins with a few requests that every gateway lets through by itself, 2 % of the limit over all of them, so that
- * Redis is not asked for each of the many callers that send now and then. Whoever sends more needs tokens that Redis has
- * already counted and that are void at the end of its window, fetched in batches; the first request for them tells Redis of
- * those that were let through before. What is never told is at most 2 % in each of the two windows of a gateway that may lie
- * over one of Redis's: so a limit can be passed by 4 % and no more while Redis keeps its data. At most one batch a gateway
- * (1 % of the limit) may go unused. While Redis is away each gateway enforces its share (limit ÷ gateways that hold a lease) by
- * itself, and reports what it let through as soon as Redis answers again.
+ * Counts requests per minute of each key or person and each tenant, over all gateways. A window starts with 2 % of the limit that
+ * gateways grant without Redis. Further requests need tokens, which Redis counts in batches. While Redis keeps its data, a limit is
+ * exceeded by at most 4 %. Without Redis each gateway enforces its share of the limit (decision 26).
  */
 export interface RateLimit {
-  /** The limits of a caller, which keeps them. To be asked for in the tick in which they are used. HOT PATH. */
+  /** The limits of a caller. Use them in the same tick. HOT PATH. */
   limitsOf(caller: Caller): Limits
-  /** Takes a token of each limit if they are at hand. HOT PATH: no I/O in all but the first request of a batch. */
+  /** Consumes a token of each limit if they are available. HOT PATH: no I/O. */
   tryTake(limits: Limits): boolean
-  /** Takes a token of each limit, fetching more when they are used up. */
+  /** Consumes a token of each limit, and fetches more if necessary. */
   take(limits: Limits): Promise<Verdict>
-  /** The part of each limit that this gateway enforces: 1 while Redis counts for all gateways. */
+  /** This gateway's share of each limit. 1 while Redis counts. */
   limitShare(): number
 }
 
 export const windowMs = 60_000
-/** All gateways together let this part of the limit through without a token, in each window of their own. */
+/** The share of a limit that all gateways grant without tokens in each window. */
 const freeShare = 50
 /** A batch is at most this part of the limit. */
 const batchShare = 100
-/** Every batch that is used up doubles the next, so that rare callers cost little and busy ones seldom ask. */
+/** Each used batch doubles the next one. */
 const batchGrowth = 2
-/** Windows that are looked at, whether they are over, for each new one. */
+/** Old windows that are checked for each new one. */
 const looksPerNew = 4
 const maxPolicies = 1000
 const askAgainMs = 1000
-/** Assumed while nobody says how many gateways there are: a limit is rather enforced too early than passed. */
+/** Assumed number of gateways if it is unknown, to reject early instead of late. */
 const unknownGateways = 10
 
-/** Of a tenant's limit the last tenth, and no more than what one person may use, is for people. */
+/** The share of a tenant's limit that is reserved for people, at most one person's limit. */
 const peopleShare = 10
 const mostForPeople = 1200
 
-/** What is kept for people, so that whoever is to revoke a key that has used all the rest up still can. */
+/** The reserve for people, so that administrators can revoke a key that used up the rest. */
 function forPeople(tenantLimit: number): number {
   return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
-/** Makes the limits of a gateway. `gateways` tells how many hold a lease now, or undefined if nobody has said. */
+/** Creates the limits of a gateway. `gateways` returns the number of gateways with a lease, if it is known. */
 export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
@@ -111,7 +105,7 @@ export function createRateLimit(options: {
   const { source, clocks } = options
   const gateways = (): number => Math.max(1, options.gateways() ?? unknownGateways)
   const shareOf = ({ limit }: Bucket): number => Math.ceil(limit / gateways())
-  /** Requests that this gateway lets through in each window before it asks Redis. */
+  /** Requests that this gateway grants in each window without Redis. */
   const freeOf = ({ limit }: Bucket): number => Math.floor(limit / freeShare / gateways())
   const buckets = {
     api_key: new Map<string, Bucket>(),
@@ -119,13 +113,13 @@ export function createRateLimit(options: {
     tenant: new Map<string, Bucket>(),
     people: new Map<string, Bucket>(),
   } as const
-  // For the walk around them: a map from which the oldest are taken away again and again becomes slow to begin with.
+  // For cleaning: removing the oldest entries of a map repeatedly is slow.
   const all: Bucket[] = []
   let hand = 0
   const policies = new Map<number, string>()
   const fetching = new Map<Bucket, Promise<void>>()
 
-  // INVARIANT: of each limit there is one bucket that is not forgotten; a second one would begin with tokens of its own.
+  // INVARIANT: each limit has one bucket that is not removed. A second one would have its own tokens.
   function bucketOf(kind: Bucket['kind'], tenantId: string, id: string, limit: number): Bucket {
     const name = nameAmong({ kind, tenantId, id })
     const known = buckets[kind].get(name)
@@ -162,7 +156,7 @@ export function createRateLimit(options: {
     return policy
   }
 
-  /** Looks at a few in turn each time that a new one comes: there are never many more than were used of late. */
+  /** Checks a few old buckets for each new one, so that their number follows their use. */
   function forgetSome(): void {
     const now = clocks.monotonic()
     for (let looks = 0; looks < looksPerNew; looks += 1) {
@@ -202,12 +196,12 @@ export function createRateLimit(options: {
 
   function isSpent(bucket: Bucket, now: number): boolean {
     if (now >= bucket.windowEnds || bucket.tokens > 0 || bucket.left > 0) return false
-    // Whether Redis has more is not known since it failed: it is asked again if it answers, but not in each request.
+    // After a failure Redis is asked again when it answers, but not for each request.
     return bucket.failedAt === undefined || now < bucket.failedAt + askAgainMs || !source.isHealthy()
   }
 
   function isEmpty(bucket: Bucket, now: number): boolean {
-    // HOT PATH: the end is never after the moment from which the window is over, which need not be looked at then.
+    // HOT PATH: tokens end before the window does, so the window needs no check.
     if (now < bucket.windowEnds) return bucket.tokens === 0
     if (now < bucket.windowOver || freeOf(bucket) === 0) return true
     startOwnWindow(bucket, now)
@@ -237,7 +231,7 @@ export function createRateLimit(options: {
       return
     }
     const received = clocks.monotonic()
-    // From the moment of asking: the tokens are void here before Redis begins to count the next window.
+    // Counted from the request, so that tokens end here before Redis starts the next window.
     const ends = sent + lease.windowLeftMs
     if (received >= ends) return
     if (sent >= bucket.windowEnds) startWindow(bucket)
@@ -250,7 +244,7 @@ export function createRateLimit(options: {
     bucket.windowOver = received + lease.windowLeftMs
   }
 
-  /** Without Redis: what is left of this gateway's own share. Redis is told of it later. */
+  /** Without Redis: the rest of this gateway's share. Redis receives the count later. */
   function takeShare(bucket: Bucket, now: number): void {
     if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
     enforce(bucket, shareOf(bucket))
@@ -294,7 +288,7 @@ export function createRateLimit(options: {
     return { kind: 'refused', bucket, retryAfterSeconds: Math.max(1, Math.ceil((bucket.windowEnds - now) / 1000)) }
   }
 
-  /** Where the next token of the tenant comes from: what is kept for people is touched last. */
+  /** The bucket for the tenant's next token. The reserve for people comes last. */
   function sourceOf({ tenant, people }: Limits, now: number): Bucket {
     return people !== undefined && isEmpty(tenant, now) && isSpent(tenant, now) ? people : tenant
   }
@@ -337,7 +331,7 @@ export function createRateLimit(options: {
         const now = clocks.monotonic()
         const refusal = refusalOf(limits, now)
         if (refusal !== undefined) return refusal
-        // One that is not empty keeps its tokens; each round either grants, refuses, or starts a window.
+        // Each round grants, rejects, or starts a window.
         const empty = [limits.principal, sourceOf(limits, now)].filter((bucket) => isEmpty(bucket, now))
         await Promise.all(empty.map(fill))
       }
@@ -345,7 +339,7 @@ export function createRateLimit(options: {
   }
 }
 
-/** What a caller is told whose request is refused for want of a token of this limit. */
+/** The problem for an exhausted limit. */
 export function limitInWords(
   bucket: Pick<Bucket, 'kind' | 'limit' | 'effectiveLimit'>,
   caller: Pick<Caller, 'kind' | 'tenantLimit'> | undefined,
@@ -379,7 +373,7 @@ function isForgotten({ principal, tenant, people }: Limits): boolean {
   return principal.isForgotten || tenant.isForgotten || people?.isForgotten === true
 }
 
-/** Subjects are unique within an issuer alone; ids of keys and tenants are everywhere. */
+/** Subjects are unique only within an issuer. */
 function nameAmong({ kind, tenantId, id }: Pick<Bucket, 'kind' | 'tenantId' | 'id'>): string {
   return kind === 'user' ? `${tenantId} ${id}` : id
 }

@@ -6,20 +6,17 @@ export interface TokenLease {
   readonly granted: number
   /** What is left of the limit for everyone. */
   readonly left: number
-  /** Milliseconds until the window ends and the tokens are void. */
+  /** Milliseconds until the window and its tokens end. */
   readonly windowLeftMs: number
 }
 
 export interface TokenSource {
   isHealthy(): boolean
-  /** Counts up to `wanted` tokens of a limit. Rejects when Redis does not answer at once. */
+  /** Counts up to `wanted` tokens of a limit. Rejects if Redis is slow. */
   lease(name: string, limit: number, wanted: number): Promise<TokenLease>
 }
 
-/**
- * Counts in fixed windows of Redis's own clock, so that gateways need not agree on the time. `KEYS[1]` is the limit's
- * name; its hash tag keeps the counters of a tenant in one slot, that of the window included.
- */
+/** Counts in fixed windows of Redis's clock. `KEYS[1]` is the limit's name. Its hash tag keeps a tenant's counters in one slot. */
 const leaseScript = `
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -35,7 +32,7 @@ end
 return { granted, math.max(0, tonumber(ARGV[1]) - used - granted), started + window - now }
 `
 
-/** Leases tokens from Redis while `isHealthy` says that it answers. */
+/** Gets tokens from Redis while it is healthy. */
 export function createTokenSource(redis: RedisClient, isHealthy = () => redis.status === 'ready'): TokenSource {
   return {
     isHealthy,

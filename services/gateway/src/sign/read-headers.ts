@@ -3,23 +3,20 @@ import { type ReadHeader, type SignedHeader, useOfHeader } from './strip-headers
 type Signed = Record<SignedHeader, string | undefined>
 type Read = Record<ReadHeader, string | undefined>
 
-/** A client's headers, sorted by what the gateway does with them. */
+/** A client's headers by their use. */
 export interface ClientHeaders {
-  /** Alternating names (lower case) and values: what is passed on, without what the gateway owns. */
+  /** Forwarded headers: alternating lower-case names and values, without the gateway's own. */
   readonly passed: string[]
   readonly signed: Readonly<Signed>
   readonly read: Readonly<Read>
-  /** A header that must occur once and did not; undefined when all is well. */
+  /** The name of a repeated single-valued header. */
   readonly duplicate: string | undefined
 }
 
-/**
- * Sorts the raw headers (alternating names and values, as Node gives them) in one pass. Headers that `Connection` names
- * are hop-by-hop and go no further (RFC 9110 §7.6.1). HOT PATH.
- */
+/** Sorts raw headers in one pass. Headers that `Connection` names are not forwarded (RFC 9110, section 7.6.1). HOT PATH. */
 export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   const passed: string[] = []
-  // All names from the start and each written by its own name: one shape for all requests, and no look-up in a table.
+  // All members exist from the start, so that V8 has one shape for all requests.
   const signed: Signed = {
     'content-type': undefined,
     'content-length': undefined,
@@ -91,7 +88,7 @@ function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean 
   }
 }
 
-/** False when there is a value already, and the header is no list. */
+/** False if a single-valued header is repeated. */
 function keepRead(read: Read, name: ReadHeader, value: string): boolean {
   switch (name) {
     case 'authorization':

@@ -1,11 +1,11 @@
 import { passedRequestHeaders } from '@postern/contracts'
 
-/** What the gateway does with a client's header, by its lower-case name. */
+/** The use of a client's header, by lower-case name. */
 export type HeaderUse =
   | { readonly kind: 'pass'; readonly name: string }
-  /** Passed on, covered by the signature; must not occur twice. */
+  /** Forwarded and signed. Must not be repeated. */
   | { readonly kind: 'signed'; readonly name: SignedHeader }
-  /** Read by the gateway itself and not passed on; must not occur twice. */
+  /** Read by the gateway and not forwarded. Must not be repeated. */
   | { readonly kind: 'read'; readonly name: ReadHeader }
   | { readonly kind: 'strip'; readonly name: string }
 
@@ -30,11 +30,11 @@ const read: readonly string[] = [
   'x-forwarded-for',
 ]
 
-/** Names as clients really send them; a hostile client must not fill the memory with new ones. */
+/** The most cached spellings, so that clients cannot fill the memory. */
 const maxKnown = 512
 const known = new Map<string, HeaderUse>()
 
-/** Tells what to do with a header, by its name in any spelling. HOT PATH: each spelling is thought about once. */
+/** Returns the use of a header, by its name in any case. HOT PATH: cached by spelling. */
 export function useOfHeader(name: string): HeaderUse {
   const before = known.get(name)
   if (before !== undefined) return before
