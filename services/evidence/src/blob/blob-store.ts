@@ -6,77 +6,69 @@ import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 
-/** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
+/** A store of bytes: a directory (below) or a bucket (`s3-blob-store.ts`), with the same guarantees. */
 export interface BlobStore {
-  /** Whether it is behind a network, where what it does takes a time that a sender can tell. */
+  /** Whether the store is behind a network, so that clients could measure its work. */
   readonly isRemote: boolean
-  /** Opens an empty file for bytes that arrive. It ends with `settle` or `discard`, never with neither. */
+  /** Opens an empty blob for an upload. Call `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
-  /** Does of `place` what goes over a network: to be called before the transaction, which waits for no store. Harmless when repeated. */
+  /** Prepares `place` over the network, before the transaction. Repeatable. */
   offer(blob: SettlingBlob): Promise<void>
-  /**
-   * Puts settled bytes in their place, durably; where the tenant has the same bytes already, that may be their place. To be
-   * called under the lock of the blob, after `offer`.
-   */
+  /** Moves settled bytes to their place, durably, or reuses equal bytes of the tenant. Call it under the blob's lock, after `offer`. */
   place(blob: SettlingBlob): Promise<void>
-  /** Takes a blob that no row names out of its place. To be called under the lock of the blob, and `finish` after it. */
+  /** Removes a blob without a row from its place. Call it under the blob's lock, then `finish`. */
   remove(blob: SettlingBlob): Promise<void>
-  /** Does what the database has decided, and takes the settling entry away. To be called after the transaction. */
+  /** Applies the database's decision and removes the settling entry. Call it after the transaction. */
   finish(blob: SettlingBlob, outcome: BlobOutcome): Promise<void>
-  /** Takes away what is certain never to be recorded. Only where that needs no lock; else it is decided over later. */
+  /** Deletes bytes that will certainly not be recorded, if that needs no lock. */
   abandon?(blob: SettlingBlob): Promise<void>
   /**
-   * All that a tenant has under a hash and that no upload is bringing now, as something to be decided over; one after the
-   * other, each to be finished before the next is asked for. An upload that settled before `olderThan` (milliseconds since
-   * the epoch) brings nothing now.
+   * Iterates over a tenant's blobs with a hash that no current upload brings. Finish each one before the next. An upload that settled
+   * before `olderThan` (milliseconds since the epoch) is not current.
    */
   reopen(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<SettlingBlob>
-  /** The bytes that a tenant has under a hash, from their place. */
+  /** Reads a tenant's bytes with a hash. */
   read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
-  /** Entries of a tenant whose upload ended, if it ended at all, before `olderThan` (milliseconds since the epoch). */
+  /** Lists entries of a tenant whose uploads ended before `olderThan` (milliseconds since the epoch). */
   listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
   /** Tenants that have such entries. */
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
-  /** Deletes what stopped arriving before `olderThan` (milliseconds since the epoch); answers how many files. */
+  /** Deletes incoming files last written before `olderThan` (milliseconds since the epoch). Returns their number. */
   sweepIncoming(olderThan: number): Promise<number>
-  /** The store's own time, in milliseconds since the epoch, by which it says how old something is. Rejects when it does not say. */
+  /** The store's clock, which its ages refer to, in milliseconds since the epoch. */
   time(): Promise<number>
   /** Rejects when nothing could be stored now. */
   assertWritable(): Promise<void>
 }
 
-/**
- * What the database says of a blob: who has just placed it has recorded it; of what was left behind, a row names it; a row
- * names it, and so did one before; or none does.
- */
+/** The database's decision about a blob: recorded now, named by a row, named by several rows, or by no row. */
 export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
-  /** Appends a chunk, one call after the other. Resolves when the chunk is no longer needed. */
+  /** Appends a chunk. Call it sequentially. Resolves when the chunk is no longer needed. */
   write(chunk: Uint8Array): Promise<void>
-  /** Makes the bytes durable and hands them to the tenant under their hash. */
+  /** Makes the bytes durable under their hash. */
   settle(tenantId: string, sha256: string): Promise<SettlingBlob>
-  /** Deletes the bytes. Harmless when repeated and after `settle`. */
+  /** Deletes the bytes. Repeatable, and without effect after `settle`. */
   discard(): Promise<void>
 }
 
 export interface SettlingBlob {
   readonly tenantId: string
   readonly sha256: string
-  /** Name of the entry in the tenant's settling directory, different for every upload. */
+  /** The unique name of the entry in the tenant's settling directory. */
   readonly entry: string
 }
 
-// Names of directories come from verified contexts and hashes of our own. They are checked all the same: a path is the
-// one place where a slip would leave the tenant's directory.
+// Directory names come from verified contexts and our own hashes. They are checked anyway, because a mistake could leave the tenant's
+// directory.
 export const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 export const hashPattern = /^[0-9a-f]{64}$/
 export const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
 
 /**
- * Opens a blob directory, made when absent, readable by this account alone. README.md beside this file says why the steps
- * are what they are; in short: `incoming/` holds what is still arriving, `settling/<tenant>/` what is whole but perhaps not
- * yet recorded, and `blobs/<tenant>/<first two digits>/<sha256>` what rows may name.
+ * Opens or creates a private blob directory. `incoming/` contains current uploads, `settling/<tenant>/` complete ones that may not be
+ * recorded, and `blobs/<tenant>/<first two digits>/<sha256>` those that rows may name. README.md explains the steps.
  */
 export async function openBlobStore(directory: string): Promise<BlobStore> {
   const root = resolve(directory)
@@ -105,11 +97,11 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
         await link(settlingPath(blob), path)
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error
-        // What stands there may have been damaged since, and its sender has brought it again: what has just been hashed takes its place.
+        // The existing file may be damaged, so the newly hashed one replaces it.
         const fresh = join(incoming, randomBytes(16).toString('hex'))
         await link(settlingPath(blob), fresh)
         await rename(fresh, path)
-        // Two names of one file are both left by a rename: where this was placed before.
+        // A rename keeps two names of one file, if it was placed before.
         await rm(fresh, { force: true })
       }
       await syncDirectory(dirname(path))
@@ -133,7 +125,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await tenantsIn(settling)) {
-        // One that cannot be read is among them: who lists its entries is told.
+        // Includes unreadable ones. Listing their entries fails.
         const old = entriesOlderThan(join(settling, tenant), olderThan)
         if (await old.then(({ length }) => length > 0, Boolean)) tenants.add(tenant)
       }
@@ -145,7 +137,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       for (const entry of await entriesOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
       return old.length
     },
-    // A file system has our clock; should it be another's that is behind, who settles or places bytes that are gone is told so.
+    // A file system usually has our clock. If its clock is behind, settling or placing deleted bytes fails.
     time: async () => await Promise.resolve(Date.now()),
     assertWritable: async () => {
       await access(incoming, constants.W_OK | constants.X_OK)
@@ -154,7 +146,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   }
 }
 
-/** Brings a small file to the disk and deletes it. Rights alone do not say whether the volume is full or broken. */
+/** Writes and deletes a small file, to find a full or broken volume. */
 async function writeProbe(path: string): Promise<void> {
   const file = await open(path, 'wx', 0o600)
   try {
@@ -166,25 +158,25 @@ async function writeProbe(path: string): Promise<void> {
   }
 }
 
-/** Bytes of an upload that wait in memory for a slow disk. Chunks that wait are written together. */
+/** The most bytes of an upload that wait in memory for the disk. */
 const bufferedBytes = 1024 * 1024
 
-/** Files are synced in steps of so many bytes while they arrive, so that their end need not wait for all of them. */
+/** Files are synced every so many bytes, so that their end is fast. */
 const syncEveryBytes = 32 * 1024 * 1024
 
-/** A block of most file systems: less may fit into an inode of a full one. */
+/** A block of most file systems. Less could fit into an inode of a full one. */
 const probeBytes = 4096
 
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
-  // The handle stays open at the end of the stream, to be synced.
+  // The handle stays open for the sync.
   const sink = file.createWriteStream({ autoClose: false, highWaterMark: bufferedBytes })
-  // Whoever writes next is told.
+  // The next write rejects.
   sink.on('error', () => undefined)
   let unsyncedBytes = 0
   let syncing: Promise<void> | undefined
   const syncBehind = async () => {
     unsyncedBytes = 0
-    // The kernel reports a failure once, so the last sync might not see it.
+    // The kernel reports a failure only once, so the last sync might succeed.
     await file.datasync().catch((error: Error) => void sink.destroy(error))
     syncing = undefined
   }
@@ -210,7 +202,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
       await rename(path, join(folder, entry))
-      // Durable before the blob is: otherwise a crash could keep the blob and lose the entry by which it is found.
+      // Durable before the blob, so that a crash cannot lose the entry of an existing blob.
       await syncDirectory(folder)
       await syncDirectory(settling)
       return { tenantId, sha256, entry }
@@ -222,7 +214,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
   }
 }
 
-/** The blob of a hash, of which there is one: who asks for it again finds it without an entry. */
+/** The single blob of a hash. */
 async function* soleBlob({
   tenantId,
   sha256,
@@ -230,7 +222,7 @@ async function* soleBlob({
   yield { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
 }
 
-/** Makes a directory and its parents below `root`, and makes the new names durable. */
+/** Creates a directory and its parents below `root`, durably. */
 async function makeDurably(directory: string, root: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true, mode: 0o700 })
   if (first === undefined) return
@@ -246,7 +238,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Names of files last written before `olderThan`; none where the directory does not exist. */
+/** Lists files last written before `olderThan`. Empty if the directory is missing. */
 export async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
   const old: string[] = []
   for (const name of await namesIn(directory)) {
@@ -254,14 +246,14 @@ export async function entriesOlderThan(directory: string, olderThan: number): Pr
       const { mtimeMs } = await stat(join(directory, name))
       if (mtimeMs < olderThan) old.push(name)
     } catch (error) {
-      // Another upload or another process was done with it in between.
+      // Another upload or process has removed it.
       if (codeOf(error) !== 'ENOENT') throw error
     }
   }
   return old
 }
 
-/** What there is of each. One of which it cannot be had keeps none of the others waiting, and is told of at the end: throws then. */
+/** Lists the items of all, and throws at the end if one failed. */
 export async function* ofEach<Name extends string, Found>(
   names: Iterable<Name>,
   of: (name: Name) => AsyncIterable<Found>,
@@ -280,7 +272,7 @@ export async function* ofEach<Name extends string, Found>(
   }
 }
 
-/** Tenants that have something in a directory. Whatever else stands there is nobody's. */
+/** Lists tenants with entries in a directory. Ignores other names. */
 export async function tenantsIn(directory: string): Promise<string[]> {
   return (await namesIn(directory)).filter((name) => tenantPattern.test(name))
 }
@@ -299,7 +291,7 @@ export function checked(name: string, pattern: RegExp): string {
   return name
 }
 
-/** Whether a store says that it does not have what was to be read. */
+/** Whether an error means that the object is missing. */
 export function isGone(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' || (error instanceof Error && error.name === 'NoSuchKey')
 }
@@ -310,7 +302,7 @@ export function codeOf(error: unknown): unknown {
 
 const noRoomCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** Whether a file system error says that there is no room: disk full, quota used up, file size limit of the process. */
+/** Whether an error means a full disk, an exhausted quota or the process's file size limit. */
 export function isNoRoom(error: unknown): boolean {
   return noRoomCodes.has(codeOf(error))
 }

@@ -1,4 +1,4 @@
-/** Permits of which no tenant holds more than half. */
+/** Permits, at most half of them for one tenant. */
 export interface FairSemaphore {
   /**
    * Resolves with a function that releases the permit; repeated calls do nothing. The waiting tenant that holds the fewest permits

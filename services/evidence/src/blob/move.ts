@@ -14,7 +14,7 @@ export interface MoveReport {
   readonly copiedBytes: number
   /** Blobs that were in the bucket already. */
   readonly found: number
-  /** Pieces of resumable uploads that are in the bucket now. */
+  /** Copied pieces of resumable uploads. */
   readonly pieces: number
   /** Paths of blobs whose bytes do not match their names. They are not copied. */
   readonly damaged: readonly string[]
@@ -104,7 +104,7 @@ async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlo
       throw new Error('the bucket returned other bytes than it was sent')
     }
     await blobs.offer(settling)
-    // An upload that was cut off before its row: the sweep must decide about it in the bucket too, by this entry.
+    // An upload that ended before its row. The sweep needs this entry in the bucket.
     if (!(await isSettling(root, blob))) await blobs.finish(settling, 'recorded')
     return sizeBytes
   } finally {

@@ -5,19 +5,19 @@ import { createPartSpools } from './part-spool.ts'
 import { type PartialStore, openPartialStore } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
-/** Where bytes live, whole and in pieces. */
+/** Stores for complete and partial uploads. */
 export interface Stores {
   readonly blobs: BlobStore
   readonly partials: PartialStore
   close(): void
 }
 
-/** The same in a bucket, with the objects that they are made of. */
+/** The stores of a bucket, and its objects. */
 export interface BucketStores extends Stores {
   readonly objects: S3Objects
 }
 
-/** Opens the stores that the configuration names. The library for buckets is read only where there is one. */
+/** Opens the configured stores. Loads the S3 library only for a bucket. */
 export async function openStores(config: StoreConfig): Promise<Stores> {
   return config.kind === 'directory' ? await openDirectory(config.path) : await openBucketStores(config)
 }

@@ -12,22 +12,19 @@ import {
   tenantsIn,
 } from './blob-store.ts'
 
-/**
- * The bytes of uploads that arrive in pieces. Each turn of writing has a place of its own, so that who has lost the turn
- * cannot touch what was written in another; how many bytes of a turn count is in the database.
- */
+/** Bytes of resumable uploads. Each writer has its own file, so that a replaced writer cannot change another's. */
 export interface PartialStore {
-  /** Opens the place of a turn, which nobody has written to. */
+  /** Opens the new file of a turn. */
   append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
-  /** Makes durable what is there of a turn, whoever has written it, and gives its bytes; 0 where there are none. */
+  /** Makes a turn's bytes durable and returns their number, or 0. */
   seal(tenantId: string, id: string, turn: number): Promise<number>
-  /** The pieces one after another, each as far as it counts. The chunks are nobody else's. */
+  /** Reads the counted bytes of all pieces in order. */
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
   /** Deletes all of an upload. Harmless when repeated. */
   remove(tenantId: string, id: string): Promise<void>
-  /** Uploads of which there are pieces that nothing was added to since `olderThan` (milliseconds since the epoch). */
+  /** Lists uploads with pieces last written before `olderThan` (milliseconds since the epoch). */
   list(olderThan: number): AsyncIterable<PartialUpload>
-  /** Deletes what nothing was added to since `olderThan` (milliseconds since the epoch); answers how many pieces. */
+  /** Deletes pieces last written before `olderThan` (milliseconds since the epoch). Returns their number. */
   sweep(olderThan: number): Promise<number>
 }
 
@@ -43,15 +40,15 @@ export interface Piece {
 }
 
 export interface PartialWriter {
-  /** Resolves when the chunk is no longer needed. Who waits for memory waits no longer than until the signal is aborted. */
+  /** Resolves when the chunk is no longer needed. The signal ends a wait for memory. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
-  /** Takes back what was written. */
+  /** Discards the written bytes. */
   rollBack(): Promise<void>
-  /** Makes durable what was written, and gives its bytes. To be called once, whatever happened. */
+  /** Makes the written bytes durable and returns their number. Call it once, even after a failure. */
   close(): Promise<number>
 }
 
-/** Opens the place of partial uploads in a blob directory: `partial/<tenant>/<upload>.<turn>`. */
+/** Opens the store in a blob directory: `partial/<tenant>/<upload>.<turn>`. */
 export async function openPartialStore(blobDirectory: string): Promise<PartialStore> {
   const root = join(resolve(blobDirectory), 'partial')
   await mkdir(root, { recursive: true, mode: 0o700 })

@@ -13,19 +13,18 @@ import type { S3Objects, SentObject, StoredPart } from './s3-objects.ts'
 
 type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
 
-/** What tells an entry that was made to decide over bytes again from that of an upload. */
+/** Marks entries that were created by a decision, not by an upload. */
 const reopenedMark = Buffer.from('reopened')
 
-/** By how much an object may be younger than it is found, in milliseconds. */
+/** How much younger than listed an object may be, in milliseconds. */
 const findStepMs = 1000
 
 /**
- * Bytes in a bucket. README.md beside this file says why the steps are what they are; in short: `data/<tenant>/<random>`
- * holds the bytes, `settling/<tenant>/<sha256>.<random>` names those that are whole but perhaps not yet recorded, and
- * `blobs/<tenant>/<sha256>/<random>` those that rows may name. The last two are empty: their names say all.
+ * A blob store in a bucket. `data/<tenant>/<random>` contains the bytes. The empty objects `settling/<tenant>/<sha256>.<random>` and
+ * `blobs/<tenant>/<sha256>/<random>` name complete ones and those that rows may name. README.md explains the steps.
  */
 export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
-  /** The uploads of the tenant that have brought bytes with that hash and a name for them. */
+  /** Lists the tenant's named uploads with a hash. */
   async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
     const placed: SettlingBlob[] = []
@@ -36,13 +35,13 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     return placed
   }
 
-  /** Whether another upload has brought the same bytes, and they are there to stay: nobody decides over them any more. */
+  /** Whether another upload's equal bytes are final. */
   async function isThereTwice(blob: SettlingBlob): Promise<boolean> {
     const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
     if (others.length === 0) return false
     const sizeBytes = await objects.sizeOf(namesOf(blob).data)
     for (const other of others) {
-      // The name, then the entry, then the bytes: an upload that takes its own away has its entry until they are gone.
+      // Listed by name, then checked for entry and bytes: an upload keeps its entry until its own bytes are deleted.
       const { settling, data } = namesOf(other)
       if ((await objects.sizeOf(settling)) === undefined && (await objects.sizeOf(data)) === sizeBytes) return true
     }
@@ -55,17 +54,17 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     offer: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
-    // Every upload has a name of its own, and nobody else's deletes it: under the lock there is nothing left to do.
+    // Every upload has its own name, so there is nothing to do under the lock.
     place: async (blob) => void namesOf(blob),
     remove: async (blob) => void namesOf(blob),
     finish: async (blob, outcome) => {
       const { data, settling, place } = namesOf(blob)
       switch (outcome) {
         case 'recorded':
-          // The name was put a moment ago: to look for it could only be wrong, and cost the bytes that a receipt is for.
+          // The name was just written. A check could be outdated and lose bytes of a receipt.
           break
         case 'kept':
-          // What ended before it had its name, while others have brought the same bytes.
+          // The upload ended before it had a name, and others have equal bytes.
           if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
           break
         case 'spare':
@@ -75,7 +74,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
           }
           break
         case 'gone':
-          // The bytes first: a name without bytes counts for nothing, and is found again.
+          // The bytes first, because a name without bytes is ignored and found again.
           await objects.delete(data)
           await objects.delete(place)
           break
@@ -90,7 +89,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     },
     reopen: async function* reopen(blob, olderThan) {
       for (const found of await listPlaced(blob)) {
-        // Asked for by its name: a listing may not show yet what an upload has just put, whose bytes would then be taken away.
+        // Checked by name, because a listing may not contain new objects yet.
         const { settling } = namesOf(found)
         const entry = await objects.find(settling)
         if (entry === undefined) await objects.put(settling, reopenedMark)
@@ -102,12 +101,12 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     read: async (blob) => {
       for (const placed of await listPlaced(blob)) {
         const { data } = namesOf(placed)
-        // A name whose bytes are gone counts for nothing.
+        // A name without bytes is ignored.
         if ((await objects.sizeOf(data)) === undefined) continue
         try {
           return await objects.read(data)
         } catch (error) {
-          // An upload that has brought the same bytes once more may have taken its own away.
+          // An upload of equal bytes may have removed its own.
           if ((await objects.sizeOf(data)) !== undefined) throw error
         }
       }
@@ -187,7 +186,7 @@ function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string):
     settle: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
       const entry = `${checked(sha256, hashPattern)}.${random}`
-      // Before the bytes are visible: otherwise a crash could leave bytes that nothing names.
+      // Before the bytes are visible, so that a crash leaves no unnamed bytes.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
       if (uploadId === undefined) await spool.flush(async (bytes) => await objects.put(data, bytes))
       else {
@@ -205,7 +204,7 @@ function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string):
       if (uploadId === undefined) return
       const begun = uploadId
       uploadId = undefined
-      // If the store is unreachable, the sweep aborts the upload later; the sender hears why it failed.
+      // If the store is unreachable, the sweep aborts the upload later.
       await objects.abort(data, begun).catch(() => undefined)
     },
   }

@@ -26,30 +26,30 @@ import { problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
 
-/** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
+/** S3 operations of the stores. Keys are below the configured prefix. */
 export interface S3Objects {
-  /** Stores the bytes under the key, whole or not at all. */
+  /** Stores the bytes atomically. */
   put(key: string, bytes: Uint8Array): Promise<SentObject>
-  /** Bytes of the object; undefined where there is none. */
+  /** Size of the object in bytes. Undefined if it is missing. */
   sizeOf(key: string): Promise<number | undefined>
-  /** What a listing would say of the object, which may lag behind; its time is cut to whole seconds. Undefined where there is none. */
+  /** Finds one object, even if listings lag behind. Its time has whole seconds. */
   find(key: string): Promise<StoredObject | undefined>
   read(key: string): Promise<Readable>
-  /** Harmless where there is no such object. */
+  /** Repeatable. */
   delete(key: string): Promise<void>
   /** The same for many, some at a time. */
   deleteAll(keys: readonly string[]): Promise<void>
   list(prefix: string): AsyncIterable<StoredObject>
-  /** Begins an object that arrives in parts: nothing of it is there before it is completed. Gives the id of the upload. */
+  /** Starts a multipart upload and returns its id. The object is invisible until completion. */
   begin(key: string): Promise<string>
   /** Sends a part: at least 5 MiB, but for the last. */
   putPart(key: string, uploadId: string, number: number, bytes: Uint8Array): Promise<StoredPart>
   complete(key: string, uploadId: string, parts: readonly StoredPart[]): Promise<void>
-  /** Gives up what was begun. Harmless when repeated. */
+  /** Aborts a multipart upload. Repeatable. */
   abort(key: string, uploadId: string): Promise<void>
   /** What was begun and neither completed nor given up. */
   listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
-  /** Rejects when the bucket is out of reach. Gives its time, cut to whole seconds; an invalid date where it does not say. */
+  /** Returns the bucket's time in whole seconds, or an invalid date. Rejects if the bucket is unreachable. */
   check(): Promise<Date>
   close(): void
 }
@@ -61,7 +61,7 @@ export interface StoredObject {
 }
 
 export interface SentObject {
-  /** How often the bytes were sent. An attempt that was given up may still be reading them. */
+  /** Number of attempts. An abandoned attempt may still read the bytes. */
   readonly attempts: number
 }
 
@@ -71,10 +71,10 @@ export interface StoredPart extends SentObject {
   readonly sha256: string | undefined
 }
 
-/** More than there are requests at once, so that none waits for others whose answers are slow. The library's own would be 50. */
+/** More connections than concurrent requests. The library's default is 50. */
 const maxSockets = 2_048
 
-/** The call that deletes many needs a checksum that not all servers know. */
+/** Concurrent deletions. The bulk call needs a checksum that not all servers support. */
 const deletesAtOnce = 8
 
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
@@ -92,7 +92,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     forcePathStyle: config.pathStyle,
     ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
     ...(config.credentials === undefined ? {} : { credentials: config.credentials }),
-    // Servers other than Amazon's know the newer checksums seldom: they are sent when asked for.
+    // Many servers do not support the newer checksums, so they are optional.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   }
@@ -100,7 +100,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     ...options,
     requestHandler: { connectionTimeout: 2_000, socketTimeout: timeoutMs, ...agents },
   })
-  // That limit would also count while a socket is held up by who reads what comes over it.
+  // That limit would also count while the reader is slow.
   const reader = new S3Client({ ...options, requestHandler: { connectionTimeout: 2_000, ...agents } })
   const keyOf = (key: string) => prefix + key
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
@@ -224,13 +224,13 @@ function sentBy({ $metadata }: { readonly $metadata: { readonly attempts?: numbe
   return { attempts: $metadata.attempts ?? Infinity }
 }
 
-/** When an answer was given, by the clock of who gave it; NaN where it does not say. */
+/** The server's time of an answer. NaN if it is missing. */
 function dateOf(response: unknown): number {
   const { headers } = z.object({ headers: z.record(z.string(), z.string()) }).parse(response)
   return Date.parse(headers['date'] ?? '')
 }
 
-/** The store must not stand still for longer than `idleMs`. Who reads may: then nobody waits for the store. */
+/** Limits pauses of the store to `idleMs`, but not pauses of the reader. */
 async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
   const chunks = body[Symbol.asyncIterator]()
   try {
@@ -255,7 +255,7 @@ async function asking<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** What the store cannot do, as its caller's caller is told: there is no fault of a request among it. */
+/** The problem for a failure of the store. It is never the client's fault. */
 function unavailable(cause: unknown): Error {
   const isFull =
     cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || noRoomNames.has(cause.name))

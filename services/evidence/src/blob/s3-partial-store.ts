@@ -3,7 +3,7 @@ import type { PartSpools } from './part-spool.ts'
 import { type PartialStore, checkedTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
-/** Keeps what has arrived of a piece as objects of up to a part each: `partial/<tenant>/<upload>.<turn>/<number>`. */
+/** Stores pieces as objects of up to one part: `partial/<tenant>/<upload>.<turn>/<number>`. */
 export function openS3PartialStore(objects: S3Objects, spools: PartSpools): PartialStore {
   /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
   async function contentsOf(folder: string) {

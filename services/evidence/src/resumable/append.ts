@@ -5,8 +5,8 @@ import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
 /**
- * Adds a piece to what is there, as far as it arrives: what breaks off is kept, and the sender goes on from there. A piece
- * with a checksum is kept whole or not at all. Ends early, as if broken off, when `signal` says that another request waits.
+ * Appends a piece. Without a checksum, an incomplete piece is kept and the client continues from there. Ends early when `signal` aborts
+ * because another request waits.
  */
 export async function append(
   body: unknown,
@@ -34,7 +34,7 @@ export async function append(
   const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
-  // What is being written may wait for memory, in which case it is told that nobody waits for it any more.
+  // Ends a wait for memory.
   const gone = new AbortController()
   body.once('close', () => {
     if (!body.readableEnded) gone.abort(body.errored ?? new Error('the upload broke off'))
@@ -60,7 +60,7 @@ export async function append(
   } finally {
     stall.stop()
     signal.removeEventListener('abort', onAbort)
-    // Of a piece without one, bytes may count already: another replica may have taken over.
+    // Without a checksum another replica may have counted bytes already.
     if (!isWhole && checksum !== undefined) await writer.rollBack()
   }
 }

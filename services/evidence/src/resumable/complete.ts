@@ -15,22 +15,18 @@ type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | '
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 
-/** Records uploads whose bytes are all there. */
+/** Records complete uploads. */
 export interface Completion {
-  /**
-   * Gives the receipt's JWS. Until that has worked the pieces stay where they are, and it can be tried again, here or on
-   * another replica; a problem of the file itself will not go away.
-   */
+  /** Returns the receipt's JWS. The pieces stay until that succeeds, so any replica can retry. */
   complete(upload: ResumableUpload, request: Request): Promise<string>
 }
 
 export function createCompletion(deps: Parts, limits: Limits): Completion {
-  // A whole file that was put together and not recorded, since the request took longer than its tenant is vouched for. The
-  // next one, which the sender is asked for, goes on from there; on another replica it begins anew.
+  // Assembled files whose request outlived its assertion. The client's next request reuses them on this replica.
   const assembled = new Map<string, { readonly file: ReceivedFile; readonly at: number }>()
 
   async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<ReceivedFile> {
-    // An old one is perhaps decided over already, as what an upload has left behind; and nobody may ever ask for it again.
+    // The sweep may have removed an old one.
     for (const [id, { at }] of assembled) if (deps.now() - at >= limits.abandonedAfterMs / 2) assembled.delete(id)
     const before = assembled.get(upload.id)
     if (before !== undefined) return before.file
@@ -75,7 +71,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   }
 }
 
-/** Puts the pieces together, hashed and judged on the way like any other upload. */
+/** Assembles the pieces, with the checks of any upload. */
 async function assemble(
   { db, blobs, partials, scanner }: Parts,
   { stallMs, allowedTypes }: Limits,

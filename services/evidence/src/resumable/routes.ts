@@ -45,7 +45,7 @@ type Limits = Pick<
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
 >
 
-/** Takes uploads in pieces, which go on where they broke off: tus 1.0 with creation, termination, checksum, expiration. */
+/** Routes for resumable uploads: tus 1.0 with creation, termination, checksum and expiration. */
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
   const turns = createTurns()
@@ -142,12 +142,12 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
         } catch (error) {
           if (error instanceof ProblemError && error.code === 'content_too_large') {
-            // None of it counts, unless another replica has ended the turn before: what it has counted stays.
+            // Nothing counts, except for what another replica has counted.
             await reading(async () => db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)))
           }
           throw error
         } finally {
-          // What broke off is counted by the request that goes on.
+          // The next request counts what arrived.
           length = await writer.close()
         }
         await tell(input, {
@@ -189,7 +189,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-max-size', String(limits.maxFileBytes))
   }
 
-  /** Says how much has arrived; when that is all, the upload is recorded before anybody hears of it. */
+  /** Answers with the offset. A complete upload is recorded first. */
   async function tell(
     { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
@@ -227,7 +227,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   }
 }
 
-/** Deletes an upload that is not recorded, and notes why it never became a file. */
+/** Deletes an unrecorded upload, with a custody event. */
 async function noteGivenUp(
   tx: Tx,
   id: string,
@@ -249,7 +249,7 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
   }
 }
 
-/** Of whose upload it is: who asks for that of somebody else has a queue of its own, and holds nobody up before it is told that there is none. */
+/** The queue of an upload and caller, so that other callers cannot delay its owner. */
 function turnOf(context: RequestInfo['context'], uploadId: string): string {
   const { type, id } = actorOf(context)
   return JSON.stringify([context.tenantId, type, id, uploadId])
@@ -263,7 +263,7 @@ function arrivedOf(upload: ResumableUpload): number {
   return upload.receiptJws === undefined ? upload.arrived : upload.length
 }
 
-/** Where the tenant is vouched for no longer, all that has arrived is there still, and another request may count it. */
+/** After the assertion has expired, another request can count what arrived. */
 async function orAskAgain<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -301,7 +301,7 @@ function readCreation(
     const [fault] = inputErrors(fileName.error, 'parameter')
     throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
   }
-  // Browsers send an empty one where they do not know it.
+  // Browsers send an empty type if it is unknown.
   const { filetype = '', metadata: json = '' } = metadata
   const contentType = filetype === '' ? 'application/octet-stream' : filetype
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
@@ -317,7 +317,7 @@ function readCreation(
   return { length, fileName: fileName.data, contentType, details, metadata: given }
 }
 
-/** Refuses what would be believed to have been checked, or unpacked. */
+/** Rejects headers that would otherwise be ignored silently. */
 function assertPlain(headers: RequestInfo['raw']['headers']): void {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding !== '' && encoding !== 'identity') {

@@ -6,19 +6,19 @@ import type { Actor } from '../upload/record.ts'
 /** An upload as its sender began it. */
 export interface ResumableUpload {
   readonly id: string
-  /** Bytes that the whole file has. */
+  /** Size of the whole file. */
   readonly length: number
   readonly fileName: string
   readonly contentType: string
   readonly details: EvidenceDetails
-  /** Upload-Metadata as it was sent; undefined of what was begun before that was kept. */
+  /** Upload-Metadata as sent. */
   readonly metadata: string | undefined
   readonly expiresAt: Date
   /** The receipt, once the upload is recorded as a file. */
   readonly receiptJws: string | undefined
   /** The turn that was given out last. */
   readonly turn: number
-  /** Bytes that count. Where a turn is open, there may be more. */
+  /** Counted bytes. There may be more in an open turn. */
   readonly arrived: number
 }
 
@@ -39,7 +39,7 @@ const expireText = `
   from expired
   where receipt_jws is null`
 
-/** Lets go of the uploads of the tenant that have expired. */
+/** Ends the tenant's expired uploads. */
 export async function expireUploads(tx: Tx, requestId: string): Promise<void> {
   await tx.execute({ name: 'evidence_expire_uploads', text: expireText, values: [requestId] })
 }
@@ -51,7 +51,7 @@ const insertText = `
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond', $8)
   returning id, expires_at`
 
-/** Begins an upload that expires after so many milliseconds. */
+/** Creates an upload with a lifetime in milliseconds. */
 export async function insertUpload(
   tx: Tx,
   upload: Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'>,
@@ -88,7 +88,7 @@ const lockText = `
     and expires_at > now()
   for update`
 
-/** Locks the upload of that id to the end of the transaction, where the actor has begun it and it has not expired. */
+/** Finds and locks the actor's upload, unless it has expired. */
 export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -125,10 +125,10 @@ const openTurnText = `
     and upload_id = $1
     and length is null`
 
-/** A turn that has not ended: somebody writes, or has died while writing. */
+/** An open turn. Its writer may have died. */
 export interface OpenTurn {
   readonly turn: number
-  /** Whether what it writes counts whole or not at all. */
+  /** Whether its bytes count only as a whole. */
   readonly isChecked: boolean
 }
 
@@ -155,7 +155,7 @@ const beginTurnText = `
   from taken
   returning turn`
 
-/** Gives the number of a new turn. To be called under the lock of the upload, when no other turn is open. */
+/** Starts a turn and returns its number. Call it under the lock, without another open turn. */
 export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise<number> {
   const [row] = await tx.query<{ turn: number }>({
     name: 'evidence_begin_turn',
@@ -193,7 +193,7 @@ const endTurnText = `
   )
   select arrived from upload`
 
-/** Ends a turn with the bytes that count of it, and gives all that count then; undefined where it was ended before. */
+/** Ends a turn with its counted bytes and returns the upload's total. Undefined if it had ended. */
 export async function endTurn(tx: Tx, id: string, turn: number, length: number): Promise<number | undefined> {
   const [row] = await tx.query<{ arrived: string }>({
     name: 'evidence_end_turn',
@@ -247,7 +247,7 @@ const completeText = `
     and id = $1
     and receipt_jws is null`
 
-/** Notes that the upload is recorded, in the transaction that records it; false where it was before. */
+/** Marks the upload as recorded, in that transaction. False if it was before. */
 export async function completeUpload(tx: Tx, id: string, receiptJws: string): Promise<boolean> {
   const count = await tx.execute({ name: 'evidence_complete_upload', text: completeText, values: [id, receiptJws] })
   return count === 1
@@ -260,7 +260,7 @@ const deleteText = `
     and id = $1
     and receipt_jws is null`
 
-/** Gives an upload up that is not recorded; false where it is, or was given up before. */
+/** Ends an unrecorded upload. False if it was recorded or ended before. */
 export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })) === 1
 }

@@ -8,17 +8,15 @@ import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } fr
 type Parts = Pick<Deps, 'db' | 'partials'>
 type Context = RequestInfo['context']
 
-/** Each piece is a file or objects of its own, and one look-up at the end. */
+/** The most pieces of an upload. Each is a file, or several objects. */
 const maxTurns = 10_000
 
-/** How often others may have taken the upload over while what is there was looked at. */
+/** The most retries if other requests take the upload over. */
 const maxAttempts = 5
 
 /**
- * Ends whatever turn is open, on whatever replica, and gives the upload as it stands then; `next` may take a turn in the
- * same transaction. The newer request goes on: the older one is perhaps long dead. What has arrived of it counts; what it
- * writes from now on does not. Throws the 404 of what is not there. No transaction waits for the store: how much is there is
- * asked between two, and counts if the turn is still open in the second.
+ * Ends the open turn of any replica and returns the upload. `next` may start a turn in the same transaction. Bytes of the older request
+ * count as far as they arrived. The store is asked between two transactions. Throws a 404.
  */
 export async function takeOver<T>(
   { db, partials }: Parts,
@@ -55,7 +53,7 @@ export async function takeTurn(tx: Tx, upload: ResumableUpload, isChecked: boole
   return await beginTurn(tx, upload.id, isChecked)
 }
 
-/** Ends a turn of one's own, and gives all bytes that count then. Throws where another request has taken over. */
+/** Ends the caller's turn and returns the upload's bytes. Throws if another request has taken over. */
 export async function giveBack(
   { db }: Pick<Parts, 'db'>,
   context: Context,

@@ -1,6 +1,6 @@
-/** One request at a time on an upload: the newer one ends the older, whose connection is perhaps long dead. */
+/** Runs one request at a time on an upload. A newer request ends the older one, whose connection may be dead. */
 export interface Turns {
-  /** Runs `work` once whoever had the turn before has ended; its signal says that somebody else waits. */
+  /** Runs `work` after the previous request has ended. The signal aborts when another one waits. */
   take<T>(id: string, work: (signal: AbortSignal) => Promise<T>): Promise<T>
 }
 

@@ -6,13 +6,13 @@ import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
-/** Entries and uploads that are done with in a round. More than that are left to the next. */
+/** The most decisions of a round. */
 const maxDecisions = 10_000
 
-/** Uploads of a tenant that are asked about and found open: with ever more of them it would keep others waiting. */
+/** The most open uploads of a tenant that are checked in a round. */
 const maxOpen = 1000
 
-/** After so many in a row that cannot be decided now, more likely none can. */
+/** Failures in a row after which a round ends. */
 const maxFailures = 10
 
 interface Parts {
@@ -22,15 +22,13 @@ interface Parts {
 }
 
 export interface Sweep {
-  /** Ends the sweeping, after what it is deciding now. */
+  /** Stops after the current decision. */
   stop(): Promise<void>
 }
 
 /**
- * Takes away what uploads have left behind, of all tenants, every `sweepEveryMs`. What never was whole is judged by its age
- * alone: in `incoming/` once before this resolves, and pieces older than any upload may be. What the database must be asked about
- * is whole files between the store and the database, and pieces of resumable uploads that are recorded, expired or gone. Where the database or
- * the store does not answer, nothing is taken away.
+ * Deletes what uploads of all tenants have left behind, every `sweepEveryMs`. Incomplete files are deleted by age. The database decides
+ * about complete files that may not be recorded, and about pieces of resumable uploads. Without its answer nothing is deleted.
  */
 export async function sweepRegularly(
   { db, blobs, partials }: Parts,
@@ -38,7 +36,7 @@ export async function sweepRegularly(
   { logger, now }: { readonly logger: Logger; readonly now: () => number },
 ): Promise<Sweep> {
   const closing = new AbortController()
-  // The earlier of two clocks: where one is ahead, what is young must not look old.
+  // The earlier of two clocks, so that a fast clock does not make files look old.
   const before = async (ms: number) => Math.min(now(), await blobs.time()) - ms
   const byAge = [
     async () => {
@@ -46,7 +44,7 @@ export async function sweepRegularly(
       if (count > 0) logger.info({ event: 'incoming_swept', files: count })
     },
     async () => {
-      // Nothing was added for longer than any setting lets an upload take: whatever it was when the upload began, its row has expired.
+      // Older than any upload may be, so its row has expired.
       const expired = await partials.sweep(await before(maxResumableMs))
       if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
     },
@@ -59,7 +57,7 @@ export async function sweepRegularly(
       }
       await each(unsettled(blobs, await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
-    // Of a tenant with more than `maxOpen` open ones those that are listed first are asked about each time; the others go by their age.
+    // Beyond `maxOpen` open uploads of a tenant, the others are deleted by age.
     async () => {
       const decide = async (upload: PartialUpload) => {
         if (await db.system(async (tx) => await isUploadOpen(tx, upload))) return false
@@ -70,13 +68,13 @@ export async function sweepRegularly(
       await each(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
   ]
-  // What one step may not do, as where a role lacks a right, keeps none of the others from being done.
+  // A failed step, for example for a missing right, does not stop the others.
   const run = async (steps: readonly (() => Promise<void>)[]): Promise<void> => {
     for (const step of steps) {
       try {
         if (!closing.signal.aborted) await step()
       } catch (error) {
-        // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
+        // A failed sweep only costs disk space. The next round tries again.
         logger.error({ event: 'sweep_failed', err: error })
       }
     }
@@ -101,10 +99,7 @@ export async function sweepRegularly(
   }
 }
 
-/**
- * Decides over one after the other, until `maxDecisions` of them are done with: `decide` says whether one is. What cannot be
- * decided now is decided another time, and keeps none of the others waiting.
- */
+/** Decides about items in order, up to `maxDecisions`. Failed ones are left to a later round. */
 async function each<T extends { readonly tenantId: string }>(
   items: AsyncIterable<T>,
   decide: (item: T) => Promise<boolean>,
@@ -128,7 +123,7 @@ async function each<T extends { readonly tenantId: string }>(
   }
 }
 
-/** In an order that changes, so that a tenant whose entries can never be decided does not hide the same others for ever. */
+/** Changes the order each time, so that undecidable entries do not block the same tenants forever. */
 async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<SettlingBlob> {
   const tenants = [...(await blobs.listUnsettled(olderThan))]
   const from = randomInt(tenants.length + 1)
@@ -137,7 +132,7 @@ async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<S
   })
 }
 
-/** As `finalizeBlob`, for a tenant that asks for nothing: whether a row names the bytes of an upload that ended between store and database. */
+/** Like `finalizeBlob`, without a tenant's request. */
 async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: SettlingBlob): Promise<boolean> {
   const isRecorded = await db.system(async (tx) => {
     await lockAbandoned(tx, blob)

@@ -1,17 +1,14 @@
 import type { Logger } from '@postern/service-kit'
 
-/** What is done once the database has decided. Nothing of it changes what the sender is told. */
+/** Work after the commit, which does not change the answer. */
 export interface Afterwards {
-  /**
-   * Resolves when the work is done or, where it takes longer, after `patienceMs`: then it goes on beside the answer. Never
-   * rejects; what fails is logged, and done again by a sweep or as a leftover.
-   */
+  /** Resolves when the work is done, or after `patienceMs`. Never rejects. Failures are logged and left to the sweep. */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
-  /** Waits for what is under way, for as long as an answer would. Its signal tells the work to begin nothing more. */
+  /** Waits for current work, as long as an answer would. The signal stops further work. */
   close(): Promise<void>
 }
 
-/** Far less than the gateway waits for an answer: a receipt must not be late because its store is slow to tidy up. */
+/** Far less than the gateway's time-out, so that cleaning does not delay receipts. */
 const patienceMs = 5_000
 
 export function openAfterwards(logger: Logger): Afterwards {

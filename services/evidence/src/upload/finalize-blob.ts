@@ -3,10 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { BlobStore, SettlingBlob } from '../blob/blob-store.ts'
 import { isBlobRecorded, lockBlob } from './store.ts'
 
-/**
- * Asks the database whether a blob's bytes stay, and does it. The transaction waits for no bucket: what is taken away there
- * belongs to this entry alone, which nobody records any more.
- */
+/** Keeps or deletes a blob as the database decides. The transaction does not wait for a bucket. */
 export async function finalizeBlob(
   { db, blobs }: { readonly db: Pick<TenantDb, 'write'>; readonly blobs: BlobStore },
   context: RequestInfo['context'],

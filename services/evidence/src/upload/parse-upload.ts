@@ -23,7 +23,7 @@ import type { PlaceOf } from '../test-procedure/check.ts'
 import { noRoom, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
-/** A file whose bytes are whole, judged and durable, though not yet recorded. */
+/** A complete, accepted and durable file that is not recorded yet. */
 export interface ReceivedFile {
   readonly fileName: string
   readonly contentType: string
@@ -34,7 +34,7 @@ export interface ReceivedFile {
 export interface ParsedUpload {
   readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
-  /** Ids of the test procedures that the details name, each once. */
+  /** Distinct ids of the named test procedures. */
   readonly procedureIds: readonly string[]
   readonly isMultipart: boolean
 }
@@ -45,7 +45,7 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
   readonly test_procedure?: readonly string[] | undefined
 }
 
-/** How long a universe that is away is asked again when all bytes are there, which else were sent for nothing. */
+/** How long an unavailable universe is asked again after a complete upload. */
 export const patienceMs = 8_000
 
 interface Parts {
@@ -54,9 +54,9 @@ interface Parts {
   readonly maxFiles: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Throws where there is no room for so many bytes. */
+  /** Throws if the quota is exceeded. */
   readonly assertRoom: (bytes: number) => Promise<void>
-  /** Ids of test procedures; throws where evidence cannot be attached to all of them, or, after `patienceMs`, nobody can say. */
+  /** Resolves test procedures. Throws if one accepts no evidence, or if the universe is away for `patienceMs`. */
   readonly requireTestProcedures: (
     addresses: readonly string[],
     placeOf: PlaceOf,
@@ -64,7 +64,7 @@ interface Parts {
   ) => Promise<readonly string[]>
 }
 
-/** Gets all files of a request onto the disk; nothing stays of what is refused or breaks off. */
+/** Stores all files of a request. Discards them if one is rejected or the request breaks off. */
 export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,
@@ -86,7 +86,7 @@ export async function parseUpload(
       ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
       : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
-    // Asked again: what was completed while the bytes came takes no more evidence.
+    // Checked again, because a procedure completed meanwhile accepts no evidence.
     if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
     const files: ReceivedFile[] = []
@@ -110,7 +110,7 @@ interface ArrivedFile {
   body?: ReceivedBody
 }
 
-/** What a sender says of its files, and where it has named each test procedure. */
+/** The metadata of files, with the positions of test procedures. */
 type Described = Pick<ParsedUpload, 'details'> & { readonly placeOf: PlaceOf }
 
 interface Upload {
@@ -171,7 +171,7 @@ async function parseForm(
           throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
         }
         const index = arrived.length
-        // Where metadata comes before the files, what it names is settled before any of their bytes.
+        // Metadata before the files is checked before their bytes.
         if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
@@ -193,7 +193,7 @@ async function parseForm(
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
-  // Metadata that came behind the files: their digests were not known when the bytes arrived.
+  // Metadata after the files: their digests are checked now.
   for (const [index, { body }] of arrived.entries()) {
     const expected = details.sha256?.[index]
     if (expected !== undefined && body?.sha256 !== expected) throw ofFile(index, refused({ why: 'digest_mismatch' }))
@@ -201,7 +201,7 @@ async function parseForm(
   return { details, placeOf: pointTo }
 }
 
-/** Faults of one file alone: all others are of the form, or of the service. */
+/** Faults of a single file. */
 const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
   'invalid_content',
   'content_too_large',
@@ -209,7 +209,7 @@ const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
   'digest_mismatch',
 ])
 
-/** The same refusal, that says of which of several files it is: of one form nothing is kept, and its sender has to know what to mend. */
+/** Adds the name of the rejected file to the problem. */
 function ofFile(index: number, error: unknown): unknown {
   if (!(error instanceof ProblemError) || !faultsOfFile.has(error.code)) return error
   const { detail = '', ...options } = error.options
@@ -219,7 +219,7 @@ function ofFile(index: number, error: unknown): unknown {
 const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
 const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
 
-/** Of two places that could say what a file is, one must be empty. */
+/** Rejects metadata in two places. */
 function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   const [given] = Object.entries(query).find(([, value]) => value !== undefined) ?? []
   const parameter = given ?? (classification === 'confidential' ? undefined : 'classification')
@@ -230,7 +230,7 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   })
 }
 
-/** Parses what a sender says of its files. Throws a problem that says what to mend. */
+/** Parses metadata. Throws a problem. */
 export function parseDetails(value: unknown, now: number): EvidenceDetails {
   // A query is kept as it was run.
   const parsed = evidenceDetailsSchema.safeParse(normalizeBody(value, ['query_text']))

@@ -19,16 +19,15 @@ export interface ReceiveLimits {
   readonly maxBytes: number
   /** A body that brings no byte for this long is cut off. */
   readonly stallMs: number
-  /** Whether what arrives now could still be recorded. */
+  /** Whether the upload can still be recorded. */
   readonly isInTime: () => boolean
   readonly scanner: Scanner
   readonly allowedTypes?: AllowedTypes
 }
 
 /**
- * Reads a body into an incoming blob, hashed and scanned on the way: one chunk is in memory at a time, and the next is read
- * when the store and the scanner have taken it. Throws a problem as soon as the upload can no longer be taken. The body stays
- * open for the answer; the caller then discards the blob.
+ * Reads a body into a blob, with hash and scan, one chunk at a time. Throws a problem as soon as the upload is unacceptable. The body stays
+ * open for the answer, and the caller discards the blob.
  */
 export async function receiveBody(
   body: unknown,
@@ -79,16 +78,16 @@ export async function receiveBody(
   }
 }
 
-/** Waits for both, also where one of them fails: nothing may still be written when the caller discards the blob. */
+/** Waits for both, even if one fails, so that nothing is written after the blob is discarded. */
 async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
   const outcomes = await Promise.allSettled(tasks)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-/** A body that stands still. */
+/** A stalled body. */
 export class UploadStalled extends Error {}
 
-/** Judges the first bytes once they are there, so that a program is refused before the rest of it arrives. */
+/** Checks the first bytes as soon as they arrive, to reject programs early. */
 function createSniffer(allowed: AllowedTypes): {
   add(chunk: Buffer): Promise<void>
   finish(): Promise<string | null>

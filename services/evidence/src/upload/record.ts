@@ -12,13 +12,13 @@ import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, t
 import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
-/** After so many that the store fails, more likely it fails all. */
+/** Failures of the store after which the rest is left to the sweep. */
 const maxFailures = 3
 
 export interface NewEvidence {
   readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
-  /** Ids of the test procedures that the details name, each once. */
+  /** Distinct ids of the named test procedures. */
   readonly procedureIds: readonly string[]
   /** The file that this one replaces. */
   readonly replaces?: { readonly id: string; readonly revision: number }
@@ -30,17 +30,15 @@ export interface NewEvidence {
 
 export interface Recorded<T> {
   readonly answer: T
-  /** Takes away what is needed no longer. Where it rejects, that is decided over later, and nothing of the answer is less true. */
+  /** Deletes what is no longer needed. After a failure the sweep does it. */
   tidy(): Promise<void>
 }
 
 /**
- * Puts blobs in their place and records them, in one transaction under the locks of the blobs: all files, or none. The
- * receipts are signed before the commit and leave after it: there is no receipt without a row, and no row without bytes.
- * When this fails, or its outcome is unknown, the settling entries stay, and the sweep finds out. Whatever goes over a network
- * is done before the transaction or after it, which holds a connection to the database and locks.
+ * Places and records blobs in one transaction under their locks: all files or none. Receipts are signed before the commit and sent after
+ * it. After a failure or unknown outcome the settling entries stay for the sweep. Network I/O happens outside of the transaction.
  *
- * `keep` is called in the transaction, last.
+ * `keep` is called last in the transaction.
  */
 export async function record<T>(
   { db, blobs, receipts, afterwards }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'afterwards'>,
@@ -58,10 +56,10 @@ export async function record<T>(
     const reserved = await reserveQuota({ db }, context, room, tenantQuotaBytes)
     reservationId = reserved
     const answer = await db.write(context, async (tx) => {
-      // First: where none is free the transaction runs again.
+      // First, because the transaction runs again if none is free.
       const numbers = await takeNumbers(tx, files.length)
       await consumeReservation(tx, reserved)
-      // In one order everywhere: two uploads of the same files must not wait for each other.
+      // Always in the same order, to prevent deadlocks between uploads of equal files.
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
       const named = new Set<string>()
       for (const sha256 of digests) {
@@ -70,7 +68,7 @@ export async function record<T>(
       }
       for (const { blob } of files) {
         await blobs.place(blob)
-        // The first keeps its own bytes, whatever else is in the store: perhaps what nobody will ever record.
+        // The first one keeps its own bytes, because other bytes in the store may never be recorded.
         outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
@@ -80,7 +78,7 @@ export async function record<T>(
         const reference = numbers[index]
         if (reference === undefined) throw new Error('a file has no number')
         const { scan } = body
-        // Evidence of nothing, until somebody has looked at it: what carries malware is kept and attached to nothing.
+        // Infected files are kept but not attached.
         const isQuarantined = scan.result === 'infected'
         const attachTo = isQuarantined ? [] : procedureIds
         const receipt = await receipts.sign({
@@ -115,7 +113,7 @@ export async function record<T>(
       answer,
       tidy: async () => {
         const failures: unknown[] = []
-        // One after the other: of files with the same bytes the first stays. One that fails keeps none of the others waiting.
+        // In order, because the first of equal files stays. A failure does not stop the others.
         for (const [blob, outcome] of outcomes) {
           await blobs.finish(blob, outcome).catch((error: unknown) => failures.push(error))
           if (failures.length === maxFailures) break
@@ -139,10 +137,7 @@ export async function record<T>(
   }
 }
 
-/**
- * Does what a recording leaves to do. In a bucket nobody waits for it: how long it takes says whether the tenant had the bytes
- * before, which a key that may only write is not told.
- */
+/** Finishes a recording. With a bucket nobody waits for it, because its duration reveals whether the tenant had the bytes. */
 export async function tidied(
   { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
   tidy: () => Promise<void>,

@@ -8,18 +8,17 @@ export interface Actor {
   readonly label: string
 }
 
-// One upload or sweep of the same bytes at a time in a tenant: between the look at the rows and the change of the
-// directory nobody else may do either. The key holds the tenant that the assertion proves, so that no tenant can hold
-// back another's; a collision of two keys costs waiting, nothing else.
+// Serializes uploads and sweeps of equal bytes of a tenant. The key contains the verified tenant, so that no tenant can block another.
+// A collision of two keys only costs waiting.
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
-/** Has the commit of a transaction wait for no disk and no standby. It is durable with the next commit that does. */
+/** Makes the commit asynchronous. It becomes durable with the next synchronous commit. */
 export async function commitWithoutWaiting(tx: Tx): Promise<void> {
   await tx.execute(commitAsynchronously)
 }
 
-/** Waits for the lock of a blob and holds it to the end of the transaction. */
+/** Locks a blob until the transaction ends. */
 export async function lockBlob(tx: Tx, sha256: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_blob', text: lockBlobText, values: [sha256] })
 }
@@ -40,7 +39,7 @@ export interface FileNumber {
   readonly number: string
 }
 
-/** Takes the tenant's next numbers of the year (UTC). Throws a NoFreeNumberError if not that many are free. */
+/** Consumes the tenant's next numbers of the year (UTC). Throws NoFreeNumberError if too few are free. */
 export async function takeNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
   const rows = await tx.query<{ year: number; number: string }>({
     name: 'evidence_take_numbers',
@@ -62,7 +61,7 @@ const newFileText = `
           (select p.retention_years from evidence.policy p where p.tenant_id = (select tenancy.tenant_id())), 7))
     )::date as retention_until`
 
-/** What the database decides of a file: its id and the time of its receipt. */
+/** The id of a file and the time of its receipt, from the database. */
 export interface NewFile {
   readonly id: string
   readonly receivedAt: Date
@@ -106,7 +105,7 @@ const insertFileText = `
   select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
   from unnest($28::text[]) as test_procedure`
 
-/** Records a file as its receipt describes it, what its sender says of it, and for which test procedures it is evidence. */
+/** Records a file with its receipt, metadata and test procedures. */
 export async function insertFile(
   tx: Tx,
   receipt: Receipt,
@@ -150,7 +149,7 @@ export async function insertFile(
   })
 }
 
-/** A file as those who brought it may go on with it. */
+/** A file for its sender. */
 export interface OwnFile {
   readonly id: string
   readonly reference: string
@@ -158,7 +157,7 @@ export interface OwnFile {
   readonly revision: number
   readonly isReplaced: boolean
   readonly isQuarantined: boolean
-  /** Rejected by an auditor, or purged: evidence of nothing any more. */
+  /** Whether an auditor rejected it or it was purged. */
   readonly isDismissed: boolean
 }
 
@@ -194,7 +193,7 @@ const ownFileText = `
     and file.created_by_id = $3
     and file.received_at > now() - interval '30 days'`
 
-/** The file of that id, where the actor has brought it within the last 30 days. */
+/** Finds a file that the actor uploaded within the last 30 days. */
 export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<OwnFile | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -231,7 +230,7 @@ const blobIsRecordedText = `
       )
   ) as recorded`
 
-/** Whether any file of the tenant has these bytes, and is not purged. Under the lock of the blob the answer stays true. */
+/** Whether a file of the tenant has these bytes and is not purged. Call it under the blob's lock. */
 export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
   const [row] = await tx.query<{ recorded: boolean }>({
     name: 'evidence_blob_is_recorded',
@@ -253,7 +252,7 @@ export type RecordFailure =
 // disk_full, and configuration_limit_exceeded, in which quota extensions report.
 const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
-/** Says what an error that ended a transaction means; `unexpected` is what only a bug of ours can cause. */
+/** Classifies an error of a transaction. `unexpected` means a bug. */
 export function recordFailure(error: unknown): RecordFailure {
   const { kind, sqlState, constraint } = sqlError(error)
   if (constraint === 'file_version_unique') return 'replaced'
