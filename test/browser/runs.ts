@@ -246,10 +246,10 @@ export function runTests(world: () => World): void {
     expect(await accessibilityFaults(page), 'the conflict').toEqual([])
 
     await page.route(`**${path}`, async (route) => await route.abort())
-    await page.getByRole('button', { name: 'Load it anew' }).click()
+    await page.getByRole('button', { name: 'Load the new version' }).click()
     await page.getByText('The connector cannot be loaded').waitFor()
     await page.unroute(`**${path}`)
-    await page.getByRole('button', { name: 'Load it anew' }).click()
+    await page.getByRole('button', { name: 'Load the new version' }).click()
     await page.getByText('Changed meanwhile: Name, Safeguards.').waitFor()
     await page.getByText('You have changed the same: Name.').waitFor()
     expect(await accessibilityFaults(page), 'loaded anew').toEqual([])

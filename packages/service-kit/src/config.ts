@@ -185,7 +185,7 @@ export const settings = {
   httpUrl,
   /** Where paths are those of what comes in. */
   httpOrigin: httpUrl
-    .refine(isOrigin, { message: 'must be scheme, host and port alone, such as http://host:8080, without a path' })
+    .refine(isOrigin, { message: 'must be only scheme, host and port, such as http://host:8080, without a path' })
     .transform((text) => new URL(text).origin),
   /** The public URL of a server: an origin, or an origin and a path that a proxy removes. */
   publicUrl: httpUrl
@@ -195,7 +195,7 @@ export const settings = {
     .transform((text) => new URL(text).href.replace(/\/$/, '')),
   /** A URL that is compared literally, such as an issuer. A final slash is kept. */
   protectedUrl: z.string().refine(isProtectedUrl, {
-    message: 'must be an https URL (http on the loopback address alone)',
+    message: 'must be an https URL (http only on the loopback address)',
   }),
   /** Private keys (RFC 8410). The first signs; the others are only published. */
   ed25519Keys,

@@ -266,7 +266,7 @@ function inProgress(): Error {
 function reused(): Error {
   return problem('idempotency_key_reused', {
     detail: 'Another request was sent with this Idempotency-Key. Choose a new key for each request.',
-    errors: [{ parameter: 'Idempotency-Key', code: 'reused', detail: 'must be another one for another request' }],
+    errors: [{ parameter: 'Idempotency-Key', code: 'reused', detail: 'must differ for each request' }],
   })
 }
 

@@ -28,7 +28,7 @@ describe.each(services)('the address of a service, POSTERN_%s_URL,', (name) => {
     'is refused at the start where the path of a request could not be added to it: %s',
     (given) => {
       expect(() => urlOf(given)).toThrow(
-        `${setting}: must be scheme, host and port alone, such as http://host:8080, without a path`,
+        `${setting}: must be only scheme, host and port, such as http://host:8080, without a path`,
       )
     },
   )

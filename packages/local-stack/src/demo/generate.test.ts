@@ -141,7 +141,7 @@ describe('the demo data', () => {
     expect(shared(({ universe }) => universe.testProcedures.map(({ external_id }) => external_id))).toBe(260)
     expect(shared(({ people }) => people.rows.map(({ email }) => email))).toBe(1900)
     expect(shared(({ evidence }) => evidence.slice(0, 100).map(hash))).toBe(100)
-    // And nothing that would hide one: what is told and every id belong to one tenant alone.
+    // Titles and ids are different, so that they show whose a row is.
     expect(shared(({ findings }) => findings.map(({ title }) => title))).toBe(0)
     expect(shared(({ findings }) => findings.map(({ id }) => id))).toBe(0)
   })
@@ -158,7 +158,7 @@ describe('the demo data', () => {
           .filter((to) => to !== 'rejected' && to !== 'cancelled')
         if (!statuses.includes(status) || live.length === 0) continue
         followed += 1
-        // As far as the plan that has come least far.
+        // The status of the least advanced plan.
         const least = Math.min(...live.map((to) => Math.max(0, ['implemented', 'verified'].indexOf(to) + 1)))
         expect(status).toBe(statuses[least])
       }
@@ -182,7 +182,7 @@ describe('the demo data', () => {
     const [one, large] = [demo(scenario.slug), generateDemo(scenario, { today, factor: 3 })]
     const [small, grown] = [Object.entries(shapeOf(one)), new Map(Object.entries(shapeOf(large)))]
     for (const [what, count] of small) {
-      // But for what is told in stories, and what is rounded.
+      // Except for stories and rounding.
       expect([what, Math.abs((grown.get(what) ?? 0) - 3 * count) <= Math.max(6, 0.05 * 3 * count)]).toEqual([
         what,
         true,

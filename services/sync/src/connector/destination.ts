@@ -24,7 +24,7 @@ export function untoldSecrets(
     .map((name) => ({
       pointer: `/secrets/${name}`,
       code: 'secret_needed',
-      detail: 'must be set again, or removed (null): the source is another one than it was told',
+      detail: 'must be set again, or removed (null), because the source has changed',
     }))
 }
 

@@ -35,7 +35,7 @@ export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 
       })
     case 'unexpected':
       return problem('bad_gateway', {
-        detail: 'The universe gave an answer that is none. Push the same rows again.',
+        detail: 'The universe service returned an invalid response. Push the same rows again.',
         cause: new Error(`the universe answered ${outcome.status} to a push`),
       })
     default:

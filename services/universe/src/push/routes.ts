@@ -86,7 +86,7 @@ async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: Creat
 export function refuse(faults: readonly RowFault[], list = 'entities'): void {
   if (faults.length === 0) return
   throw problem('invalid_content', {
-    detail: 'Nothing was taken in. See `errors` for the rows to mend.',
+    detail: 'The push was rejected. See `errors` for the invalid rows.',
     errors: asInputErrors(faults, list),
   })
 }

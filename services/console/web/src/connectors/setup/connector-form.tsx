@@ -269,7 +269,7 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
         isNews
         action={
           <Button size="small" isBusy={isBusy} onPress={onLoad}>
-            Load it anew
+            Load the new version
           </Button>
         }
       >
