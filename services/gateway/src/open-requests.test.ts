@@ -7,7 +7,7 @@ import { createDatabaseClock } from './authenticate/clocks.ts'
 import { createRevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import { keyPrincipal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
-import { type OpenRequest, createOpenRequests } from './open-requests.ts'
+import { type OpenRequest, checkOpenRequestsEveryMs, createOpenRequests } from './open-requests.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
 /** Requests of one key, whose revocation has arrived when `revoke` has returned. */
@@ -19,12 +19,16 @@ function setUp() {
   const record = keyRecord()
   const key = { record, principal: keyPrincipal(record), validAt: -1 }
   const ended: (readonly [string, ProblemCode])[] = []
+  let hasLease = true
+  let isReachable = true
   const requests = createOpenRequests({
-    lease: { isHeld: () => true },
+    lease: { isHeld: () => hasLease },
     watermarks,
     clocks,
     databaseClock,
-    keys: { obtain: async () => await Promise.resolve({ kind: 'found', entry: key }) },
+    keys: {
+      obtain: async () => await Promise.resolve(isReachable ? { kind: 'found', entry: key } : { kind: 'unavailable' }),
+    },
     tenants: { obtain: async () => await Promise.resolve({ kind: 'unavailable' }) },
     onEnded: ({ requestId }, code) => void ended.push([requestId, code]),
     onFailure: (error) => {
@@ -74,6 +78,8 @@ function setUp() {
     ended,
     tenantId: record.tenantId,
     open,
+    loseLease: (): void => void (hasLease = false),
+    cutOffKeys: (): void => void (isReachable = false),
     revoke: (): void => {
       watermarks.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
       requests.check()
@@ -153,4 +159,57 @@ test('open requests tell which tenant has which connection, until their answers 
   const [first, second] = [open('GET', true), open('GET', true)]
   requests.remove(second)
   expect([...requests.findTenants()]).toEqual([[first.exchange.request.socket, tenantId]])
+})
+
+test('a process that stood still confirms its unanswered requests before it ends any', async () => {
+  const { clocks, requests, ended, open, loseLease } = setUp()
+  open('GET', true)
+  open('POST', true)
+  loseLease()
+  clocks.pass(3000)
+  requests.check()
+  await settle()
+  clocks.pass(checkOpenRequestsEveryMs)
+  requests.check()
+  expect(ended).toEqual([])
+})
+
+test('a process that stood still ends its requests at the next check if nobody confirms them', async () => {
+  const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
+  open('POST', true)
+  loseLease()
+  cutOffKeys()
+  clocks.pass(3000)
+  requests.check()
+  await settle()
+  expect(ended).toEqual([])
+  clocks.pass(checkOpenRequestsEveryMs)
+  requests.check()
+  expect(ended).toEqual([['POST whole', 'bad_gateway']])
+})
+
+test('a process that stood still ends unconfirmed requests at once whose answer has begun', () => {
+  const { clocks, requests, ended, open, loseLease } = setUp()
+  const { exchange } = open('GET', true)
+  exchange.response.flushHeaders()
+  loseLease()
+  clocks.pass(3000)
+  requests.check()
+  expect(ended).toEqual([['GET whole', 'bad_gateway']])
+})
+
+test('requests that nobody confirms end after 1.5 s in a process that did not stand still', async () => {
+  const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
+  open('GET', true)
+  loseLease()
+  cutOffKeys()
+  for (let passed = 0; passed < 1500; passed += checkOpenRequestsEveryMs) {
+    clocks.pass(checkOpenRequestsEveryMs)
+    requests.check()
+    await settle()
+  }
+  expect(ended).toEqual([])
+  clocks.pass(1)
+  requests.check()
+  expect(ended).toEqual([['GET whole', 'bad_gateway']])
 })

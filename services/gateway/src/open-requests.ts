@@ -53,6 +53,8 @@ const lookUpAfterMs = 500
  * A change that a service had received whole may end by itself until then: its outcome is better known than open.
  */
 const maxUnconfirmedMs = 1500
+/** A check that comes this long after the one before it shows that the process stood still. */
+const lateCheckMs = 2 * checkOpenRequestsEveryMs
 
 export interface OpenRequestsParts {
   readonly lease: Pick<Lease, 'isHeld'>
@@ -75,6 +77,9 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const lookingUp = new Set<string>()
   let isDue = false
   let round = 0
+  let lastCheckAt = clocks.monotonic()
+  /** After a standstill, confirmations may be waiting to be read. Unconfirmed requests then go on until this time. */
+  let readingUntil = -Infinity
 
   function add(request: OpenRequest): void {
     request.checkedAt = clocks.monotonic()
@@ -181,6 +186,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   function check(): void {
     isDue = false
     const now = clocks.monotonic()
+    if (now - lastCheckAt > lateCheckMs) readingUntil = now + checkOpenRequestsEveryMs
+    lastCheckAt = now
     const isHeld = lease.isHeld()
     const byKey = new Map<string, OpenRequest[]>()
     const byTenant = new Map<string, OpenRequest[]>()
@@ -199,7 +206,9 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
         continue
       }
       const age = now - request.checkedAt
-      if (age > maxUnconfirmedMs) {
+      // An answer that has begun would bring more data meanwhile.
+      const mayGoOn = now < readingUntil && !exchange.response.headersSent
+      if (age > maxUnconfirmedMs && !mayGoOn) {
         end(request, 'bad_gateway', outcomeUnknown)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
         if (exchange.key !== undefined) append(byKey, exchange.key.record.hash, request)

@@ -1,3 +1,4 @@
+import { onceRead } from '@postern/service-kit'
 import { lookupTimeoutMs } from './keys-client.ts'
 import type { Timers } from './lease.ts'
 
@@ -53,7 +54,7 @@ export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Ans
 /** Resolves with the answer, or with `late` after `lookupTimeoutMs`. A look-up may wait in a queue or be repeated, so its callers are limited here. */
 export async function inTime<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const callOff = timers.after(lookupTimeoutMs, () => resolve(late))
+  const callOff = timers.after(lookupTimeoutMs, () => onceRead(() => resolve(late)))
   answer.then(resolve, reject)
   try {
     return await promise
