@@ -25,6 +25,39 @@ describe('the database clock', () => {
     expect(clock.latest()).toBe(databaseStart + 800)
   })
 
+  test('is not moved by a slow answer that agrees with it', () => {
+    const clocks = fakeClocks()
+    const clock = createDatabaseClock(clocks)
+    clock.observe(databaseStart, clocks.monotonic())
+    const sent = clocks.monotonic()
+    clocks.pass(3000)
+    clock.observe(databaseStart + 2900, sent)
+    expect(clock.latest()).toBe(databaseStart + 3000)
+  })
+
+  test.each([
+    ['earlier than it was when the request was sent', -1],
+    ['later than it is when the answer comes', 3001],
+  ])('follows a slow answer that says %s', (_name, difference) => {
+    const clocks = fakeClocks()
+    const clock = createDatabaseClock(clocks)
+    clock.observe(databaseStart, clocks.monotonic())
+    const sent = clocks.monotonic()
+    clocks.pass(3000)
+    clock.observe(databaseStart + difference, sent)
+    expect(clock.latest()).toBe(databaseStart + difference + 3000)
+  })
+
+  test('follows every quick answer', () => {
+    const clocks = fakeClocks()
+    const clock = createDatabaseClock(clocks)
+    clock.observe(databaseStart, clocks.monotonic())
+    const sent = clocks.monotonic()
+    clocks.pass(500)
+    clock.observe(databaseStart + 100, sent)
+    expect(clock.latest()).toBe(databaseStart + 600)
+  })
+
   test('goes on with the monotonic clock, whatever the wall clock does', () => {
     const clocks = fakeClocks()
     const clock = createDatabaseClock(clocks)

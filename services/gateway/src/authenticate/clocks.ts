@@ -14,7 +14,7 @@ export const systemClocks: Clocks = { monotonic: () => performance.now(), wall: 
 export interface DatabaseClock {
   /** Records that the database reported `nowMs` for a request sent at `sentMonotonic`. */
   observe(nowMs: number, sentMonotonic: number): void
-  /** The latest possible database time. It may reject early by the duration of a request, never late. Undefined at first. */
+  /** The latest possible database time. It may reject early by the duration of a quick request, never late. Undefined at first. */
   latest(): number | undefined
   /** The latest database time ever seen. Later than `latest` after the clock was set back. */
   highest(): number | undefined
@@ -24,6 +24,8 @@ export interface DatabaseClock {
 
 /** How far in the future reads of other servers may seem to be, in milliseconds. */
 const aheadMs = 5000
+/** An answer that took longer, in milliseconds, bounds the clock too loosely. It counts only if it contradicts the estimate. */
+const quickMs = 500
 /** The most difference of two correct clocks, one of them known by a slow answer, in milliseconds. */
 const apartMs = 10_000
 
@@ -43,13 +45,19 @@ export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () =
   /** The highest since the last step back, so that many small steps are noticed too. */
   let peak = -Infinity
   const latest = (): number | undefined => (offset === undefined ? undefined : offset + clocks.monotonic())
+  /** Whether the database's clock can have shown `nowMs` at some time of the request, by the estimate. */
+  const agrees = (nowMs: number, sentMonotonic: number, receivedMonotonic: number): boolean =>
+    offset !== undefined && offset + sentMonotonic <= nowMs && nowMs <= offset + receivedMonotonic
+
   return {
     observe: (nowMs, sentMonotonic) => {
       const before = latest() ?? -Infinity
       highest = Math.max(highest, before)
       peak = Math.max(peak, before)
+      const received = clocks.monotonic()
+      if (received - sentMonotonic > quickMs && agrees(nowMs, sentMonotonic, received)) return
       offset = nowMs - sentMonotonic
-      const now = offset + clocks.monotonic()
+      const now = offset + received
       if (now >= peak - aheadMs) return
       peak = now
       onSetBack()
