@@ -51,6 +51,8 @@ export default defineConfig({
     // How long what is waited for may take says nothing of whether it comes: machines are busy.
     expect: { poll: { timeout: 20_000 } },
     hookTimeout: 240_000,
+    // Failures name everything that they list.
+    chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],
   },
 })

@@ -174,11 +174,11 @@ export function describeViolations(violations: readonly Violation[], changes: re
   return [...kinds].flatMap(([kind, all]) => [
     `${all.length} times ${kind}`,
     ...all.slice(0, mostOfAKind).map(({ request }) => {
-      const { startedAt, endedAt, keyId, tenantId, gateway } = request
+      const { startedAt, endedAt, keyId, tenantId, gateway, detail = 'no detail' } = request
       const known = changes
         .filter(({ of }) => of === keyId || of === tenantId)
         .map((change) => `${change.kind} ${Math.round((change.returnedAt ?? Infinity) - startedAt)} ms after it`)
-      return `  key ${keyId} at ${gateway}, took ${Math.round(endedAt - startedAt)} ms; ${known.join(', ')}`
+      return `  key ${keyId} at ${gateway}, took ${Math.round(endedAt - startedAt)} ms; ${known.join(', ')}; ${detail}`
     }),
   ])
 }

@@ -24,6 +24,8 @@ export interface Request {
   readonly status: number
   /** The problem code of a refusal. */
   readonly code: string | undefined
+  /** The problem detail of a refusal. */
+  readonly detail?: string | undefined
   /** Of what was to be created. */
   readonly externalId: string | undefined
   /** Whose data the answer held. */

@@ -109,6 +109,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
       endedWall: Date.now(),
       status: answer.status,
       code: textOf(answer.json, 'code'),
+      detail: textOf(answer.json, 'detail'),
       externalId,
       tenantsSeen: answer.status >= 200 && answer.status < 300 ? tenantsIn(operation, answer.json) : [],
     }

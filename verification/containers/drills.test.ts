@@ -158,8 +158,8 @@ function failures(from: number, to: number): string {
     .filter(({ startedAt, status }) => startedAt >= from && startedAt <= to && (status === 0 || status >= 500))
     .slice(0, 8)
     .map(
-      ({ startedAt, endedAt, operation, gateway, status, code = 'no answer' }) =>
-        `  ${seconds(startedAt - from)} into it, ${operation} at ${gateway}: ${status} ${code} after ${seconds(endedAt - startedAt)}\n`,
+      ({ startedAt, endedAt, operation, gateway, status, code = 'no answer', detail = '' }) =>
+        `  ${seconds(startedAt - from)} into it, ${operation} at ${gateway}: ${status} ${code} after ${seconds(endedAt - startedAt)}, ${detail}\n`,
     )
     .join('')
 }

@@ -39,6 +39,7 @@ export default defineConfig({
     hookTimeout: 300_000,
     // Equal to the other configuration: vitest itself waits a second.
     expect: { poll: { timeout: 30_000 } },
+    chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],
   },
 })
