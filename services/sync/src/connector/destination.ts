@@ -3,12 +3,12 @@ import type { SourceType } from '../source/types.ts'
 
 type Config = Connector['config']
 
-/** Members of a configuration that say where its source is, how it is known to be it, and as whom it is asked. */
+/** Members of a configuration that identify the source and the account. */
 const members = ['engine', 'host', 'port', 'encryption', 'ca', 'bind_dn', 'username'] as const
 
 /**
- * Secrets that a change of the configuration would send to somebody who was not told them: where the source is another, each one that
- * is set has to be set again, or removed. Another path or query of the same origin is the same source.
+ * Returns an error for each stored secret that is not set again although the source has changed. Otherwise the change
+ * would send the secret to a different server. A new path or query on the same origin is the same source.
  */
 export function untoldSecrets(
   { configSchema }: SourceType,
@@ -16,7 +16,7 @@ export function untoldSecrets(
   { stored, given }: { readonly stored: readonly string[]; readonly given: readonly string[] },
 ): InputError[] {
   const of = (config: Config): string => destinationOf(configSchema.safeParse(config).data ?? config)
-  // What is uploaded is asked of nobody.
+  // An uploaded source has no destination.
   const isAsked = next['url'] !== undefined || next['host'] !== undefined
   if (!isAsked || of(next) === of(before)) return []
   return stored

@@ -8,7 +8,7 @@ import { findConnector } from './store.ts'
 
 const pageKey = z.string()
 
-/** What a connector has brought and its source has no longer. */
+/** Lists the rows that a connector delivered and that its source no longer has. */
 export function missingRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   const broughtBy = async ({ params, context }: ContractInput<typeof route>): Promise<Brought> => {
     const connector = await db.read(context, async (tx) => findConnector(tx, params.id))

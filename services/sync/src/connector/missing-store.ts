@@ -12,14 +12,14 @@ const selectMissing = statement(
 )
 const countMissing = statement('sync_count_missing_of_connector', `select count(*)::integer as total ${ofConnector}`)
 
-/** What a connector has brought of a scope. */
+/** Identifies the rows that a connector delivered. */
 export interface Brought {
   readonly connectorId: string
   readonly dataset: MissingRow['dataset']
   readonly scope: string
 }
 
-/** Rows that the source had no longer when it was last read, by key, behind one. */
+/** Lists rows that were missing at the last read, by key, after `after`. */
 export async function listMissingRows(
   tx: Tx,
   { connectorId, dataset, scope }: Brought,

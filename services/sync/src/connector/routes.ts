@@ -40,7 +40,7 @@ const pageKey = z.string()
 
 type Parts = Pick<Deps, 'db' | 'queue' | 'sources' | 'secretRing' | 'now' | 'universe'>
 
-/** Connectors: listed, set up, changed, retired. */
+/** Lists, creates, changes and retires connectors. */
 export function connectorRoutes(app: App, deps: Parts): void {
   const { db, queue, sources, secretRing, now } = deps
   listRoute(app, deps)
@@ -133,7 +133,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       const id = await db.write(context, async (tx) => {
         const connector = await findConnector(tx, params.id)
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
-        // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
+        // Before the check for a running run, so that a concurrent approval comes first or fails.
         await supersedeRuns(tx, connector.id, 'the connector was retired')
         if (!(await retireConnector(tx, connector.id, told?.telling))) throw busy()
         await disallowWork(tx, connector.id)
@@ -142,7 +142,8 @@ export function connectorRoutes(app: App, deps: Parts): void {
       })
       await tidyEndedRuns(deps, { context, requestId, log }, id)
     } catch (error) {
-      // Of a commit without an answer nobody knows: where it cannot be looked up, whoever repeats the request finds out.
+      // The outcome of a commit without an answer is unknown. If it cannot be looked up either, repeating the request
+      // shows it.
       const isThere = async (): Promise<boolean> =>
         (await db.read(context, async (tx) => await findConnector(tx, params.id))) !== undefined
       if (!mayBeRetired || (await isThere().catch(() => false))) await told?.takeBack()
@@ -151,12 +152,12 @@ export function connectorRoutes(app: App, deps: Parts): void {
     return undefined
   })
 
-  // The operator, tenant by tenant: after a new key was promoted, and before the old one is retired.
+  // For the operator, for each tenant: after a new key was promoted and before the old one is retired.
   internalRoute(
     app,
     { method: 'POST', path: internalPaths.rewrapSecrets, signedBy: ['operator'], callers: ['operator'] },
     async ({ context }) => {
-      // One that cannot be opened keeps none of the others under the key that is to go.
+      // An unreadable secret does not stop the others from moving to the new key.
       const unreadable: { readonly connector: string; readonly name: string }[] = []
       const seal = (connectorId: string, { name, sealed }: SealedSecret): string | undefined => {
         try {
@@ -184,12 +185,12 @@ function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** By the version, which a change moves on, and by all that is answered, which runs and the schedule change too. */
+/** Contains the version, which edits increment, and a digest, because runs and schedules change the response too. */
 function etagOf(connector: Connector): string {
   return `"${connector.id}.${connector.version}.${digestOf(connector)}"`
 }
 
-/** What of a connector's tag a change is held against: a run that ends beside it changes nothing of what somebody edits. */
+/** The part of an ETag that edits are checked against. A run that ends meanwhile does not conflict with an edit. */
 function configurationOf(etag: string): string | undefined {
   return /^"(?<configuration>[0-9a-f-]{36}\.\d+)\.[^"]*"$/.exec(etag)?.groups?.['configuration']
 }

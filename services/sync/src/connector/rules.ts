@@ -7,7 +7,7 @@ import { replacingTargets, targetsOf, unknownTargets } from '../mapping/targets.
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
 
-/** How the keys of retired connectors begin, whose own keys can be given again. */
+/** The key prefix of retired connectors, whose former keys can be used again. */
 export const retiredPrefix = 'retired-'
 
 type Issue = z.core.$ZodIssue
@@ -18,16 +18,13 @@ interface Setup {
   readonly config: CreateConnectorBody['config']
   readonly mapping: readonly MappingRule[]
   readonly schedule: Schedule | null
-  /** What of it is given now: of what stays as it was saved nothing new is said. */
+  /** What the request sets. Unchanged values are not checked again. */
   readonly given: { readonly mapping: boolean; readonly config: boolean }
-  /** Names of the secrets that are given now, or undefined where none is spoken of. */
+  /** Names of the secrets that the request sets. */
   readonly secretNames: readonly string[]
 }
 
-/**
- * What is wrong with the setup of a connector: its configuration is its type's, its targets are its dataset's. `wordsOf` says what
- * is wrong with a value without quoting it.
- */
+/** Returns the errors of a connector's setup. `wordsOf` describes an issue without quoting the value. */
 export function setupFaults(
   setup: Setup,
   sources: ReadonlyMap<string, SourceType>,
@@ -46,7 +43,7 @@ export function setupFaults(
   ]
 }
 
-/** What is wrong with the key of a new connector. */
+/** Returns the errors of a new connector's key. */
 export function keyFaults(key: string): InputError[] {
   if (!key.startsWith(retiredPrefix)) return []
   const detail = `is reserved: what begins with ${retiredPrefix} stands for connectors that are retired`
@@ -55,7 +52,7 @@ export function keyFaults(key: string): InputError[] {
 
 function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue) => string): InputError[] {
   const parsed = source.configSchema.safeParse(config)
-  // What is said of an issue never quotes the value: a secret that was put in the wrong place must not come back.
+  // The detail never quotes the value, which may be a misplaced secret.
   return (parsed.error?.issues ?? []).map((issue) => ({
     pointer: ['/config', ...issue.path.map((part) => pointerPart(String(part)))].join('/'),
     code: 'invalid',
@@ -107,7 +104,7 @@ function sourceFaults(source: SourceType, setup: Setup): InputError[] {
   }))
 }
 
-/** What is wrong with a mapping of a table of which these columns are read, and no others. */
+/** Returns the errors of a mapping for a table whose configuration lists the columns to read. */
 function columnFaults(columns: readonly string[], { dataset, mapping }: Setup): InputError[] {
   const known = columns.join(', ').slice(0, 500)
   const unread = mapping.flatMap(({ source }, index) =>
@@ -137,17 +134,17 @@ function scheduleFaults(source: SourceType, { schedule, config }: Setup, now: Da
   return fault === undefined ? [] : [{ pointer: `/schedule/${fault.field}`, code: 'invalid', detail: fault.detail }]
 }
 
-/** Whether a run of the connector reads a file that comes with the request. */
+/** Returns whether runs of the connector read the body of the request. */
 export function isUploaded(type: string, config: Readonly<Record<string, unknown>>): boolean {
   return type === 'csv' && config['url'] === undefined
 }
 
-/** RFC 6901 §3. */
+/** Escapes a name for a JSON Pointer (RFC 6901, section 3). */
 function pointerPart(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/** Whether a connector stands for what is pushed, and is none that could be set up. */
+/** Returns whether the connector represents pushes and cannot be set up. */
 export function isPushed({ type }: Pick<Connector, 'type'>): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }

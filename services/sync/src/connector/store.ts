@@ -39,7 +39,7 @@ const columns = `
     where s.tenant_id = c.tenant_id and s.connector_id = c.id
   ) as secrets`
 
-// The key is unique in the tenant, hence a total order; served by connector_key_unique, whose collation is that of the
+// Keys are unique in a tenant, so the order is total. Served by connector_key_unique, which has the collation of the
 // comparison.
 const selectPage = statement(
   'sync_select_connectors',
@@ -52,7 +52,7 @@ const selectPage = statement(
   limit $3`,
 )
 
-/** Connectors by key, those after `after`, at most `limit`; all of one `key` when it is given. */
+/** Lists connectors by key, at most `limit` after `after`. With `key`, only that one. */
 export async function selectConnectors(
   tx: Tx,
   {
@@ -74,13 +74,13 @@ const count = statement(
   where c.retired_at is null and ($1::text is null or c.key = $1)`,
 )
 
-/** How many connectors the list holds over all its pages. */
+/** Counts the connectors of the whole list. */
 export async function countConnectors(tx: Tx, key: string | undefined): Promise<number> {
   const [row] = await tx.query<{ total: number }>(count([key ?? null]))
   return row?.total ?? 0
 }
 
-// By the primary key or connector_key_unique.
+// Served by the primary key or connector_key_unique.
 const findById = statement(
   'sync_find_connector',
   `select ${columns} from sync.connector c where c.id = $1::uuid and c.retired_at is null`,
@@ -90,7 +90,7 @@ const findByKey = statement(
   `select ${columns} from sync.connector c where c.key = $1::text and c.retired_at is null`,
 )
 
-/** A connector by its address: an id, or `key:` and a key. */
+/** Finds a connector by its id, or by `key:` and its key. */
 export async function findConnector(tx: Tx, address: string): Promise<Connector | undefined> {
   const one = address.startsWith('key:') ? findByKey([address.slice(4)]) : findById([address])
   const [row] = await tx.query<ConnectorRow & { [column: string]: unknown }>(one)
@@ -106,7 +106,7 @@ const insert = statement(
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 )
 
-/** Makes a connector without its secrets; `connector_key_unique` refuses a key that another one has. */
+/** Inserts a connector without its secrets. Throws a violation of `connector_key_unique` if the key is in use. */
 export async function insertConnector(
   tx: Tx,
   id: string,
@@ -132,7 +132,7 @@ export async function insertConnector(
   )
 }
 
-/** What of a connector can be changed. */
+/** The members of a connector that can be changed. */
 export interface ConnectorState {
   readonly name: string
   readonly config: Connector['config']
@@ -155,7 +155,7 @@ const update = statement(
   where c.id = $1::uuid and c.version = $2::integer and c.retired_at is null`,
 )
 
-/** Changes a connector that is still of this version; false where it is not. */
+/** Returns false if the connector no longer has this version. */
 export async function updateConnector(tx: Tx, id: string, version: number, to: ConnectorState): Promise<boolean> {
   const changed = await tx.execute(
     update([
@@ -186,14 +186,13 @@ const findUnderWay = statement(
   `select ${underWay} as found from sync.connector c where c.id = $1::uuid`,
 )
 
-/** Whether the connector has a run that nobody waits to decide about. */
+/** Returns whether the connector has a run that is queued or running. */
 export async function hasRunUnderWay(tx: Tx, id: string): Promise<boolean> {
   const [row] = await tx.query<{ found: boolean }>(findUnderWay([id]))
   return row?.found === true
 }
 
-// Its key can be given again, and stays with its runs. What takes its place nobody can have guessed: the releases before let connectors
-// be made with the prefix.
+// The former key becomes free. The new key is random, because earlier releases allowed connectors with the prefix.
 const retire = statement(
   'sync_retire_connector',
   `update sync.connector c
@@ -213,7 +212,7 @@ const passRowsOn = statement(
 )
 const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
 const forgetAlso = statement('sync_forget_also_brought', 'delete from sync.also_brought o where o.connector_id = $1')
-// Served by known_row_shared. They are locked here: who pushes them meanwhile does not wait.
+// Served by known_row_shared. The rows are locked here, so concurrent pushes do not wait.
 const leaveShared = statement(
   'sync_leave_shared',
   `update sync.known_row k
@@ -222,8 +221,8 @@ const leaveShared = statement(
 )
 
 /**
- * Retires a connector and erases its secrets; what others bring too is theirs. False while it has a run under way, and where a
- * telling has begun since `lastTelling`.
+ * Retires a connector and erases its secrets. Rows that other connectors deliver too pass to them. Returns false if a
+ * run is in progress, or if a source update started after `lastTelling`.
  */
 export async function retireConnector(tx: Tx, id: string, lastTelling: number | undefined): Promise<boolean> {
   if ((await tx.execute(retire([id, lastTelling ?? null]))) === 0) return false
@@ -245,7 +244,7 @@ const dropSecret = statement(
   'sync_drop_secret',
   'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
 )
-/** Stores a sealed secret, or removes one (null). */
+/** Stores a sealed secret, or deletes it (null). */
 export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
 }
@@ -255,7 +254,7 @@ export interface SealedSecret {
   readonly sealed: string
 }
 
-// One statement, hence of one moment: a new secret is never read beside the address that the old one was for.
+// One statement, so that a new secret is never read together with the old address.
 const findOpenable = statement(
   'sync_find_openable',
   `select ${columns},
@@ -268,7 +267,7 @@ const findOpenable = statement(
   where c.id = $1::uuid and c.retired_at is null`,
 )
 
-/** A connector with the secrets that belong to its configuration. */
+/** Returns a connector with the secrets that belong to its configuration. */
 export async function findWithSecrets(
   tx: Tx,
   id: string,
@@ -291,7 +290,7 @@ const replaceSeal = statement(
   'update sync.connector_secret s set sealed = $3 where s.connector_id = $1 and s.name = $2',
 )
 
-/** Seals every secret of the tenant anew; `seal` gives undefined where one is to stay. Answers how many were changed. */
+/** Replaces the seal of every secret of the tenant, unless `seal` returns undefined. Returns how many changed. */
 export async function resealSecrets(
   tx: Tx,
   seal: (connectorId: string, secret: SealedSecret) => string | undefined,
@@ -306,7 +305,7 @@ export async function resealSecrets(
   return changed
 }
 
-/** The connectors that stand for pushes: one a dataset. */
+/** The connector that represents pushes of each dataset. */
 const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: string; readonly name: string }>> = {
   auditable_entities: { key: 'inline', name: 'Inline pushes' },
   org_structure: { key: 'inline-org-structures', name: 'Inline pushes of hierarchies' },
@@ -316,14 +315,14 @@ const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: st
 
 const scimConnector = { key: 'scim-inbound', name: 'Identity provider (SCIM)' } as const
 
-/** Keys that connectors for pushes have, or will have. */
+/** Keys that are reserved for the connectors of pushes. */
 export const reservedKeys: ReadonlySet<string> = new Set([
   scimConnector.key,
   ...Object.values(inlineConnectors).map(({ key }) => key),
 ])
 
-// Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either. Only if
-// there is no row: `on conflict` would wait for whoever is just setting its time.
+// Concurrent first pushes insert one row, and both find it. Runs only if there is no row, because `on conflict` would
+// wait for a transaction that sets the time.
 const ensureInline = statement(
   'sync_ensure_inline',
   `insert into sync.connector (tenant_id, key, name, type, dataset)
@@ -331,8 +330,8 @@ const ensureInline = statement(
   on conflict (tenant_id, key) do nothing`,
 )
 
-// A run is no change of the connector: only the time is set. If another push is just setting it, that push's time is as good, and
-// this one does not wait for its commit. Served by connector_key_unique.
+// Sets only the time, because a run does not change the connector. Skips a locked row: another push is setting the
+// time. Served by connector_key_unique.
 const touchInline = statement(
   'sync_touch_inline',
   `with free as (
@@ -349,12 +348,12 @@ const touchInline = statement(
   select c.id from sync.connector c where c.key = $1`,
 )
 
-/** Notes that a push of the dataset begins, whose connector the tenant's first such push makes; answers its id. */
+/** Records the time of a push and returns the connector's id. The first push of a dataset creates the connector. */
 export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']): Promise<string> {
   return await touch(tx, { ...inlineConnectors[dataset], dataset, type: 'inline_json' })
 }
 
-/** The same for what an identity provider sends. */
+/** The same for SCIM. */
 export async function touchScimConnector(tx: Tx): Promise<string> {
   return await touch(tx, { ...scimConnector, dataset: 'people', type: 'scim_inbound' })
 }
@@ -378,7 +377,7 @@ const setNextRun = statement(
   where c.id = $1::uuid and c.next_run_at = $2::timestamptz and c.state <> 'paused'`,
 )
 
-/** Moves the schedule on; false where it was changed since, and `due` means nothing any more. */
+/** Sets the next time of a schedule. Returns false if the schedule has changed since `due` was set. */
 export async function moveSchedule(tx: Tx, id: string, due: Date, next: Date | undefined): Promise<boolean> {
   return (await tx.execute(setNextRun([id, due, next ?? null]))) > 0
 }

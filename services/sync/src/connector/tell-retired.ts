@@ -8,17 +8,21 @@ import { findConnector, hasRunUnderWay } from './store.ts'
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
-/** That the universe takes a connector for no source any more, before it is retired. */
+/** The result of withdrawing a connector as a source, before it is retired. */
 export interface ToldRetired {
-  /** The last telling that was begun of the connector. Whoever finds another has been overtaken: the universe may be told otherwise by now. */
+  /**
+   * The sequence number of the last source update. If the connector has a higher one, another update has overtaken this
+   * one.
+   */
   readonly telling: number
-  /** Tells the universe that the connector is a source as before. To be called when it is not retired; tries it once. */
+  /** Makes the connector a source again if it is not retired. Tries once. */
   takeBack(): Promise<void>
 }
 
 /**
- * Has the universe take the connector for no source any more, before it is retired: nobody would tell it later. Undefined where it
- * can be no source. Throws 409 while a run is under way, and 503 where the universe cannot be told: then it stays a source.
+ * Withdraws a connector as a source in the universe before it is retired, because nothing would do it later. Undefined
+ * if it cannot be a source. Throws 409 during a run, and 503 if the universe is unavailable; the connector then stays a
+ * source.
  */
 export async function tellRetired(
   { db, universe }: Parts,
@@ -29,13 +33,13 @@ export async function tellRetired(
     const connector = await findConnector(tx, address)
     if (connector?.dataset !== 'auditable_entities' || isPushed(connector)) return undefined
     if (await hasRunUnderWay(tx, connector.id)) throw busy()
-    // The second is for taking it back: above the first, should that come late, and below whatever another begins meanwhile.
+    // The second number is for undoing: higher than the first, and lower than that of any later update.
     const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
     return { connectorId: connector.id, first, second }
   })
   if (begun === undefined) return undefined
   const { connectorId, first, second } = begun
-  // One that has told nothing so far is no source.
+  // A connector without source updates is not a source.
   if (first === 1) return { telling: second, takeBack: async () => undefined }
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
@@ -48,7 +52,7 @@ export async function tellRetired(
   try {
     await tell(first, true)
   } catch (error) {
-    // Its answer may be all that was lost.
+    // The universe may have applied it and only the answer was lost.
     await takeBack()
     if (!(error instanceof ServiceUnavailableError)) throw error
     const detail = 'The universe cannot be told that the connector is no source any more. Try again.'
@@ -57,7 +61,7 @@ export async function tellRetired(
   return { telling: second, takeBack }
 }
 
-/** That a connector is not retired while a run of it is under way. */
+/** The error for retiring a connector during a run. */
 export function busy(): ProblemError {
   return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }

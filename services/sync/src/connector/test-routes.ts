@@ -15,10 +15,10 @@ import { isUploaded } from './rules.ts'
 import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
-/** Below what the gateway waits. */
+/** Shorter than the gateway's timeout. */
 const testMs = 20_000
 
-/** Trying a connector: the first rows of its source and what they become. Nothing is stored. */
+/** Tests a connector: returns the first rows of its source and what they become. Stores nothing. */
 export function connectorTestRoutes(
   app: App,
   { db, sources, secretRing, outbound, limits }: Pick<Deps, 'db' | 'sources' | 'secretRing' | 'outbound' | 'limits'>,
@@ -41,10 +41,10 @@ export function connectorTestRoutes(
     const mapper = createMapper(mapping, rules)
     const readItem = createItemReader(mapping, rules)
     const rows: ConnectorTest['rows'] = []
-    // The source ends its stream when it has read enough, which must not end the request.
+    // The source closes its stream when it has enough rows, which must not close the request.
     const body = raw.body instanceof Readable ? raw.body : undefined
     const upload = body === undefined ? undefined : detachBody(body)
-    // Its time is the bound on the read, which says that it was too slow.
+    // The time limit of the read reports a slow source.
     const ended = new AbortController()
     try {
       const place = { tenantId: context.tenantId, connectorId: connector.id }
@@ -71,7 +71,7 @@ export function connectorTestRoutes(
         if (rows.length >= rowsShown) break
       }
     } catch (error) {
-      // Nobody is there who could be told.
+      // The client has disconnected.
       if (isBrokenOff(raw, error)) throw error
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceFailure) {
@@ -93,7 +93,7 @@ function show(item: SourceItem, mapper: ReturnType<typeof createMapper>): Connec
     return { row, values: {}, mapped: null, errors: [{ field, code, message }] }
   }
   const mapped = mapper(item.values)
-  // As JSON says it: dates of a database are text, what JSON cannot say is left out.
+  // As in JSON: dates of a database are text, and unsupported values are omitted.
   const values = JSON.parse(
     JSON.stringify(item.values, (_name, value) => (typeof value === 'bigint' ? String(value) : value)),
   )

@@ -17,33 +17,33 @@ import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
 export type Dataset = Connector['dataset']
 
-/** What the engine has to know of a dataset; everything else it treats alike. */
+/** How datasets differ. Everything else is the same for all. */
 export interface DatasetRules {
-  /** A row as the universe takes it. */
+  /** The schema of a row in the universe. */
   readonly schema: z.ZodObject
-  /** The field by which a row is known again. */
+  /** The field that identifies a row. */
   readonly keyField: string
-  /** The field that holds the key of the row above; null where rows are no tree. */
+  /** The field with the key of the parent row; null if rows are not a tree. */
   readonly parentField: string | null
-  /** The field that is compared with those of other rows of a source, beside the key; null where there is none. */
+  /** The field, besides the key, that is compared with other rows of a source; null if the dataset has none. */
   readonly comparedField: string | null
-  /** The field, beside the key, whose value no two rows have; null where there is none. */
+  /** The field, besides the key, that is unique; null if the dataset has none. */
   readonly uniqueField: string | null
   readonly maxDepth: number
-  /** Whether rows that are new are made many at a time, and compared with each other by key and parent alone. */
+  /** Whether new rows are created in blocks and compared with each other only by key and parent. */
   readonly isMadeInBlocks: boolean
-  /** The field that says whether a row is active, and what stands there when it is not; null where there is none. */
+  /** The field with the status, and its value for an inactive row; null if the dataset has none. */
   readonly statusField: string | null
   readonly inactive: string | boolean | null
-  /** What stands there of a row that cannot become inactive, nor be so again; null where each can. */
+  /** The status of a row that cannot become inactive, or active again; null if each can. */
   readonly draft: string | null
-  /** Fields whose text is read as a number, a yes or no, or a list, where a source knows text alone. */
+  /** Fields whose text is parsed as a number, boolean or list, for sources that have only text. */
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
-  /** What is wrong with a row by itself beyond its schema; undefined where nothing can be. */
+  /** Returns faults of a row that its schema does not find; undefined if the dataset needs no such check. */
   readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly OwnFault[]
-  /** What is doubtful in a row that can be taken in; undefined where nothing can be. */
+  /** Returns warnings about a valid row; undefined if the dataset needs no such check. */
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
 
@@ -114,7 +114,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
   },
 }
 
-/** Which rows of the universe have keys in common: those of a dataset; of hierarchies, of one of them. */
+/** Returns the scope of unique keys: the dataset, or one hierarchy. */
 export function scopeOf(dataset: Dataset, hierarchyKey: string | undefined): string {
   return dataset === 'org_structure' ? `${dataset}/${hierarchyKey ?? ''}` : dataset
 }

@@ -2,9 +2,9 @@ import { type PushedPerson, type sentPersonSchema, addressAsName, isEmailAddress
 import { isSamePerson } from '@postern/contracts/internal'
 import type { z } from 'zod'
 
-/** What is doubtful in a row that is taken in all the same. */
+/** A warning about a row that is accepted. */
 export interface RowWarning {
-  /** The field, with dots between its members. */
+  /** The field, with dots between members. */
   readonly field: string
   readonly code: 'residual_above_inherent' | 'unusable_address'
   readonly message: string
@@ -12,7 +12,7 @@ export interface RowWarning {
 
 type Row = Readonly<Record<string, unknown>>
 
-/** What is left of a risk is rarely more than the risk was before anything was done about it. */
+/** Warns if the residual risk is above the inherent one, which is probably a mistake. */
 export function warningsOfEntity({ inherent_risk: inherent, residual_risk: residual }: Row): readonly RowWarning[] {
   const [before, left] = [scoreOf(inherent), scoreOf(residual)]
   if (before === undefined || left === undefined || left <= before) return []
@@ -25,14 +25,14 @@ function scoreOf(risk: unknown): number | undefined {
   return typeof risk.score === 'number' ? risk.score : undefined
 }
 
-/** What is said of an address of a person that was left out. */
+/** The warning for an address that was dropped. */
 export const unusableAddress = {
   code: 'unusable_address',
   message: 'is not an e-mail address (RFC 5321, RFC 6531) and was left out',
 } as const
 const keptAsName = { ...unusableAddress, message: 'is not an e-mail address (RFC 5321, RFC 6531) and became the name' }
 
-/** Returns a person without an address that cannot be used, and a warning about it. */
+/** Returns a person without an unusable address, and a warning about it. */
 export function withUsableAddress({ email, ...person }: z.output<typeof sentPersonSchema>): {
   readonly person: PushedPerson
   readonly warnings: readonly RowWarning[]
@@ -43,7 +43,7 @@ export function withUsableAddress({ email, ...person }: z.output<typeof sentPers
   return { person, warnings: [{ field: 'email', ...unusableAddress }] }
 }
 
-/** Returns a row without addresses of people that cannot be used, and a warning about each. */
+/** Returns a row without unusable addresses of people, and a warning about each. */
 export function withUsableAddresses(row: Row): { readonly row: Row; readonly warnings: readonly RowWarning[] } {
   const warnings: RowWarning[] = []
   const changed = new Map<string, Row | undefined>()
@@ -62,7 +62,7 @@ export function withUsableAddresses(row: Row): { readonly row: Row; readonly war
   }
   if (changed.size === 0) return { row, warnings }
   const { tester, reviewer } = { ...row, ...Object.fromEntries(changed) }
-  // A placeholder such as `n/a` for both must not refuse the row as a review of one's own test.
+  // A placeholder such as `n/a` for both must not fail the row as a review of one's own test.
   if (renamed !== undefined && tester !== undefined && isSamePerson(tester, reviewer)) changed.set(renamed, undefined)
   const members = Object.entries({ ...row, ...Object.fromEntries(changed) })
   return {
@@ -71,7 +71,7 @@ export function withUsableAddresses(row: Row): { readonly row: Row; readonly war
   }
 }
 
-/** A person without an address that cannot be used. Who is named by nothing else keeps it as a name, if it can be one. */
+/** Returns a person without an unusable address. If nothing else names the person, the address becomes the name. */
 function clean(person: Row): {
   readonly person: Row | undefined
   readonly warning?: Pick<RowWarning, 'code' | 'message'>

@@ -1,12 +1,12 @@
 import type { MappingRule } from '@postern/contracts'
 
-/** A rule as it is carried out. */
+/** A mapping rule for a specific source. */
 export type Rule = MappingRule & {
-  /** What is a text alone counts as a list of it. */
+  /** Whether a single text counts as a list of one. */
   readonly isOneAList?: true
 }
 
-/** The rules as they are carried out on items that have these `attributes`; as they are for those of any other source. */
+/** Adapts rules to items with these `attributes`. Returns them unchanged for other sources. */
 export function rulesOfAttributes(
   rules: readonly MappingRule[],
   attributes: readonly string[] | undefined,
@@ -22,7 +22,7 @@ export function rulesOfAttributes(
   })
 }
 
-/** Returns the rules with their sources written as the items of the source type have them. */
+/** Returns the rules with their sources in the spelling of the source type. */
 export function rulesInNames(
   rules: readonly MappingRule[],
   type: { readonly nameOf: (name: string) => string },
@@ -30,7 +30,7 @@ export function rulesInNames(
   return rules.map((rule) => {
     const { source } = rule
     if (source === undefined) return rule
-    // Names of SCIM hold nothing that a JSON Pointer escapes.
+    // SCIM names contain nothing that a JSON Pointer escapes.
     return {
       ...rule,
       source: source.startsWith('/') ? source.split('/').map(type.nameOf).join('/') : type.nameOf(source),
@@ -38,17 +38,17 @@ export function rulesInNames(
   })
 }
 
-/** Which rules have a source that is none of the attributes. */
+/** Returns the indexes of rules whose source is not among the attributes. */
 export function unreadSources(rules: readonly MappingRule[], attributes: readonly string[]): readonly number[] {
   return rules.flatMap(({ source }, index) => {
     if (source === undefined) return []
-    // The options behind a name are its server's matter (RFC 4512 §2.5).
+    // The server interprets attribute options (RFC 4512, section 2.5).
     const [own = ''] = nameOf(source).split(';', 1)
     return attributes.some((name) => isSame(name, own)) ? [] : [index]
   })
 }
 
-/** What is read of an item, at whatever place within it: no name of an attribute has anything that a pointer would escape. */
+/** Returns the attribute of a source. Attribute names contain nothing that a pointer escapes. */
 function nameOf(source: string): string {
   return source.startsWith('/') ? (source.split('/', 2)[1] ?? '') : source
 }

@@ -5,8 +5,8 @@ import { nameOfPart } from './pointer.ts'
 import { excerptOf } from './excerpt.ts'
 
 /**
- * Columns that a table would have to have: those that rules name, and without rules those of fields that must be given. A
- * table that lacks one has been changed: read all the same, it would empty a field of every row.
+ * Returns the columns that a table lacks: those that rules name, or without rules those of required fields. A read
+ * without them would empty a field of every row.
  */
 export function missingColumns(
   rules: readonly MappingRule[],
@@ -25,19 +25,19 @@ export function missingColumns(
   return required.map(([name]) => name).filter((name) => !found.has(name))
 }
 
-/** The column that a source is, or that it is a place within. */
+/** Returns the column of a source, which may be a pointer into it. */
 export function columnOf(source: string): string {
   if (!source.startsWith('/')) return source
   const [, first = ''] = source.split('/', 2)
   return nameOfPart(first)
 }
 
-/** Whether all rows of a source have the same columns. */
+/** Returns whether all rows of a source type have the same columns. */
 export function isTable(type: string): boolean {
   return type === 'csv' || type === 'sql'
 }
 
-/** Throws SourceFailure where a table lacks a column that it would have to have. */
+/** Throws a SourceFailure if a table lacks a required column. */
 export function assertColumns(
   connector: Pick<Connector, 'mapping' | 'type'>,
   rules: DatasetRules,

@@ -1,4 +1,4 @@
-/** The beginning of a value, for the owner of the data. Holds nothing that PostgreSQL takes for no text. */
+/** Returns the start of a value as valid PostgreSQL text, for the owner of the data. */
 export function excerptOf(value: unknown): string | null {
   if (value === undefined || value === null) return null
   const said = typeof value === 'bigint' ? String(value) : value

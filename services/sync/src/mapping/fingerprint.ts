@@ -5,9 +5,9 @@ import type { Rule } from './attributes.ts'
 import type { SourceTexts } from '../source/types.ts'
 import { type Values, createRuleFinder, read, valueOf } from './map-row.ts'
 
-/** How a row is known again without being mapped. */
+/** Identifies a row without mapping it. */
 export interface Fingerprint {
-  /** 16 bytes, each a character: over what the mapping reads of the row, and over the mapping. */
+  /** 16 bytes, one per character, over the mapping and the values that it reads. */
   readonly hash: string
   readonly key: string
   /** The value of the dataset's `comparedField`; undefined if an inactive row gives it up. */
@@ -15,14 +15,17 @@ export interface Fingerprint {
 }
 
 /**
- * Part of every hash. To be raised with each change of the code that makes another row of the same values: what was taken in
- * before is then looked at again.
+ * Part of every hash. Increase it with each change that maps the same values differently, so that all rows are compared
+ * again.
  */
 const mapperVersion = 3
-/** Of a hash. */
+/** Bytes of a hash. */
 export const hashBytes = 16
 
-/** Tells rows apart by what a mapping reads of them. Undefined for a row without a key that can be read. */
+/**
+ * Creates a function that fingerprints rows by the values that the mapping reads. It returns undefined for a row
+ * without a readable key.
+ */
 export function createFingerprinter(
   rules: readonly Rule[],
   dataset: DatasetRules,
@@ -44,16 +47,16 @@ export function createFingerprinter(
   }
 }
 
-/** As a Fingerprint, of the text of a row. */
+/** Fingerprints from the text of rows. */
 export interface TextPrints {
   hashOf(text: string): string
-  /** What else is to be known of the row of that place; undefined where it has to be read for that. */
+  /** Returns the other members of the fingerprint, or undefined if the row must be parsed for them. */
   keysAt(texts: SourceTexts, index: number): Pick<Fingerprint, 'key' | 'also'> | undefined
 }
 
 /**
- * Tells the rows of tables apart by their texts, which costs a fraction of reading them. Undefined for a table of which the
- * mapping does not read every column: what it leaves out makes no other row.
+ * Creates fingerprints from text, which is much faster than parsing. Undefined if the mapping does not read every
+ * column, because changes of other columns must not count.
  */
 export function createTextPrinter(
   rules: readonly Rule[],
@@ -92,7 +95,7 @@ function printsOf(
     keysAt: (texts, index) => {
       const key = textAt(keyRule, texts, index)
       const status = statusRule?.source === undefined ? undefined : texts.cell(index, statusRule.source)
-      // The caller reads the row then.
+      // The caller parses the row instead.
       if (statusRule?.source !== undefined && status === undefined) return undefined
       const isFree = isGivenUp(statusRule, { [statusRule?.source ?? '']: status }, dataset)
       const also = alsoRule === undefined || isFree ? null : textAt(alsoRule, texts, index)
@@ -101,7 +104,7 @@ function printsOf(
   }
 }
 
-/** Whether what a rule makes of a cell is the text of it: of fields that hold texts, which keys are. */
+/** Returns whether a rule uses the text of a cell unchanged. */
 function isTextOfCell({ source, transforms = [], default: fallback }: Rule): boolean {
   return source?.startsWith('/') === false && transforms.length === 0 && fallback === undefined
 }
@@ -116,7 +119,7 @@ function prepare(rules: readonly Rule[], { keyField, comparedField, uniqueField,
   }
 }
 
-/** Whether the row is inactive, and so does not keep a value that only one row can have. */
+/** Returns whether the row is inactive and therefore gives up a unique value. */
 function isGivenUp(statusRule: Rule | undefined, values: Values, dataset: DatasetRules): boolean {
   if (statusRule === undefined) return false
   try {
@@ -139,7 +142,7 @@ function textOf(rule: Rule | undefined, values: Values, dataset: DatasetRules): 
   }
 }
 
-/** Each value with its kind and its length, so that no two lists of values look alike. */
+/** Encodes a value with its type and length, so that different lists never collide. */
 function encode(value: unknown): string {
   if (typeof value === 'string') return `s${value.length}:${value}`
   if (typeof value !== 'object' || value === null) return `${typeof value}:${String(value)};`

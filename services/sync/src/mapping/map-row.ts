@@ -7,21 +7,23 @@ import { excerptOf } from './excerpt.ts'
 import { nameOfPart } from './pointer.ts'
 import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
 
-/** A row as it can be taken in, or all that is wrong with it; its key, if it has one, is known in either case. */
+/** A mapped row, or all its faults. The key is known in both cases if the row has one. */
 export type MappedRow =
   | {
       readonly ok: true
       readonly key: string
       readonly parent: string | undefined
       readonly content: object
-      /** What is doubtful about it. */
+      /** Warnings about a valid row. */
       readonly warnings: readonly FieldFault[]
     }
   | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }
 
 export type Values = Readonly<Record<string, unknown>>
 
-/** Makes rows of a dataset of the items of a source. Without rules, fields are taken from columns of the same name. */
+/**
+ * Creates a function that maps items to rows of a dataset. Without rules, fields come from columns of the same name.
+ */
 export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => MappedRow {
   const rulesFor = createRuleFinder(rules, dataset)
   return (values) => {
@@ -90,7 +92,9 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
 
 const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
-/** Where a text of several lines stands in a field of one line. Keys stay: folded, two of them may become one. */
+/**
+ * Returns the paths of single-line fields with line breaks. Keys are excluded, because two of them could become equal.
+ */
 function foldedFields(
   draft: Values,
   issues: readonly z.core.$ZodIssue[],
@@ -105,7 +109,7 @@ function foldedFields(
   })
 }
 
-/** The lines of a text, without the blanks around them, with one blank between. */
+/** Trims the lines of a text and joins them with a blank. */
 function onOneLine(text: string): string {
   return text
     .split(lineBreak)
@@ -128,12 +132,12 @@ function foldLines(value: unknown, paths: readonly (readonly string[])[]): unkno
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, fold(name, member)]))
 }
 
-/** Targets that a mapping can name. */
+/** Returns the fields that a mapping can target. */
 export function fieldsOf(dataset: DatasetRules): readonly string[] {
   return Object.keys(dataset.schema.shape)
 }
 
-/** The rules for a row: those that there are, else one for each of its columns that has the name of a field. */
+/** Returns the rules for a row: the given ones, or one for each column that is named like a field. */
 export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => readonly Rule[] {
   if (rules.length > 0) return () => rules
   const known = new Set(fieldsOf(dataset))
@@ -141,7 +145,7 @@ export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules):
   let found: readonly MappingRule[] = []
   return (values) => {
     const names = Object.keys(values)
-    // The rows of a table all have the same.
+    // All rows of a table have the same columns.
     if (names.length === columns.length && names.every((name, at) => name === columns[at])) return found
     columns = names
     found = identity(names, known)
@@ -155,7 +159,7 @@ function identity(columns: readonly string[], known: ReadonlySet<string>): Mappi
     .map((column) => ({ target: column, source: column }))
 }
 
-/** What a rule makes of a row; undefined where that is nothing. Throws TransformRefused. */
+/** Returns the value of a rule for a row, or undefined if it is empty. Throws TransformRefused. */
 export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unknown {
   let value: unknown = rule.source === undefined ? rule.constant : read(values, rule)
   if (typeof value === 'string') value = value.trim()
@@ -168,10 +172,7 @@ export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unkn
   return coerce(value, rule.target, dataset)
 }
 
-/**
- * The key of a row that cannot be taken in, where it can be compared with those of others: one in which bytes were lost is nobody knows
- * whose.
- */
+/** Returns the key of an invalid row if it can be compared. A key with lost bytes could be anyone's. */
 export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
@@ -183,23 +184,23 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === ''
 }
 
-/** A source of text alone means what its field can hold. */
+/** Parses text for fields that hold other types. */
 function coerce(value: unknown, target: string, dataset: DatasetRules): unknown {
   if (dataset.numbers.includes(target) && typeof value === 'string') return applyTransform({ kind: 'number' }, value)
   if (dataset.booleans.includes(target) && typeof value === 'string') return applyTransform({ kind: 'boolean' }, value)
   if (dataset.lists.includes(target) && typeof value === 'string') {
     return applyTransform({ kind: 'split', separator: ';' }, value)
   }
-  // Keys that a spreadsheet or a database holds as numbers.
+  // Spreadsheets and databases may hold keys as numbers.
   const isText = !target.startsWith('custom.') && !dataset.numbers.includes(target)
   return isText && (typeof value === 'number' || typeof value === 'bigint') ? String(value) : value
 }
 
-/** What stands in a row at the source of a rule. */
+/** Returns the value at the source of a rule. */
 export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source' | 'isOneAList'>): unknown {
   if (source === undefined) return undefined
   if (!source.startsWith('/')) return Object.hasOwn(values, source) ? values[source] : undefined
-  // RFC 6901 §4.
+  // RFC 6901, section 4.
   let at: unknown = values
   for (const part of source.slice(1).split('/')) {
     if (isOneAList === true && typeof at === 'string' && part === '0') continue
@@ -210,12 +211,12 @@ export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source'
   return at
 }
 
-/** What would be no member, but say what the object is made like. */
+/** Rejects `__proto__`, which would set the prototype instead of a member. */
 function isForbidden(target: string): boolean {
   return target.split('.').includes('__proto__')
 }
 
-/** As where a push has it. */
+/** The same fault as for a push. */
 function forbiddenName(field: string): FieldFault {
   return { field, code: 'forbidden_key', message: 'is no name for a member', excerpt: null }
 }
@@ -224,7 +225,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** `made`: the objects of the draft that were made here, and not by the source. */
+/** `made` holds the objects of the draft that were created here and may be changed. */
 function put(
   draft: Record<string, unknown>,
   made: Record<string, Record<string, unknown>>,
@@ -248,7 +249,7 @@ function put(
   draft[field] = fresh
 }
 
-/** What stands in a row at a path with dots between its members. */
+/** Returns the value at a path with dots between members. */
 export function memberAt(draft: Values, path: string): unknown {
   return path
     .split('.')
@@ -259,7 +260,7 @@ export function memberAt(draft: Values, path: string): unknown {
     )
 }
 
-/** As the universe would say it back: what is empty there is left out, so that equal rows look equal. */
+/** Returns the row as the universe would return it, without empty values, so that equal rows compare as equal. */
 function canonical(content: Readonly<Record<string, unknown>>): object {
   const { custom, entities, email, ...rest } = content
   return {

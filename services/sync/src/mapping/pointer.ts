@@ -1,4 +1,4 @@
-/** What a part of a JSON Pointer names, as it is written there (RFC 6901 §4). */
+/** Unescapes a part of a JSON Pointer (RFC 6901, section 4). */
 export function nameOfPart(part: string): string {
   return part.replaceAll('~1', '/').replaceAll('~0', '~')
 }

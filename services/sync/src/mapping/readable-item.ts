@@ -4,7 +4,7 @@ import type { Rule } from './attributes.ts'
 import { columnOf } from './columns.ts'
 import { createRuleFinder } from './map-row.ts'
 
-/** Returns an item as a mapping sees it: a column that could not be read is an error only if a rule reads it. */
+/** Creates a function that turns an item with faults into a row, unless a rule reads a faulty column. */
 export function createItemReader(rules: readonly Rule[], dataset: DatasetRules): (item: SourceItem) => SourceItem {
   const rulesFor = createRuleFinder(rules, dataset)
   return (item) => {

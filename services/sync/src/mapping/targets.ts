@@ -2,7 +2,7 @@ import type { MappingRule } from '@postern/contracts'
 import { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
 
-/** Targets that there are, for who has named another: fields, the members of those that are objects, and `custom.…`. */
+/** Returns the valid targets for error messages: fields, members of objects, and `custom.…`. */
 export function targetsOf({ schema }: DatasetRules): readonly string[] {
   return Object.entries(schema.shape).flatMap(([name, field]) => {
     const whole = withoutWrapping(field)
@@ -13,7 +13,7 @@ export function targetsOf({ schema }: DatasetRules): readonly string[] {
   })
 }
 
-/** Which rules name what the dataset does not have: a field, or a member of one. */
+/** Returns the indexes of rules whose target the dataset does not have. */
 export function unknownTargets(rules: readonly MappingRule[], { schema }: DatasetRules): readonly number[] {
   return rules.flatMap(({ target }, index) => {
     const dot = target.indexOf('.')
@@ -24,7 +24,7 @@ export function unknownTargets(rules: readonly MappingRule[], { schema }: Datase
   })
 }
 
-/** Which rules give a field whole after another has given a member of it, which would be gone. */
+/** Returns the indexes of rules that set a whole field after another rule has set a member of it. */
 export function replacingTargets(rules: readonly MappingRule[]): readonly number[] {
   return rules.flatMap(({ target }, index) =>
     rules.slice(0, index).some((earlier) => earlier.target.startsWith(`${target}.`)) ? [index] : [],
@@ -34,7 +34,7 @@ export function replacingTargets(rules: readonly MappingRule[]): readonly number
 function hasMember(field: z.core.$ZodType, member: string): boolean {
   const whole = withoutWrapping(field)
   if (whole instanceof z.ZodObject) return Object.hasOwn(whole.shape, member)
-  // What would be no member, but say what the object is made like.
+  // `__proto__` would set the prototype instead of a member.
   return whole instanceof z.ZodRecord && member !== '__proto__' && z.safeParse(whole.keyType, member).success
 }
 

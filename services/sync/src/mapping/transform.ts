@@ -1,16 +1,16 @@
 import type { Transform } from '@postern/contracts'
 import { excerptOf } from './excerpt.ts'
 
-/** What is wrong with one field of a row. */
+/** A fault of one field of a row. */
 export interface FieldFault {
   readonly field: string | null
   readonly code: string
   readonly message: string
-  /** At most 80 characters of what stood there. */
+  /** At most 80 characters of the value. */
   readonly excerpt: string | null
 }
 
-/** A value that a transformation cannot take. */
+/** Thrown if a transformation does not accept a value. */
 export class TransformRefused extends Error {
   override readonly name = 'TransformRefused'
   readonly excerpt: string | null
@@ -24,7 +24,7 @@ export class TransformRefused extends Error {
 const yes: ReadonlySet<string> = new Set(['true', 'yes', 'y', '1', 'active', 'enabled'])
 const no: ReadonlySet<string> = new Set(['false', 'no', 'n', '0', 'inactive', 'disabled'])
 
-/** What a transformation makes of a value that is not empty. Throws TransformRefused. */
+/** Returns the transformed value. The value must not be empty. Throws TransformRefused. */
 export function applyTransform(transform: Transform, value: unknown): unknown {
   switch (transform.kind) {
     case 'trim':
@@ -85,7 +85,10 @@ const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
   YYYYMMDD: /^(?<year>\d{4})(?<month>\d{2})(?<day>\d{2})$/,
 }
 
-/** A day as `YYYY-MM-DD`. Only a time of day may follow it: other text would be lost. Whether there is such a day, the schema of the field decides. */
+/**
+ * Returns a date as `YYYY-MM-DD`. Accepts only a time of day after it, because other text would be lost. The field's
+ * schema checks whether the date exists.
+ */
 function asDate(value: unknown, format: DateFormat): string {
   const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
   if (year === undefined || month === undefined || day === undefined) {

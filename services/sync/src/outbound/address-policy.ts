@@ -1,25 +1,25 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Which addresses sources may be at. */
+/** Decides which addresses sources may have. */
 export interface AddressPolicy {
-  /** Whether the platform has listed the address, as one of its own network. */
+  /** Returns whether the platform lists the address as part of its own network. */
   isListed(address: string): boolean
-  /** Whether a source may be there: it is listed, or anyone's on the internet. */
+  /** Returns whether a source may have the address: it is listed or public. */
   mayConnect(address: string): boolean
 }
 
 type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** All that is given to someone for use on the internet, RFC 4291 section 2.4. */
+/** The addresses that are assigned for the internet (RFC 4291, section 2.4). */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Azure's, for its machines alone: in a range that is anyone's by its number. */
+/** Azure's platform service, which has a public address but answers only to Azure's machines. */
 const platformServices: ReadonlySet<string> = new Set(['168.63.129.16'])
 
 /**
- * Only addresses that belong to someone on the internet, and what the platform lists: not private, loopback, link-local and
- * metadata addresses, nor any other special range, nor one that embeds another (mapped, translated or tunnelled).
+ * Allows public addresses and the listed networks. Rejects private, loopback, link-local, metadata and other special
+ * ranges, and addresses that embed another one (mapped, translated or tunnelled).
  */
 export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   const networks = listed.map((text) => {
@@ -43,23 +43,23 @@ export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   }
 }
 
-/** Whether a text is an address or a range of addresses as everybody reads it. */
+/** Returns whether a text is an unambiguous address or range. */
 export function isNetwork(text: string): boolean {
   return parseNetwork(text) !== undefined
 }
 
-/** An address as it is connected to. */
+/** Returns the normal form of an address. */
 export function plainAddress(address: string): string {
   return ipaddr.process(address).toString()
 }
 
-/** An IPv4 address in IPv6 clothes is that IPv4 address. A scope (`%eth0`) makes it none. */
+/** An IPv4-mapped IPv6 address is that IPv4 address. An address with a scope (`%eth0`) is invalid. */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.includes('%') || !ipaddr.isValid(text)) return undefined
   return ipaddr.process(text)
 }
 
-/** Four decimal numbers: what inet_aton takes besides (octal, fewer parts) is another network to the next reader. */
+/** Rejects other notations of inet_aton (octal, fewer parts), because readers disagree on them. */
 function parseNetwork(text: string): Network | undefined {
   if (isIP(text.split('/', 1)[0] ?? '') === 0) return undefined
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
 import { SourceFailure } from '../source/failure.ts'
 
-/** What a read may still take. */
+/** The remaining bytes of a read. */
 export interface ByteBudget {
-  /** Throws a SourceFailure when there is not so much left. */
+  /** Throws a SourceFailure if fewer bytes are left. */
   take(bytes: number): void
 }
 
@@ -19,8 +19,8 @@ export function createByteBudget(maxBytes: number): ByteBudget {
 }
 
 /**
- * The bytes of a stream, as they are asked for. Throws a SourceFailure when they are more than the budget or when none comes
- * for `maxSilenceMs`, and the signal's reason when that is aborted. The stream is destroyed however this ends.
+ * Yields the bytes of a stream on demand and always destroys it. Throws a SourceFailure beyond the budget or after
+ * `maxSilenceMs` without data, and the signal's reason after an abort.
  */
 export async function* readBytes(
   stream: Readable,
@@ -51,7 +51,7 @@ export async function* readBytes(
     }
   } finally {
     signal.removeEventListener('abort', stop)
-    // What breaks when it is let go of breaks for nobody.
+    // Errors after the end no longer matter.
     stream.on('error', () => undefined).destroy()
   }
 }

@@ -14,11 +14,11 @@ const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 interface Ways {
   readonly resolve: Outbound['resolve']
-  /** Whether the platform has listed the address: only there may a source be asked without encryption. */
+  /** Returns whether the platform lists the address. Only listed ones may be unencrypted. */
   readonly isListed: (address: string) => boolean
 }
 
-/** Connections to HTTP sources. Nothing is asked twice, and no proxy of the environment is used. */
+/** Opens connections to HTTP sources. Does not retry, and ignores proxies of the environment. */
 export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ways: Ways): OutboundHttp {
   const budget = createByteBudget(maxBytes)
   const closing = new AbortController()
@@ -26,7 +26,7 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, wa
     connect: createConnector(ways, ca, closing.signal),
     pipelining: 1,
     headersTimeout: maxSilenceMs,
-    // The body's silence is measured where it is read.
+    // The silence of the body is measured where it is read.
     bodyTimeout: 0,
     maxHeaderSize: maxHeaderBytes,
   })
@@ -80,7 +80,7 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, wa
   }
 }
 
-/** Connects to the address that was checked, and not to a name that could lead elsewhere by then. */
+/** Connects to the checked address, because a second lookup of the name could return another one. */
 function createConnector(
   { resolve, isListed }: Ways,
   ca: string | undefined,
@@ -141,7 +141,7 @@ function toAnswer(
 ): OutboundAnswer {
   const encoding = singleHeader(answer.headers, 'content-encoding')?.toLowerCase() ?? 'identity'
   const stream = decompress(answer.body, encoding)
-  // It may break before anyone reads it, or after.
+  // The stream may fail before or after it is read.
   stream.on('error', () => undefined)
   const names = Object.keys(answer.headers)
   return {
@@ -153,7 +153,7 @@ function toAnswer(
   }
 }
 
-/** Closes the connection with what is left of an answer. */
+/** Closes the connection and drops the rest of an answer. */
 function discard(body: Readable): void {
   body.on('error', () => undefined).destroy()
 }
@@ -165,7 +165,7 @@ function decompress(body: Readable, encoding: string): Readable {
     case 'gzip':
     case 'x-gzip': {
       const gunzip = createGunzip()
-      // What breaks in the body reaches its reader through the decompressor, which is destroyed with it.
+      // The pipeline destroys the decompressor on an error, so its reader sees the error.
       return pipeline(body, gunzip, () => undefined)
     }
     default:
@@ -174,7 +174,7 @@ function decompress(body: Readable, encoding: string): Readable {
   }
 }
 
-/** The last value of a header that came more than once would be a guess: only `link` may. */
+/** Returns the first value of a repeated header. Only `link` is joined. */
 function singleHeader(headers: Dispatcher.ResponseData['headers'], name: string): string | undefined {
   const value = headers[name]
   if (Array.isArray(value)) return name === 'link' ? value.join(', ') : value[0]

@@ -5,14 +5,14 @@ import { createAddressPolicy, plainAddress } from './address-policy.ts'
 import { openHttp } from './http.ts'
 import type { Outbound, OutboundAddress } from './outbound.ts'
 
-/** Finds all addresses of a host. */
+/** Looks up all addresses of a host. */
 export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
 
 const systemLookup: Lookup = async (host) => await lookUp(host, { all: true })
 
 /**
- * The way out to sources. `networks` are the ranges (CIDR) of the platform's own network that sources may be in; every other
- * address must be a public one.
+ * Opens the outbound client. `networks` are ranges (CIDR) of the platform's network that sources may be in; all other
+ * addresses must be public.
  */
 export function openOutbound({
   networks,
@@ -25,9 +25,9 @@ export function openOutbound({
   const resolve = async (host: string, signal: AbortSignal): Promise<OutboundAddress> => {
     const name = host.replace(/^\[(.*)\]$/, '$1')
     const addresses = isIP(name) === 0 ? await findAddresses(name, lookup, signal) : [name]
-    // All of them: a name that leads inside now and then is as bad as one that always does.
+    // Every address is checked, because a name with one internal address reaches it sooner or later.
     if (!addresses.every((address) => policy.mayConnect(address))) throw notAllowed(host)
-    // IPv4 first: where there is no way out over IPv6, there often seems to be one.
+    // IPv4 first, because hosts without IPv6 connectivity often look as if they had it.
     const plain = addresses.map(plainAddress)
     const address = plain.find((each) => isIP(each) === 4) ?? plain[0]
     if (address === undefined) throw unknownHost(host)
@@ -61,7 +61,7 @@ function unknownHost(host: string, cause?: unknown): SourceFailure {
   return new SourceFailure('host_unknown', message, { retryable: true, cause })
 }
 
-/** Says nothing of the address: who may set up a connector may not explore the network with it. */
+/** Does not show the address, so that connectors cannot be used to explore the network. */
 function notAllowed(host: string): SourceFailure {
   const message = `the host ${host} is at an address that connectors may not reach: have the platform list its network`
   return new SourceFailure('address_not_allowed', message)

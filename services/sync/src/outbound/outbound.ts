@@ -1,53 +1,56 @@
-/** An address that a source may be connected to. Whoever connects uses it, and not the name it was found under. */
+/** An address that was checked. Connect to it and not to the name. */
 export interface OutboundAddress {
   readonly address: string
   readonly family: 4 | 6
 }
 
-/** What is asked of an HTTP source. */
+/** A request to an HTTP source. */
 export interface OutboundRequest {
   readonly url: string
   readonly method?: 'GET' | 'POST'
-  /** Go to the origin of `url` alone: a redirect to another is followed without them. */
+  /** Sent only to the origin of `url`. A redirect to another origin is followed without them. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Is sent once: a redirect of a request with a body is a failure. */
+  /** Sent once: a redirect of a request with a body is a failure. */
   readonly body?: string
   readonly signal: AbortSignal
 }
 
-/** What an HTTP source has answered. */
+/** A response of an HTTP source. */
 export interface OutboundAnswer {
-  /** Where the last redirect led. */
+  /** The URL after all redirects. */
   readonly url: string
   readonly status: number
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Decompressed; counted against what the read may take in all. Throws a SourceFailure. */
+  /** Decompressed, and counted against the limit of the read. Throws a SourceFailure. */
   readonly body: AsyncGenerator<Uint8Array>
-  /** Lets go of a body that is not read. */
+  /** Drops a body that is not read. */
   discard(): void
 }
 
 /** Connections to HTTP sources, kept alive for one read. */
 export interface OutboundHttp {
-  /** Asks once, following redirects, each checked as the first address is. Throws a SourceFailure. */
+  /** Sends a request once and follows redirects, checking each address. Throws a SourceFailure. */
   request(request: OutboundRequest): Promise<OutboundAnswer>
   close(): Promise<void>
 }
 
 export interface OutboundHttpOptions {
-  /** Certificates (PEM) that are trusted in place of the system's. */
+  /** Certificates (PEM) that replace the system's trust store. */
   readonly ca?: string | undefined
-  /** Bytes of all answers together, once they are decompressed. */
+  /** The most bytes of all responses together, after decompression. */
   readonly maxBytes: number
-  /** How long a source may say nothing, in milliseconds. */
+  /** How long a source may be silent, in milliseconds. */
   readonly maxSilenceMs: number
 }
 
-/** The only way out to a source: nothing behind it reaches an address that the platform has not allowed. */
+/** The only way to reach a source. Never connects to an address that the platform does not allow. */
 export interface Outbound {
-  /** Looks a host up, once, and answers an address that may be connected to; throws a SourceFailure when any may not. */
+  /**
+   * Looks up a host once and returns an address to connect to. Throws a SourceFailure if any of its addresses is not
+   * allowed.
+   */
   resolve(host: string, signal: AbortSignal): Promise<OutboundAddress>
-  /** Whether the platform has listed the address as one of its own: only there may a source be asked without encryption. */
+  /** Returns whether the platform lists the address. Only listed ones may be unencrypted. */
   isListed(address: string): boolean
   http(options: OutboundHttpOptions): OutboundHttp
 }

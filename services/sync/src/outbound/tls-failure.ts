@@ -1,6 +1,6 @@
 import { SourceFailure } from '../source/failure.ts'
 
-/** What OpenSSL says of bytes that are no TLS. */
+/** OpenSSL's codes for data that is not TLS. */
 const plain: ReadonlySet<string> = new Set([
   'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_SSL_UNKNOWN_PROTOCOL',
@@ -10,7 +10,7 @@ const plain: ReadonlySet<string> = new Set([
   'ERR_SSL_RECORD_TOO_SMALL',
 ])
 
-/** Says what to mend where TLS with a source could not begin; undefined where it is something else that failed. `code` is Node's name of it. */
+/** Returns a SourceFailure that says what to fix if the TLS handshake failed, else undefined. `code` is Node's code. */
 export function tlsFailure(code: unknown, host: string, cause: Error): SourceFailure | undefined {
   if (typeof code !== 'string') return undefined
   if (plain.has(code)) {
@@ -26,7 +26,7 @@ export function tlsFailure(code: unknown, host: string, cause: Error): SourceFai
   return new SourceFailure('certificate_not_trusted', message, { cause })
 }
 
-/** Node names what OpenSSL says of a certificate, and its own check of the name in it. */
+/** Matches Node's codes for OpenSSL's certificate errors and for its own check of the name. */
 function isCertificateError(code: string): boolean {
   return /CERT|_SIGNATURE|_CRL|^(?:INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH)$/.test(code)
 }

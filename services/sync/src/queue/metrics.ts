@@ -6,7 +6,7 @@ import { Counter, Gauge } from '@prometheus-io/client'
 
 const outcomes = ['succeeded', 'partial', 'failed', 'cancelled', 'needs_approval'] as const
 
-// Jobs of all tenants. What is due later does not wait yet.
+// Jobs of all tenants that are due.
 const waitingRuns = {
   name: 'sync_waiting_runs',
   text: `select count(*)::int as runs, coalesce(extract(epoch from now() - min(start_after)), 0)::float8 as seconds
@@ -24,12 +24,12 @@ async function readWaiting(db: Pick<TenantDb, 'system'>): Promise<Waiting> {
     const [row] = await db.system(async (tx) => await tx.query<{ runs: number; seconds: number }>(waitingRuns))
     return { runs: row?.runs ?? 0, seconds: row?.seconds ?? 0 }
   } catch {
-    // Not known: what was known last would be told for ever.
+    // Unknown; the last value would be reported forever.
     return { runs: Number.NaN, seconds: Number.NaN }
   }
 }
 
-/** Measures the runs that wait, whenever it is asked for, and counts those that have ended in this process. */
+/** Registers the metrics of runs: waiting runs, read at each scrape, and runs that ended in this process. */
 export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { ended(status: Run['status']): void } {
   const ended = new Counter({
     name: 'postern_sync_runs_total',
@@ -39,7 +39,7 @@ export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { 
   })
   for (const outcome of outcomes) ended.inc({ outcome }, 0)
   let reading: Promise<Waiting> | undefined
-  /** One statement for both gauges, which are asked together. */
+  /** One statement for both gauges, because a scrape collects them together. */
   const read = async (): Promise<Waiting> => {
     reading ??= readWaiting(db).finally(() => {
       reading = undefined

@@ -4,7 +4,7 @@ import { type Logger, problem } from '@postern/service-kit'
 import type { Servers } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
-/** A transaction that a job can be put into: it is there once the transaction is committed, or never. */
+/** A transaction that enqueues a job, which exists only after the commit. */
 export interface JobTransaction {
   query(statement: {
     readonly text: string
@@ -14,75 +14,75 @@ export interface JobTransaction {
 
 /** One attempt at a job. */
 export interface Attempt {
-  /** Ends when the queue gives the job to somebody else, or this process stops. */
+  /** Aborted when the queue assigns the job to another worker, or when this process stops. */
   readonly signal: AbortSignal
-  /** Whether the queue gives the job out again when this attempt fails. */
+  /** Whether the queue gives up if this attempt fails. */
   readonly isLast: boolean
 }
 
-/** What is to be done for each kind of job. A rejection has the job given out again, later and later. */
+/** The handlers of each kind of job. If one rejects, the queue retries the job with a growing delay. */
 export interface JobHandlers {
   run(runId: string, attempt: Attempt): Promise<void>
   schedule(connectorId: string, due: Date): Promise<void>
-  /** No attempt at the run has come to its end. */
+  /** All attempts at the run were interrupted. */
   lost(runId: string): Promise<void>
 }
 
-/** Jobs can be neither put in nor taken out yet. */
+/** Thrown while the queue has not started. */
 export class QueueNotStarted extends Error {
   override readonly name = 'QueueNotStarted'
 }
 
-/** The queue of background work, in PostgreSQL. */
+/** The queue of background jobs in PostgreSQL. */
 export interface Queue {
-  /** Whether it takes jobs. */
+  /** Whether jobs can be enqueued. */
   isStarted(): boolean
-  /** Has a run of a tenant carried out. Rejects with a 503 problem where the queue does not start in time. */
+  /** Enqueues a run of a tenant. Rejects with a 503 problem if the queue does not start in time. */
   sendRun(tx: JobTransaction, tenantId: string, runId: string): Promise<void>
-  /** Has a schedule looked at when it is due. */
+  /** Enqueues a schedule for the time when it is due. */
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
-  /** Has the workers of this process look for jobs now; those of others look soon. */
+  /** Makes the workers of this process poll now; others poll soon. */
   wake(): void
-  /** Starts so many workers; no tenant has all of them, where there are two or more. */
+  /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
-  /** Looks for no more jobs; those under way go on, with what a look under way still brings, and others can be put in. */
+  /** Stops polling. Running jobs and those of a poll in progress continue, and jobs can still be enqueued. */
   takeNoMore(): Promise<void>
-  /** Looks for no more jobs, and waits for those under way. */
+  /** Stops polling and waits for running jobs. */
   close(): Promise<void>
 }
 
 export interface QueueOptions {
-  /** Of the database. */
+  /** Servers of the database. */
   readonly servers: Servers
-  /** How often a worker looks for jobs, and for workers that have died. Milliseconds. */
+  /** How often workers poll for jobs, and for jobs of dead workers, in milliseconds. */
   readonly pollMs: number
   readonly logger: Logger
 }
 
 const dayInSeconds = 86_400
 /**
- * Each time of a schedule is made by the one before: a job that is given up ends the schedule, and nobody would see it. It is tried every ten
- * minutes in the end, for more than a year, and waits as long for a worker.
+ * Each job of a schedule enqueues the next one, so giving up a job would silently end the schedule. It is retried for
+ * more than a year, in the end every ten minutes.
  */
 const scheduleRetries = 60_000
 const scheduleKeptDays = 400
 const startAgainMs = 1_000
-/** How long a request waits for the queue to start. Less than PostgreSQL lets its transaction stand idle. */
+/** How long a request waits for the queue. Shorter than idle_in_transaction_session_timeout. */
 const startWithinMs = 5_000
 const connectTimeoutMs = 2_000
-/** More than the statement_timeout of the role (5 s): PostgreSQL's own answer is the better one. */
+/** Longer than the role's statement_timeout (5 s), whose error is more useful. */
 const queryTimeoutMs = 10_000
 /**
- * How long jobs may go on when the process is to stop, in milliseconds; the queue gives out again what is cut off. Counted from when no more
- * are looked for: requests that are under way, for which the process waits in between, must not take the time in which the queue is told.
+ * How long jobs may continue during shutdown, in milliseconds; the queue retries interrupted ones. Measured from the
+ * stop of polling, so that requests in progress do not use up the time.
  */
 const stopWithinMs = 20_000
 const leastStopMs = 1_000
 
-/** Opens the queue. Its tables are made by `postern migrate`: this process may not change a schema. */
+/** Opens the queue. `postern migrate` creates its tables, because this process cannot change schemas. */
 export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
-  // Handed on to pg as they are, though the types of pg-boss name less.
+  // pg-boss passes them to pg, although its types lack some.
   const connection = {
     Client: servers.Client,
     connectionTimeoutMillis: connectTimeoutMs,
@@ -101,7 +101,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
     monitorIntervalSeconds: seconds,
     reindex: false,
     monitorVacuum: false,
-    // Nobody reads the list of processes that the queue keeps.
+    // The queue's list of processes is not used.
     registerInstance: false,
   })
   boss.on('error', (error) => logger.warn({ event: 'queue_failed', err: error }))
@@ -157,7 +157,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       const shared = {
         ...options,
         localConcurrency: workers,
-        // Of a tenant, in this process, because no process knows how many workers the others have.
+        // The limit for one tenant in this process, because processes do not know each other's workers.
         localGroupConcurrency: Math.max(1, workers - 1),
       } as const
       await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {
@@ -178,7 +178,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
         if (job !== undefined) await orNameless(handlers.lost(job.data.id))
         return undefined
       })
-      // Who is asked to take no more amid this finds some of the workers alone.
+      // Some workers may have started after `takeNoMore` was called.
       if (takesNoMoreSince !== undefined) await stopTaking()
     },
     takeNoMore: async () => {
@@ -194,7 +194,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   }
 }
 
-/** Starts as soon as the database can be had: a service that starts before it waits, and answers what needs no queue. */
+/** Retries until the database is available. The service already answers requests that need no queue. */
 async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -207,17 +207,14 @@ async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal):
   }
 }
 
-/**
- * The queue keeps what a job has failed with, where no row belongs to a tenant: what a source has said, and its rows with it, must
- * not be there. The log has said it.
- */
+/** Hides the error, because the queue stores it in a row without a tenant. The log has it. */
 async function orNameless(work: Promise<void>): Promise<void> {
   let isDone = false
   try {
     await work
     isDone = true
   } catch {
-    // What there is to say stands in the run, and in the log.
+    // The run and the log have the error.
   }
   if (!isDone) throw new Error('the attempt has failed')
 }

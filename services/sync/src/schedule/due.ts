@@ -15,10 +15,10 @@ interface Parts {
 }
 
 /**
- * A schedule is due: makes the run, and sees to the next time, in one transaction. Where the schedule was changed since,
- * or was looked at already, or the connector is paused, nothing happens. While a run of the connector is under way, or waits for approval, or its tenant is
- * suspended, this time is left out: a run would take the place of the one that somebody reviews. A connector in `error` goes on:
- * nobody may be there to see that its source is back.
+ * Creates the run of a due schedule and plans the next one, in one transaction. Does nothing if the schedule was
+ * changed or handled already. Skips the run if the tenant is suspended, or if another run is in progress or waits for
+ * approval, which a new run would supersede. A connector in state `error` keeps running, so that it recovers when its
+ * source does.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,
@@ -34,7 +34,7 @@ export async function runSchedule(
     const connector = await findConnector(tx, connectorId)
     if (connector?.schedule === undefined || connector.schedule === null) return undefined
     const at = now()
-    // What was missed while no worker ran is made up for once.
+    // Times that were missed while no worker ran are made up for once.
     const next = nextRun(connector.schedule, at > due ? at : due)
     if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
     if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)

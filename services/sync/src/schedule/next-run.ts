@@ -1,12 +1,12 @@
 import type { Schedule } from '@postern/contracts'
 import { Cron } from 'croner'
 
-/** Least time between two runs of a schedule. */
+/** The shortest time between two runs of a schedule. */
 const minGapMs = 5 * 60_000
-/** Runs that are looked at to see how close two of them come. */
+/** How many runs are checked for that gap. */
 const runsLookedAt = 60
 
-/** Why a schedule cannot be kept, and which of its members is at fault; undefined where it can. */
+/** Returns why a schedule is invalid and which member is at fault, or undefined. */
 export function scheduleFault(
   schedule: Schedule,
   now: Date,
@@ -14,7 +14,7 @@ export function scheduleFault(
   if (!isTimeZone(schedule.time_zone)) return { field: 'time_zone', detail: 'is no IANA time zone' }
   let runs: readonly Date[]
   try {
-    // By a clock that nobody changes: what clocks have skipped is made up for however soon the next time is.
+    // In UTC, because a time that clocks skip is made up for at once, however soon the next one is.
     runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(runsLookedAt, now)
   } catch {
     return {
@@ -30,13 +30,14 @@ export function scheduleFault(
 }
 
 /**
- * When a schedule is due next after a moment. Where clocks go forward over a time of day, it is due as soon as they have; where they go back over
- * it, it is due the first time and not again. One of every hour goes by the time that passes.
+ * Returns the next time after a moment. A time that clocks skip is due right after the change; one that occurs twice is
+ * due once. An hourly schedule follows elapsed time.
  */
 export function nextRun(schedule: Schedule, after: Date): Date | undefined {
   if (plainFields(schedule.cron)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
   const zone = zoneOf(schedule.time_zone)
-  // Croner does so for schedules of one minute and one hour alone: it is asked for times of day, of whatever day, and these are looked up here.
+  // Croner does so only for schedules with one minute and one hour. So it yields times of day, and the moments are
+  // computed here.
   const times = cronOf({ ...schedule, time_zone: 'UTC' })
   for (let time = times.nextRun(new Date(zone.timeAt(after.getTime()))); time !== null; time = times.nextRun(time)) {
     const due = firstMomentOf(zone, time.getTime())
@@ -48,9 +49,9 @@ export function nextRun(schedule: Schedule, after: Date): Date | undefined {
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/** The clocks of a place. */
+/** The local time of a place. */
 interface Zone {
-  /** What they show at a moment, in milliseconds as if they showed UTC. */
+  /** Returns the local time at a moment, in milliseconds as if it were UTC. */
   timeAt(moment: number): number
 }
 
@@ -74,13 +75,16 @@ function zoneOf(name: string): Zone {
   }
 }
 
-/** The first moment at which clocks show a time; of one that they skip, the one at which they go over it. Clocks change once in two days at most. */
+/**
+ * Returns the first moment with this local time, or the moment of the change that skips it. Assumes that clocks change
+ * at most once in two days.
+ */
 function firstMomentOf(zone: Zone, time: number): number {
   const aheadAt = (moment: number): number => zone.timeAt(moment) - moment
   const [before, behind] = [time - aheadAt(time - dayMs), time - aheadAt(time + dayMs)]
   if (zone.timeAt(before) === time) return before
   if (zone.timeAt(behind) === time) return behind
-  // Clocks go forward between the two.
+  // Clocks go forward between the two moments.
   let [early, late] = [behind, before]
   const ahead = aheadAt(late)
   while (late - early > minuteMs) {
@@ -95,7 +99,10 @@ function cronOf({ cron, time_zone }: Schedule): Cron {
   return new Cron(plainFields(cron).join(' '), { timezone: time_zone, paused: true, mode: '5-part' })
 }
 
-/** A pattern in which one field stands, and how often it is due within `days` from 1 January 2024, a Monday, if that field holds all values. */
+/**
+ * For each field, a pattern with only this field and how often it is due within `days` from Monday, 1 January 2024, if
+ * the field covers all values.
+ */
 const wholeFields = [
   { pattern: (field: string) => `${field} 0 1 1 *`, count: 60, days: 1 },
   { pattern: (field: string) => `0 ${field} 1 1 *`, count: 24, days: 1 },
@@ -104,10 +111,10 @@ const wholeFields = [
   { pattern: (field: string) => `0 0 * 1 ${field}`, count: 7, days: 7 },
 ] as const
 
-/** The fields of a pattern; one that holds all its values is `*`, however it is written. Throws for what is no pattern. */
+/** Returns the fields of a pattern, with `*` for a field that covers all values. Throws for an invalid pattern. */
 function plainFields(cron: string): readonly string[] {
   const fields = cron.trim().split(/\s+/)
-  // Five fields and no more: seconds and nicknames are refused.
+  // Seconds and nicknames are rejected.
   if (fields.length !== wholeFields.length) throw new RangeError('a schedule has five fields')
   const start = new Date('2023-12-31T23:59:59Z')
   return wholeFields.map(({ pattern, count, days }, at) => {
@@ -121,7 +128,7 @@ function plainFields(cron: string): readonly string[] {
 }
 
 function isTimeZone(name: string): boolean {
-  // Offsets such as +02:00 know no daylight saving, and are no zones.
+  // Offsets such as +02:00 have no daylight saving and are not zones.
   if (!/^[A-Za-z]/.test(name)) return false
   try {
     return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== ''

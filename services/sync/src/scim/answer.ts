@@ -1,17 +1,17 @@
 import { type ScimSearch, enterpriseUrn } from '@postern/contracts'
 
-/** What of a resource the caller wants to see. */
+/** The attributes that the caller wants. */
 export interface Projection {
   readonly attributes?: string | undefined
   readonly excludedAttributes?: string | undefined
 }
 
-/** What is in every answer, whatever was asked for (RFC 7643 §7, `returned: always`). */
+/** Attributes in every response (RFC 7643, section 7, `returned: always`). */
 const always: ReadonlySet<string> = new Set(['schemas', 'id'])
 
 /**
- * The resource with the attributes that are wanted (RFC 7644 §3.9). A name may be that of an attribute, of a sub-attribute (`name.familyName`),
- * of an extension, or of an attribute of one (`urn:…:User:department`).
+ * Returns the resource with the requested attributes (RFC 7644, section 3.9). A name may be an attribute, a
+ * sub-attribute (`name.familyName`), an extension, or an attribute of one (`urn:…:User:department`).
  */
 export function project<Resource extends object>(resource: Resource, query: Projection): Resource {
   const wanted = query.attributes === undefined ? undefined : pathsIn(query.attributes)
@@ -27,14 +27,14 @@ export function project<Resource extends object>(resource: Resource, query: Proj
   return kept
 }
 
-/** Whether the attribute is left out of the answers: it need not be read then. */
+/** Returns whether the response omits the attribute, so that it need not be read. */
 export function isLeftOut(name: string, { attributes, excludedAttributes }: Projection): boolean {
   const lower = name.toLowerCase()
   if (attributes !== undefined) return !pathsIn(attributes).some(([first]) => first === lower)
   return pathsIn(excludedAttributes ?? '').some(([first, ...inner]) => first === lower && inner.length === 0)
 }
 
-/** The names on the way to an attribute, from the outside, in lower case. */
+/** The names that lead to an attribute, outermost first, in lower case. */
 type Path = readonly string[]
 
 const coreUrn = /^urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):/
@@ -50,7 +50,7 @@ function pathsIn(list: string): readonly Path[] {
   })
 }
 
-/** What paths lead to below a name; an empty path leads to all of it. */
+/** Returns the rest of each path that starts with the name. An empty rest means the whole value. */
 function below(name: string, paths: readonly Path[]): Path[] {
   const lower = name.toLowerCase()
   return paths.flatMap(([first, ...inner]) => (first === lower ? [inner] : []))
@@ -68,7 +68,7 @@ function without(value: unknown, name: string, paths: readonly Path[]): unknown 
   return inner.length === 0 ? value : eachMember(value, (member, part) => without(member, part, inner))
 }
 
-/** An object, or each object of a list, with what is shown of its members; undefined if that is nothing. */
+/** Applies `show` to each member of an object, or of each object in a list. Returns undefined if nothing is left. */
 function eachMember(value: unknown, show: (member: unknown, name: string) => unknown): unknown {
   if (Array.isArray(value)) {
     const items = value.map((item) => eachMember(item, show)).filter((item) => item !== undefined)
@@ -82,7 +82,7 @@ function eachMember(value: unknown, show: (member: unknown, name: string) => unk
   return members.length === 0 ? undefined : Object.fromEntries(members)
 }
 
-/** `startIndex` and `count` as RFC 7644 §3.4.2.4 reads them. */
+/** Parses `startIndex` and `count` (RFC 7644, section 3.4.2.4). */
 export function pageOf(
   { startIndex, count }: { readonly startIndex?: string | undefined; readonly count?: string | undefined },
   most: number,
@@ -112,14 +112,14 @@ export function listOf<Resource>(
   }
 }
 
-/** What a list can be asked for. */
+/** The parameters of a list. */
 export interface ListQuery extends Projection {
   readonly filter?: string | undefined
   readonly startIndex?: string | undefined
   readonly count?: string | undefined
 }
 
-/** A search (RFC 7644 §3.4.3) as the query of a list. */
+/** Converts a search request (RFC 7644, section 3.4.3) to the parameters of a list. */
 export function queryOf({ attributes, excludedAttributes, filter, startIndex, count }: ScimSearch): ListQuery {
   return {
     attributes: listed(attributes),

@@ -1,16 +1,16 @@
 import { enterpriseUrn, groupUrn, userUrn } from '@postern/contracts'
 
-/** An attribute of a resource, as RFC 7643 §7 describes it; `multi` has values of `parts`. */
+/** An attribute of a resource (RFC 7643, section 7). `multi` attributes have a list of values with `parts`. */
 export interface Attribute {
   readonly name: string
   readonly type: 'string' | 'boolean' | 'complex' | 'reference'
   readonly multi?: true
   readonly required?: true
   readonly caseExact?: true
-  /** Where it is not readWrite. */
+  /** `readWrite` if not set. */
   readonly mutability?: 'readOnly' | 'immutable'
   readonly unique?: true
-  /** The only values that there are. */
+  /** The only allowed values. */
   readonly canonicalValues?: readonly string[]
   readonly parts?: readonly Attribute[]
 }
@@ -43,7 +43,7 @@ export const userSchema: ResourceSchema = {
     },
     ...texts('displayName', 'nickName', 'profileUrl', 'title', 'userType', 'preferredLanguage', 'locale', 'timezone'),
     { name: 'active', type: 'boolean' },
-    // Two active users cannot have one primary address.
+    // Two active users cannot have the same primary address.
     { name: 'emails', type: 'complex', multi: true, unique: true, parts: uniqueValue },
     { name: 'phoneNumbers', type: 'complex', multi: true, parts: plural },
     {

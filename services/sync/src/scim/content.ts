@@ -9,25 +9,25 @@ import {
 import { inputErrors, problem } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
-/** What is kept of a user: what the provider has sent, without what is empty and without the urns of its schemas. */
+/** The stored content of a user: what the provider sent, without empty values and schema URNs. */
 export type UserContent = Readonly<Record<string, unknown>>
 
-/** What a user is in the universe, and where it belongs in the hierarchy `scim`. */
+/** How a user appears in the universe, and its unit in the hierarchy `scim`. */
 export interface UserFacts {
   readonly userName: string
   readonly externalId: string | undefined
   readonly active: boolean
   readonly email: string | undefined
-  /** What stands where the address should be, if the user has no address that can be used. */
+  /** The first address, if the user has no valid one. */
   readonly unusableEmail: string | undefined
   readonly name: string
   readonly title: string | undefined
   readonly unit: Unit | undefined
-  /** The id of another user, or the externalId; of the enterprise extension. */
+  /** The id or externalId of another user (enterprise extension). */
   readonly manager: string | undefined
 }
 
-/** A user: what is kept of it, and what it means. */
+/** The stored content of a user and the facts derived from it. */
 export interface User {
   readonly content: UserContent
   readonly facts: UserFacts
@@ -40,9 +40,9 @@ export interface Unit {
 }
 
 /**
- * Reads a user as it was sent, or as a change has left it, of one that was `active` so far: where nothing is said of that it stays, so
- * that nobody who has left comes back by what was left out. `mayBeUnassigned`: a change has perhaps removed `active`, which is then
- * not shown (RFC 7644 §3.5.2.2). Throws what SCIM calls `invalidValue`.
+ * Parses a user. If it does not say `active`, the user keeps the given state, so that omitting it never reactivates
+ * anyone. `mayBeUnassigned`: a patch may have removed `active`, which is then not shown (RFC 7644, section 3.5.2.2).
+ * Throws `invalidValue`.
  */
 export function readUser(sent: unknown, active = true, { mayBeUnassigned = false } = {}): User {
   const parsed = scimUserInputSchema.safeParse(sent)
@@ -81,7 +81,7 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   }
 }
 
-/** The addresses in order of preference: the primary one, those of work, the others. */
+/** Returns the addresses in order of preference: primary, work, others. */
 function emailsOf({ emails }: ScimUserInput): string[] {
   return (emails ?? []).toSorted((a, b) => rankOf(a) - rankOf(b)).flatMap(({ value }) => some(value) ?? [])
 }
@@ -91,7 +91,7 @@ function rankOf({ primary, type }: NonNullable<ScimUserInput['emails']>[number])
   return type?.toLowerCase() === 'work' ? 1 : 2
 }
 
-/** The row of a push that makes the universe's person what the user is. Throws where the universe could not take it. */
+/** Returns the person to push to the universe for a user. Throws a problem if the universe would reject it. */
 export function personOf(
   personKey: string,
   { name, email, title, active }: Pick<UserFacts, 'name' | 'email' | 'title' | 'active'>,
@@ -114,13 +114,13 @@ export function personOf(
   })
 }
 
-/** Names and titles of the universe have one line. */
+/** Returns the text on one line, because names and titles in the universe have one line. */
 function some(text: string | null | undefined): string | undefined {
   const one = inOneLine(text ?? '')
   return one === '' ? undefined : one
 }
 
-/** Null and empty are the same as not there (RFC 7643 §2.5). */
+/** Null and empty values are the same as missing ones (RFC 7643, section 2.5). */
 function withoutEmpty(value: unknown): unknown {
   if (Array.isArray(value)) {
     const items = value.map(withoutEmpty).filter((item) => item !== undefined)
@@ -138,16 +138,18 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** How the urns begin of which we have some: what is misspelt there is nobody else's. */
+/** Prefixes of supported schemas. An unknown name under them is a typo and not another schema. */
 const ours = ['urn:ietf:params:scim:schemas:core:', 'urn:ietf:params:scim:schemas:extension:enterprise:']
 
-/** Whether a path is that of a schema that is not ours, or within it: nothing is kept of it, as of a whole resource that has it. */
+/** Returns whether a path belongs to an unsupported schema. Such values are ignored, as in a whole resource. */
 export function isOfOtherSchema(path: string): boolean {
   const lower = path.toLowerCase()
   return /^urn:[a-z0-9-]+:/.test(lower) && !ours.some((begin) => lower.startsWith(begin))
 }
 
-/** Whether two names differ by case alone: they are one (RFC 7643 §2.1). */
+/**
+ * Returns whether two names differ only in case, because attribute names are case-insensitive (RFC 7643, section 2.1).
+ */
 export function hasNameTwice(value: Readonly<Record<string, unknown>>): boolean {
   const names = Object.keys(value)
   return new Set(names.map((name) => name.toLowerCase())).size < names.length

@@ -24,7 +24,7 @@ import type { Locate } from './locate.ts'
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 type Description = { [name: string]: Json }
 
-/** What the service says of itself (RFC 7644 §4). */
+/** The discovery endpoints (RFC 7644, section 4). */
 export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: Locate }): void {
   const types = resourceTypes(locate)
   const schemas = [userSchema, groupSchema, enterpriseSchema].map((schema) => describe(schema, locate))
@@ -39,7 +39,7 @@ export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: L
   for (const route of [...me, scimBulk]) contractRoute(app, route, async () => refuseUnsupported(route))
 }
 
-/** RFC 7644 §4: a filter on a description is refused, so that nobody takes the whole list for what the filter finds. */
+/** Rejects filters (RFC 7644, section 4), so that nobody mistakes the whole list for a filtered one. */
 function unfiltered<Body>({ filter }: { readonly filter?: string | undefined }, body: Body): Body {
   if (filter === undefined) return body
   throw problem('filter_not_allowed', { detail: 'Descriptions of the service cannot be filtered. Send no `filter`.' })

@@ -1,15 +1,15 @@
-/** What a text of a filter may mean, the likeliest first. */
+/** The possible meanings of a text in a filter, the most likely first. */
 export type TextMeanings = readonly [string, ...string[]]
 
-/** A filter whose texts are taken out of it: each stands there as its place in the list. */
+/** A filter whose texts are replaced with their indexes in `texts`. */
 export interface TakenTexts {
   readonly filter: string
   readonly texts: readonly TextMeanings[]
 }
 
 /**
- * Takes the texts out of a filter. They are as in JSON (RFC 7644 section 3.4.2.2), and many providers send them as they are, a
- * backslash of `DOMAIN\user` among them: both readings are given where they differ, and the parser, which knows a third, sees neither.
+ * Replaces the texts of a filter with their indexes. They should be JSON strings (RFC 7644, section 3.4.2.2), but many
+ * providers do not escape the backslash of `DOMAIN\user`. If both readings differ, both are returned.
  */
 export function takeTexts(filter: string): TakenTexts {
   const texts: TextMeanings[] = []
@@ -17,7 +17,7 @@ export function takeTexts(filter: string): TakenTexts {
   for (let at = 0; at < filter.length;) {
     const begin = filter.indexOf('"', at)
     const end = begin < 0 ? -1 : endOfText(filter, begin)
-    // What has no end is left to the parser, which refuses it.
+    // The parser rejects a text without an end.
     if (end < 0) return { filter: rest + filter.slice(at), texts }
     rest += `${filter.slice(at, begin)}"${texts.length}"`
     texts.push(meaningsOf(filter.slice(begin, end)))
@@ -40,7 +40,7 @@ function meaningsOf(literal: string): TextMeanings {
   return read === undefined || read === asWritten ? [asWritten] : [read, asWritten]
 }
 
-/** Undefined where it is no text of JSON, or none that could be stored. */
+/** Undefined if it is not a JSON string, or cannot be stored. */
 function asJson(literal: string): string | undefined {
   let text: unknown
   try {

@@ -2,26 +2,26 @@ import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse } from 'scim2-parse-filter'
 import { type TextMeanings, takeTexts } from './filter-texts.ts'
 
-/** An attribute that can be filtered by: the SQL of its value, and how it compares. */
+/** An attribute for filters: the SQL of its value, and how it is compared. */
 export interface FilterColumn {
   readonly sql: string
-  /** RFC 7643 §2.2: text is compared in any case unless the attribute says otherwise. */
+  /** Text is compared case-insensitively, unless the attribute is exact (RFC 7643, section 2.2). */
   readonly kind: 'text' | 'exact' | 'flag' | 'time' | 'id'
 }
 
-/** Of a multi-valued attribute: a condition in which `{}` stands for that on one value of it. */
+/** A multi-valued attribute. `{}` in `some` is replaced with the condition on one of its values. */
 export interface FilterList {
   readonly some: string
   readonly parts: Readonly<Record<string, FilterColumn>>
 }
 
-/** What can be filtered by, by the attribute's path in lower case. */
+/** The attributes for filters, by path in lower case. */
 export interface FilterTable {
   readonly columns: Readonly<Record<string, FilterColumn>>
   readonly lists: Readonly<Record<string, FilterList>>
 }
 
-/** A condition in SQL, whose parameters begin at `$first`. */
+/** A condition in SQL with its parameters. */
 export interface Condition {
   readonly text: string
   readonly values: readonly unknown[]
@@ -30,8 +30,8 @@ export interface Condition {
 const maxTerms = 20
 
 /**
- * A filter (RFC 7644 §3.4.2.2) as a condition. The text is put together from what the table holds, and what the caller has
- * sent is a parameter without exception. An attribute that only `others` has matches nothing (RFC 7644 §3.4.2.1). Throws `invalidFilter`.
+ * Converts a filter (RFC 7644, section 3.4.2.2) to a condition with parameters from `$first` on. Values from the caller
+ * are always parameters. An attribute that only `others` has matches nothing (section 3.4.2.1). Throws `invalidFilter`.
  */
 export function toCondition(
   filter: string | undefined,
@@ -56,7 +56,7 @@ export function toCondition(
       case 'or':
         return `(${node.filters.map((each) => convert(each, columns, lists)).join(` ${node.op} `)})`
       case 'not':
-        // Of what is not there nothing is true (RFC 7644 §3.4.2.2), and not unknown.
+        // A comparison with a missing value is false and not unknown (RFC 7644, section 3.4.2.2).
         return `(not coalesce(${convert(node.filter, columns, lists)}, false))`
       case '[]': {
         const list = own(lists, pathOf(node.attrPath))
@@ -68,7 +68,7 @@ export function toCondition(
         const path = pathOf(node.attrPath)
         const column = own(columns, path)
         if (column !== undefined) return compare(column, node, { bind, meaningsOf })
-        // `emails.value eq "x"`, and `emails eq "x"`, mean any of the values.
+        // `emails.value eq "x"` and `emails eq "x"` match any of the values.
         const [name = '', part = 'value'] = path.split('.')
         const list = own(lists, name)
         const inner = list === undefined ? undefined : own(list.parts, part)
@@ -82,8 +82,8 @@ export function toCondition(
 }
 
 /**
- * `emails[type eq "work"].value eq "x"` means one value that is both, as in a path (RFC 7644 §3.5.2). Some providers look for people by it;
- * the parser would make two questions of it, which two values may answer.
+ * `emails[type eq "work"].value eq "x"` must match one value that fulfils both (RFC 7644, section 3.5.2). Some
+ * providers send it; the parser would split it into two independent conditions.
  */
 const valuePath = /\[([^[\]]*)\]\.(\w+)(\s+(?:pr\b|[a-z]{2}\s+(?:"\d+"|[\w.+-]+)))/gi
 
@@ -95,7 +95,7 @@ function parseFilter(filter: string): Filter {
   }
 }
 
-/** Without the urn of a schema of ours, and in lower case: names of attributes are (RFC 7643 §2.1). */
+/** Removes the URN and converts to lower case, because attribute names are case-insensitive (RFC 7643, section 2.1). */
 function pathOf(attrPath: string): string {
   const at = attrPath.lastIndexOf(':')
   return attrPath.slice(at + 1).toLowerCase()
@@ -112,9 +112,9 @@ function isOf(table: FilterTable | undefined, attrPath: string): boolean {
 type Comparison = Compare | Extract<Filter, { op: 'pr' }>
 
 interface Values {
-  /** Makes a parameter of the value, and gives its name. */
+  /** Adds a parameter and returns its placeholder. */
   bind(value: unknown): string
-  /** Of a text, as the parser has it. */
+  /** Returns the meanings of a text that was replaced with its index. */
   meaningsOf(place: string): TextMeanings
 }
 
@@ -131,7 +131,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   }
   switch (kind) {
     case 'flag': {
-      // Some providers write it as a text, and with a capital.
+      // Some providers send booleans as capitalized text.
       const flag = own(flags, value.toLowerCase())
       if (flag === undefined) throw invalid('must compare a flag with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
@@ -140,7 +140,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
     }
     case 'time': {
       const time = new Date(value)
-      // Years beyond four digits, and that before the first, are none in PostgreSQL.
+      // PostgreSQL rejects the year 0 and years with more than four digits.
       if (Number.isNaN(time.getTime()) || !/^(?!0000)\d{4}-/.test(time.toISOString())) {
         throw invalid('must compare a time with a time of the years 1 to 9999')
       }
@@ -175,7 +175,7 @@ const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
 
 const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
 
-/** What a table holds under a name that the caller has sent: `constructor` is none. */
+/** Own properties only, because the caller chooses the name: `constructor` must not match. */
 function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
 }

@@ -36,10 +36,13 @@ import type { Locate } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
 import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 
-/** Members in one page of groups: a page of more is shorter, and `itemsPerPage` says so (RFC 7644, 3.4.2.4). */
+/**
+ * The most members in one page of groups. A page with more is cut short, and `itemsPerPage` says so (RFC 7644, section
+ * 3.4.2.4).
+ */
 const maxMembersListed = 50_000
 
-/** Groups of an identity provider (RFC 7643 §4.2): kept for it, and no part of the universe. */
+/** Groups of an identity provider (RFC 7643, section 4.2). They are stored for it and are not part of the universe. */
 export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'locate'>): void {
   const list = async (context: RequestInfo['context'], query: ListQuery) => {
     const page = pageOf(query, maxScimCount)
@@ -55,7 +58,7 @@ export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'loc
 
   contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
     const wanted = isLeftOut('members', query) ? [] : [params.id]
-    // In two steps, which `read` has not.
+    // `db.read` sends one statement only, and this needs two.
     const [group, members] = await db.write(
       context,
       async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, wanted)]),
@@ -99,7 +102,7 @@ export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'loc
   })
 }
 
-/** A page of groups as they are answered, shorter if they have many members. */
+/** Returns a page of groups, cut short if they have many members. */
 export async function listWholeGroups(
   tx: Tx,
   condition: Condition,
@@ -149,7 +152,7 @@ async function change(db: Deps['db'], locate: Locate, input: Input, steps: reado
   return project(group, input.query)
 }
 
-/** Does one step on the members; answers how many have come or gone. */
+/** Applies one step to the members. Returns how many were added and removed. */
 async function take(
   tx: Tx,
   groupId: string,
@@ -182,7 +185,7 @@ async function take(
   return left + added
 }
 
-/** Members are not read where the answer leaves them out: there may be many. */
+/** Skips the members if the response omits them, because there may be many. */
 async function read(tx: Tx, id: string, query: Projection, locate: Locate): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
   if (group === undefined) throw new Error('the group is not there')

@@ -35,15 +35,14 @@ export async function findGroup(tx: Tx, id: string): Promise<StoredGroup | undef
   return row
 }
 
-/** The group, which nobody else changes until the transaction has ended. */
+/** Returns the group, locked until the transaction ends. */
 export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
   const [row] = await tx.query<Row>(lock([id]))
   return row
 }
 
-// By scim_member_pk and the primary keys of who is a member; at worst each is read once. No joins: where PostgreSQL last looked at a
-// table that was empty, it takes any index for as good as the primary key, and reads all users for each member of what a provider has
-// just written. Ids that it sees as it plans are hashed; so these have no name, under which it would soon plan without them.
+// Served by scim_member_pk and the primary keys of users and groups. Without joins or a statement name: with outdated
+// statistics PostgreSQL would plan a scan of all users for each member.
 const memberText = `
   select m.group_id as "groupId", m.member_id as id
   from sync.scim_member m
@@ -55,7 +54,7 @@ const userText = `
   where u.id = any ($1::uuid[]) and u.deleted_at is null`
 const groupText = 'select g.id, g.display_name as display from sync.scim_group g where g.id = any ($1::uuid[])'
 
-/** Which of the ids are those of users and groups, and what these are called. */
+/** Returns the type and display name of each id that is a user or group. */
 async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<string, Omit<Member, 'id'>>> {
   if (ids.length === 0) return new Map()
   const [users, groups] = await Promise.all([
@@ -70,7 +69,7 @@ async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<st
 
 type NameRow = Pick<Member, 'id' | 'display'> & { [column: string]: unknown }
 
-/** The members of groups, by the group. */
+/** Returns the members of groups by group. */
 export async function listMembers(tx: Tx, groupIds: readonly string[]): Promise<ReadonlyMap<string, Member[]>> {
   if (groupIds.length === 0) return new Map()
   const rows = await tx.query<{ groupId: string; id: string }>({ text: memberText, values: [groupIds] })
@@ -103,7 +102,7 @@ export const groupFilters: FilterTable = {
   lists: { members: { some: memberList, parts: { value: { sql: 'm.member_id', kind: 'id' } } } },
 }
 
-/** By scim_group_display_name and the primary key; by anything else all groups are looked through. */
+/** Served by scim_group_display_name and the primary key; other filters scan all groups. */
 export async function listGroups(
   tx: Tx,
   { text, values }: Condition,
@@ -156,14 +155,14 @@ export async function updateGroup(tx: Tx, id: string, { displayName, externalId 
   await tx.execute(update([id, displayName, externalId ?? null]))
 }
 
-/** Deletes a group, out of all groups that it is in. */
+/** Deletes a group and removes it from all groups. */
 export async function deleteGroup(tx: Tx, id: string): Promise<void> {
   await tx.execute(empty([id]))
   await tx.execute(withdraw([id]))
   await tx.execute(remove([id]))
 }
 
-/** One of the ids that is nobody's; undefined where there is none. */
+/** Returns an id that is neither a user nor a group, if any. */
 export async function findUnknownMember(tx: Tx, ids: readonly string[]): Promise<string | undefined> {
   const names = await findNames(tx, ids)
   return ids.find((id) => !names.has(id))
@@ -201,7 +200,7 @@ const countEach = statement(
   group by m.group_id`,
 )
 
-/** The first of some groups, of which one at least, that have no more than so many members in all. */
+/** Returns the first groups, at least one, that have at most `most` members together. */
 export async function withinMembers(
   tx: Tx,
   groups: readonly StoredGroup[],

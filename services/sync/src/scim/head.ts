@@ -3,19 +3,19 @@ import { type User, readUser } from './content.ts'
 import { type Tx, findActiveUsers, listManagedUnits, listVotes } from './store.ts'
 import { lowestNode, unitKeysOf } from './unit.ts'
 
-/** A user as it will be. Undefined `after`: it is deleted. */
+/** A user before and after a write. `after` is undefined if the user is deleted. */
 interface Change {
   readonly id: string
   readonly before: User | undefined
   readonly after: User | undefined
 }
 
-/** Units that a user can be the head of are so many at most; those beyond are set right when one of their own changes. */
+/** The most units to update for one manager. The others are updated when one of their own users changes. */
 const maxUnits = 500
 
 /**
- * The nodes to be told of when a user changes, each with its head: `nodes`, those of the units that it names a manager for, and
- * those that it is the manager of. The head is the active user whom most active users of the unit name.
+ * Returns the nodes to push when a user changes, each with its head: `nodes`, the units whose manager it names, and
+ * those it manages. The head is the active user whom most active users of the unit name as manager.
  */
 export async function withHeads(tx: Tx, nodes: readonly PushedNode[], change: Change): Promise<PushedNode[]> {
   const told = new Map(nodes.map((node) => [node.node_key, node]))
@@ -33,7 +33,7 @@ async function touchedNodes(tx: Tx, { id, before, after }: Change): Promise<Push
   const now = after?.facts.active === true ? after.facts : undefined
   const earlier = before?.facts.active === true ? before.facts : undefined
   if (now?.manager !== earlier?.manager || unitKeysOf(now?.unit).lowest !== unitKeysOf(earlier?.unit).lowest) {
-    // Where nobody is left, what becomes of the node has been said already.
+    // If no user is left, the node is in `nodes` already.
     for (const facts of [now, earlier]) {
       if (facts?.unit !== undefined && facts.manager !== undefined) nodes.push(...lowestNode(facts.unit))
     }

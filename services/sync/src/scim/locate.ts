@@ -1,9 +1,9 @@
 import { scimBase } from '@postern/contracts'
 
-/** Returns the address of a resource, whose path begins below `/scim/v2`. */
+/** Returns the URL of a resource from its path below `/scim/v2`. */
 export type Locate = (path: string) => string
 
-/** `apiUrl`: the public URL of the API. Without it addresses begin at the path. */
+/** Creates a `Locate`. Without the public URL of the API, URLs are paths. */
 export function createLocate(apiUrl: string | undefined): Locate {
   return (path) => `${apiUrl ?? ''}${scimBase}${path}`
 }

@@ -4,7 +4,7 @@ import { parse } from 'scim2-parse-filter'
 import { groupSchema } from './attributes.ts'
 import { hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
-/** One step of a change of a group. */
+/** One step of a change to a group. */
 export type GroupStep =
   | { readonly kind: 'display-name'; readonly value: string }
   | { readonly kind: 'external-id'; readonly value: string | undefined }
@@ -15,15 +15,15 @@ const memberList = scimGroupInputSchema.out.shape.members
 const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId: true }).partial()
 
 /**
- * What operations on a group come to (RFC 7644 §3.5.2), in their order. Members are a table, and groups can have many of
- * them: so these are read here, and done in SQL.
+ * Parses the operations on a group (RFC 7644, section 3.5.2) into ordered steps for SQL, because a group can have many
+ * members.
  */
 export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
   const steps = Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
   return steps.reduce<GroupStep[]>(joined, [])
 }
 
-/** Steps of one kind that follow each other are one: each asks the database, and providers send an operation a member. */
+/** Merges consecutive steps of one kind, because providers send one operation for each member. */
 function joined(steps: GroupStep[], step: GroupStep): GroupStep[] {
   const last = steps.at(-1)
   if ((step.kind === 'add' || step.kind === 'remove') && last?.kind === step.kind) {
@@ -54,13 +54,13 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
     case 'schemas':
       return []
     default:
-      // Of schemas that are not ours nothing is kept, as of a whole group.
+      // Values of unsupported schemas are ignored, as in a whole group.
       if (isOfOtherSchema(name) || (name !== path && isIgnored(name))) return []
       return [{ kind: 'remove', ids: filteredMembers(op, name) }]
   }
 }
 
-/** POST and PUT ignore members that they do not know, and so does PATCH. */
+/** PATCH ignores unknown members, as POST and PUT do. */
 function isIgnored(name: string): boolean {
   const known = [...groupSchema.attributes.map((each) => each.name), groupUrn]
   return !/[:.[]/.test(name) && !known.some((each) => each.toLowerCase() === name.toLowerCase())
@@ -81,7 +81,7 @@ function text(name: 'displayName' | 'externalId', value: unknown): string {
   return given
 }
 
-/** `members[value eq "…"]`, also several with `or`. */
+/** Parses `members[value eq "…"]`, with several ids joined by `or`. */
 function filteredMembers(op: string, path: string): string[] {
   if (!/^members\[/i.test(path)) throw refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
   if (op !== 'remove') throw refused('invalidPath', 'members can be chosen by a filter to be removed alone')

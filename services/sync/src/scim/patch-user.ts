@@ -6,7 +6,7 @@ import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from
 import { type Attribute, enterpriseSchema, userSchema } from './attributes.ts'
 import { type UserContent, hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
-/** Attributes of RFC 7643 that are not kept: to change them changes nothing. */
+/** Attributes of RFC 7643 that are not stored. Changes to them have no effect. */
 const notKept: ReadonlySet<string> = new Set([
   'id',
   'meta',
@@ -20,24 +20,24 @@ const notKept: ReadonlySet<string> = new Set([
   'x509certificates',
 ])
 
-/** Where an operation points, in the names of our schemas. */
+/** The target of an operation, in the names of our schemas. */
 interface Place {
-  /** As the library reads it. */
+  /** In the syntax of the library. */
   readonly path: string
   readonly root: string
   readonly isExtension: boolean
   readonly attribute: Attribute
-  /** Of the values that are meant. */
+  /** Selects values of the attribute. */
   readonly filter: Filter | undefined
   readonly part: Attribute | undefined
 }
 
 /**
- * The content of a user after the operations (RFC 7644 §3.5.2), which are done in order, all or none. Every path is first
- * looked up in our schemas and written anew: the library would follow any, also into the prototype of all objects.
+ * Returns the content of a user after all operations, in order (RFC 7644, section 3.5.2). Every path is resolved
+ * against our schemas first, because the library would follow any path, even into `Object.prototype`.
  */
 export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 'Operations'>): unknown {
-  // The library has dates in `meta`, which it does not look at.
+  // The library's type requires dates in `meta`, but it does not read them.
   let resource: ScimResource & UserContent = { ...structuredClone(content), schemas: [], meta: noMeta }
   for (const operation of Operations) {
     for (const each of resolve(operation, resource)) {
@@ -65,18 +65,19 @@ interface Operation {
   readonly value?: unknown
 }
 
-/** An operation, and where it points. */
+/** An operation and its target. */
 interface Resolved {
   readonly operation: ScimPatchOperation
   readonly place: Place
 }
 
-/** Stands in the values that a filter means, while the library is at work. No attribute has such a name. */
+/** Marks the values that a filter selects while the library runs. No attribute has this name. */
 const markName = 'posternMeant'
 
 /**
- * The filter of a path is not the library's matter, which compares in one case alone (RFC 7643 §2.2) and splits a path at each colon: the values that it means are marked, and the
- * path names the mark. What means nothing is left as it was, for the library to make what it can of it; undefined where nothing is to be taken away.
+ * Marks the values that the filter selects and filters by the mark instead: the library compares case-sensitively
+ * (against RFC 7643, section 2.2) and splits paths at each colon. Returns no operation for a removal that selects
+ * nothing.
  */
 function markMeant<T extends UserContent>(
   resource: T,
@@ -119,7 +120,7 @@ function resolveRemoval({ path, value }: Operation, resource: UserContent): Reso
     return names.flatMap((name) => resolveRemoval({ op: 'remove', path: `${enterpriseUrn}:${name}` }, resource))
   }
   const place = placeOf(path)
-  // What is not there is gone already.
+  // The target of a removal is missing already.
   if (place === undefined || !isPresent(place, resource)) return []
   const { attribute, filter, part } = place
   const isOfValues = attribute.multi === true && filter === undefined && part === undefined && (value ?? '') !== ''
@@ -128,8 +129,8 @@ function resolveRemoval({ path, value }: Operation, resource: UserContent): Reso
 }
 
 /**
- * Some providers send the values that are to go beside the path, as they do of members. By what a value is, and its type, it is known:
- * which one is the primary, and what it is shown as, may be another by now.
+ * Some providers send the values to remove beside the path. `primary` and `display` are ignored, because they may have
+ * changed since.
  */
 function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value]
@@ -164,7 +165,7 @@ function withoutMark(entry: unknown): unknown {
   return rest
 }
 
-/** Whether a filter means a value (RFC 7644 §3.4.2.2). Texts are compared in any case: no part of these attributes says otherwise. */
+/** Returns whether a filter matches a value (RFC 7644, section 3.4.2.2). These attributes are all case-insensitive. */
 function isMeant(entry: Readonly<Record<string, unknown>>, filter: Filter): boolean {
   switch (filter.op) {
     case 'and':
@@ -213,7 +214,7 @@ function compares(left: string, op: Compare['op'], right: string): boolean {
 
 const withPrimary = ['emails', 'phoneNumbers', 'addresses'] as const
 
-/** Where an entry has become the primary one, the others are that no longer (RFC 7644 §3.5.2). */
+/** If another entry became primary, the earlier one no longer is (RFC 7644, section 3.5.2). */
 function withOnePrimary<T extends UserContent>(before: UserContent, after: T): T {
   const changed = withPrimary.flatMap((name) => {
     const [earlier, entries] = [entriesOf(before, name), entriesOf(after, name)]
@@ -236,12 +237,12 @@ function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
   return String(primary).toLowerCase() === 'true'
 }
 
-/** Null takes away, as it does in the body of a user. A manager may be the id alone. */
+/** Null removes the attribute, as in the body of a user. A manager may be only an id. */
 function assign(op: string, place: Place, value: unknown): Resolved {
   return { operation: operationOf(op, place, inNamesOfParts(place, value)), place }
 }
 
-/** Within a value, too, names may stand in any case; the library would put one that is written otherwise beside that which is there. */
+/** Corrects the case of names inside a value; the library would add a second member. */
 function inNamesOfParts(place: Place, value: unknown): unknown {
   const { attribute, part } = place
   if (Array.isArray(value)) return value.map((each: unknown) => inNamesOfParts(place, each))
@@ -256,13 +257,13 @@ function operationOf(op: string, place: Place, given: unknown): ScimPatchOperati
   if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
-  // One value alone stands for a list of it, where a list is meant.
+  // A single value is accepted for a list.
   const isOne =
     place.attribute.multi === true && place.filter === undefined && place.part === undefined && isRecord(value)
   return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
 }
 
-/** What takes the place of the values that a filter means: the library would pass over a list without a word. */
+/** Returns the value that replaces the selected values. The library would ignore a list silently. */
 function oneOf(given: unknown): unknown {
   if (!Array.isArray(given)) return given
   const [one, ...others]: readonly unknown[] = given
@@ -270,7 +271,7 @@ function oneOf(given: unknown): unknown {
   return one
 }
 
-/** A list of one stands for its value. */
+/** A list with one manager is accepted for the manager. */
 function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
   const [one, ...others] = Array.isArray(value) ? value : [value]
   if (others.length > 0) throw refused('invalidValue', 'a user has one manager')
@@ -289,8 +290,8 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
 }
 
 /**
- * Returns undefined for an attribute that is not kept: one of a schema that is not ours, and one under the urn of our schema that we do not
- * know. Throws `invalidPath` for another unknown attribute, unless `ignoresUnknown`: POST and PUT ignore unknown members too.
+ * Returns undefined for an attribute that is not stored. Throws `invalidPath` for another unknown attribute, unless
+ * `ignoresUnknown`: POST and PUT ignore unknown members too.
  */
 function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefined {
   const bracket = path.indexOf('[')
@@ -341,7 +342,7 @@ function find(attributes: readonly Attribute[], name: string): Attribute | undef
   return attributes.find((each) => each.name.toLowerCase() === name.toLowerCase())
 }
 
-/** The filter in the names of our schema. */
+/** Parses a filter and converts its names to those of our schema. */
 function filterOf(text: string, attribute: Attribute): Filter {
   let filter: Filter
   try {

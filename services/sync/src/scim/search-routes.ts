@@ -8,7 +8,7 @@ import { groupFilters } from './group-store.ts'
 import { userFilters } from './store.ts'
 import { listUsersThatFit, presentUser } from './user-routes.ts'
 
-/** Searches users and groups at once (RFC 7644 §3.4.3). */
+/** Searches users and groups together (RFC 7644, section 3.4.3). */
 export function scimSearchRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'locate'>): void {
   contractRoute(app, scimSearch, async ({ body, context }) => {
     const query = queryOf(body)
@@ -16,7 +16,7 @@ export function scimSearchRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'lo
     const ofUsers = toCondition(query.filter, userFilters, 1, groupFilters)
     const ofGroups = toCondition(query.filter, groupFilters, 1, userFilters)
     const { total: userTotal, users } = await listUsersThatFit(db, context, ofUsers, page)
-    // Groups follow the last user. A page that is short of users has none.
+    // Groups follow the last user, so a page that lacks users has no groups.
     const hasGroups = page.offset + users.length >= userTotal
     const rest = {
       offset: Math.max(0, page.offset - userTotal),

@@ -1,4 +1,4 @@
-// What the universe was told of a write that is not kept, or by two who did not know of each other, is told again as it is.
+// Corrects the universe after a write that was pushed and then not stored, and after concurrent writes.
 import { isDeepStrictEqual } from 'node:util'
 import { type PushedNode, type PushedPerson, pushedNodeSchema, pushedPersonSchema } from '@postern/contracts'
 import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/internal'
@@ -13,29 +13,29 @@ import { type StoredUser, findUserOfPerson, listInhabited, touchUser } from './s
 import { type Parts, type Request, tellUniverse } from './tell.ts'
 import { keysOf, scimHierarchy, unitKeysOf } from './unit.ts'
 
-/** How often it is looked whether somebody has written meanwhile. */
+/** How often a correction is repeated after a concurrent write. */
 const maxRounds = 5
 
-/** Where a user was, and where it is now, if anywhere: which of the nodes others belonged to when that was planned. */
+/** The units of a user before and after a write, and which nodes had other users when the write was planned. */
 export interface Move {
   readonly id: string
   readonly units: readonly (Unit | undefined)[]
   readonly inhabited: readonly string[]
 }
 
-/** A write that the universe was told of. */
+/** A write that was pushed to the universe. */
 export interface Told {
   readonly before: StoredUser | undefined
   readonly after: User | undefined
   readonly personKey: string
-  /** The person that was there before a user was to be made: another source may have brought it. */
+  /** The person before a new user was created, perhaps from another source. */
   readonly stored: PushedPerson | undefined
-  /** What the universe was told of the person. */
+  /** All versions of the person that were pushed. */
   readonly said: readonly PushedPerson[]
   readonly units: readonly (Unit | undefined)[]
 }
 
-/** The person of this key as the universe has it. Throws a problem where the universe cannot be asked. */
+/** Returns the person with this key from the universe. Throws a problem if the universe is unavailable. */
 export async function findPerson(
   parts: Parts,
   request: Request,
@@ -52,8 +52,8 @@ export async function findPerson(
 }
 
 /**
- * Tells the universe of a person, and of its units, as they are kept. Never throws: who has asked for the write is told why that was
- * not kept, and the log that the universe could not be told.
+ * Pushes a person and its units again as they are stored. Never throws: the caller reports why the write failed, and
+ * the log reports a failed correction.
  */
 export async function setRight(parts: Parts, request: Request, told: Told): Promise<void> {
   try {
@@ -65,8 +65,8 @@ export async function setRight(parts: Parts, request: Request, told: Told): Prom
 }
 
 /**
- * Tells the universe which of a user's units have anybody active in them, where others have come there, or left, since the move was
- * planned: each saw the other where it was before. Never throws: the write itself is kept.
+ * Pushes again which units have active users, if other users joined or left them since the write was planned. Never
+ * throws, because the write itself is stored.
  */
 export async function settleUnits(parts: Parts, request: Request, { id, units, inhabited }: Move): Promise<void> {
   try {
@@ -88,7 +88,7 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
     const find = async () => await db.read(request.context, async (tx) => await findUserOfPerson(tx, personKey))
     const winner = await find()
     const [stands] = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
-    // It was not taken in after all, or somebody else has said something since, which stays.
+    // The push was not applied after all, or a newer push stays.
     if (stands === undefined || !said.some((person) => isDeepStrictEqual(stands.row, person))) return
     const person = rightPerson(told, winner)
     if (person === undefined) return
@@ -96,8 +96,8 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
       await tell(parts, request, { people: [person], nodes: [] })
       said.push(person)
     }
-    // Whoever has told the universe of a write of the same version before this begins anew, and tells it after this: also where
-    // this had said by itself what is right, as it has said it after them.
+    // A concurrent write of the same version then starts over and pushes after this one, even if this one was already
+    // correct.
     const isStill =
       winner === undefined
         ? (await find()) === undefined
@@ -106,7 +106,10 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
   }
 }
 
-/** Whom nobody stands for is not active, but for who was there without a user. Who was never kept holds no address either. */
+/**
+ * A person without a user is inactive, unless it existed before. A person whose user was never stored also loses its
+ * address.
+ */
 function rightPerson(
   { personKey, before, after, stored }: Told,
   winner: StoredUser | undefined,
@@ -143,7 +146,7 @@ async function ask(
   body: CurrentRowsBody,
 ): Promise<CurrentRowsAnswer['rows']> {
   const { tenantId, assertion, label } = context
-  // By the request's id: nothing is pushed yet.
+  // Identified by the request, because nothing is pushed yet.
   const asker = { tenantId, assertion, runId: requestId, label, requestId }
   const rows: CurrentRowsAnswer['rows'] = []
   const parts = currentParts(body.keys, async (keys) => await universe.currentRows(asker, { ...body, keys }))

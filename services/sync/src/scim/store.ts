@@ -37,7 +37,7 @@ const emailList = { some: `exists (select from jsonb_array_elements(u.content ->
 const enterprise = `u.content -> 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'`
 const word = (sql: string) => ({ sql, kind: 'text' }) as const
 
-/** By scim_user_user_name, scim_user_external_id and the primary key; by anything else all users are looked through. */
+/** Served by scim_user_user_name, scim_user_external_id and the primary key; other filters scan all users. */
 export const userFilters: FilterTable = {
   columns: {
     id: { sql: 'u.id', kind: 'id' },
@@ -69,10 +69,10 @@ export const userFilters: FilterTable = {
   },
 }
 
-/** Bytes that the rows of a page may have. */
+/** The most bytes of the rows of one page. */
 const mostBytes = 4 * 1024 * 1024
 
-/** Rejects with ResultTooLarge where the users of the page are longer than fit. */
+/** Rejects with ResultTooLarge if the page has more than `mostBytes`. */
 export async function listUsers(
   tx: Tx,
   { text, values }: Condition,
@@ -92,7 +92,7 @@ export async function listUsers(
   return { total: totals[0]?.total ?? 0, users }
 }
 
-/** Who would stand in the way of a user with these names. */
+/** Which names another user has already. */
 export interface Taken {
   readonly userName: boolean
   readonly externalId: boolean
@@ -116,7 +116,7 @@ const taken = statement(
     ) as "personKey"`,
 )
 
-/** Which of the names another user has. */
+/** Returns which of the names another user has. */
 export async function findTaken(
   tx: Tx,
   names: {
@@ -150,7 +150,7 @@ const inhabited = statement(
   )`,
 )
 
-/** Which of the units an active user beside this one belongs to. */
+/** Returns which of the units have an active user other than this one. */
 export async function listInhabited(
   tx: Tx,
   keys: readonly string[],
@@ -170,14 +170,14 @@ const votes = statement(
   group by u.unit_key, u.manager`,
 )
 
-/** How many active users of a unit name somebody as the manager. */
+/** How many active users of a unit name the same manager. */
 export interface Votes {
   readonly unit: string
   readonly manager: string
   readonly users: number
 }
 
-/** Whom the active users of these units name, this one left out. */
+/** Counts the managers that active users of these units name, without one user. */
 export async function listVotes(tx: Tx, units: readonly string[], exceptUser: string): Promise<Votes[]> {
   return await tx.query<Votes & { [column: string]: unknown }>(votes([units, exceptUser]))
 }
@@ -190,7 +190,7 @@ const activeUsers = statement(
   where u.deleted_at is null and u.active and (u.id = any ($1::uuid[]) or u.external_id = any ($2::text[]))`,
 )
 
-/** Active users by their ids and externalIds. */
+/** Finds active users by id or externalId. */
 export async function findActiveUsers(
   tx: Tx,
   ids: readonly string[],
@@ -209,7 +209,7 @@ const managedUnits = statement(
   limit $3`,
 )
 
-/** The units in which other active users name somebody, by any of these names, as the manager. */
+/** Returns the units whose other active users name this manager, by any of these names. */
 export async function listManagedUnits(
   tx: Tx,
   names: readonly string[],
@@ -230,13 +230,13 @@ const byPersonKey = statement(
   `select ${columns} from sync.scim_user u where u.person_key = $1::text and u.deleted_at is null`,
 )
 
-/** The user who stands for a person now. */
+/** Finds the user that is linked to a person. */
 export async function findUserOfPerson(tx: Tx, personKey: string): Promise<StoredUser | undefined> {
   const [row] = await tx.query<Row>(byPersonKey([personKey]))
   return row
 }
 
-/** What is written of a user. */
+/** The stored columns of a user. */
 export interface UserRow {
   readonly userName: string
   readonly externalId: string | undefined
@@ -281,7 +281,7 @@ const touchGroups = statement(
   where g.id in (select m.group_id from sync.scim_member m where m.member_id = $1::uuid)`,
 )
 
-/** The unique indexes have the last word on names. */
+/** Throws a unique violation if a name is in use. */
 export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
   const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
   await tx.execute(
@@ -299,12 +299,12 @@ export async function insertUser(tx: Tx, id: string, personKey: string, row: Use
   )
 }
 
-/** The groups of a user or a group are others where they show another name of it. */
+/** Changes the version of the groups that contain a user or group, because they show its name. */
 export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
   await tx.execute(touchGroups([id]))
 }
 
-/** Writes a user that is still of this version; false where it is not. */
+/** Returns false if the user no longer has this version. */
 export async function updateUser(tx: Tx, id: string, version: number, row: UserRow): Promise<boolean> {
   const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
   const written = await tx.execute(
@@ -330,12 +330,14 @@ const touch = statement(
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
 
-/** Has whoever else is writing a user of this version begin anew; false where it is not of this version. */
+/**
+ * Increments the version, so that concurrent writes start over. Returns false if the user no longer has this version.
+ */
 export async function touchUser(tx: Tx, id: string, version: number): Promise<boolean> {
   return (await tx.execute(touch([id, version]))) > 0
 }
 
-/** Deletes a user that is still of this version, out of all groups; false where it is not. */
+/** Deletes a user and removes it from all groups. Returns false if it no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false
   await tx.execute(leave([id]))

@@ -17,8 +17,8 @@ export function notUnique(pointer: string, detail: string) {
 }
 
 /**
- * Tells the universe of people and nodes, as the run that is on record for it; `heard`: it has taken them in, or may have.
- * Throws a problem where it has not.
+ * Pushes people and nodes to the universe as a recorded run. Calls `heard` if the universe applied the push, or may
+ * have. Throws a problem if it did not.
  */
 export async function tellUniverse(
   { db, universe }: Parts,
@@ -52,7 +52,7 @@ export async function tellUniverse(
   throw problemOf(outcome)
 }
 
-/** Whether the universe has, or may have, taken a push in. */
+/** Returns whether the universe applied the push, or may have. */
 function mayBeTaken({ kind }: ApplicationOutcome): boolean {
   return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }

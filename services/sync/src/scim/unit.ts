@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import type { PushedNode } from '@postern/contracts'
 import type { Unit } from './content.ts'
 
-/** The hierarchy that divisions and departments of users make. */
+/** The hierarchy of the users' divisions and departments. */
 export const scimHierarchy = {
   key: 'scim',
   name: 'Organization as the identity provider has it',
   kind: 'management',
 } as const
 
-/** The keys of a unit's nodes: of its lowest one, and of its division. */
+/** The keys of a unit's lowest node and of its division. */
 export interface UnitKeys {
   readonly lowest: string | undefined
   readonly division: string | undefined
@@ -23,7 +23,7 @@ export function unitKeysOf(unit: Unit | undefined): UnitKeys {
   }
 }
 
-/** The nodes of a unit, from the top. */
+/** Returns the nodes of a unit, top first. */
 function nodesOf({ division, department }: Unit, status: PushedNode['status']): PushedNode[] {
   const above = division === undefined ? undefined : keyOf('division', [division])
   const nodes: PushedNode[] = []
@@ -43,20 +43,20 @@ function nodesOf({ division, department }: Unit, status: PushedNode['status']): 
   return nodes
 }
 
-/** The node that users of the unit belong to, active; none where the unit has no name. */
+/** Returns the active node that users of the unit belong to; empty for a unit without names. */
 export function lowestNode(unit: Unit): PushedNode[] {
   return nodesOf(unit, 'active').slice(-1)
 }
 
-/** Names can be changed into one another by nobody: what stands in a key is the name, or its hash where it is long. */
+/** Returns a collision-free key from names, or its hash if it is long. */
 function keyOf(level: string, names: readonly string[]): string {
   const key = `${level}:${names.map((name) => encodeURIComponent(name)).join('/')}`
   return key.length <= 200 ? key : `${level}:sha256:${createHash('sha256').update(key).digest('hex')}`
 }
 
 /**
- * What of the hierarchy changes when a user moves from one unit to another. `inhabited`: keys of nodes that other active
- * users belong to.
+ * Returns the nodes that change when a user moves between units. `inhabited` holds the keys of nodes with other active
+ * users.
  */
 export function unitChanges(
   before: Unit | undefined,
@@ -71,7 +71,7 @@ export function unitChanges(
   return [...(isKnown ? [] : entered), ...deserted]
 }
 
-/** Keys of all nodes that a move touches. */
+/** Returns the keys of all nodes that a move affects. */
 export function keysOf(before: Unit | undefined, after: Unit | undefined): string[] {
   const nodes = [before, after].flatMap((unit) => (unit === undefined ? [] : nodesOf(unit, 'active')))
   return [...new Set(nodes.map(({ node_key: key }) => key))]

@@ -27,28 +27,28 @@ import {
 import { type Parts, type Request, notUnique, tellUniverse } from './tell.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
-/** How often a write begins anew because somebody else has written the user meanwhile. */
+/** How often a write starts over after a concurrent write. */
 const maxRounds = 5
 
-/** What a write is to do, decided on how things stand. */
+/** What a write will do, planned from the current state. */
 interface Plan {
   readonly before: StoredUser | undefined
-  /** Undefined: the user is deleted. */
+  /** Undefined if the user is deleted. */
   readonly after: User | undefined
   readonly id: string
   readonly personKey: string
   readonly people: readonly PushedPerson[]
   readonly nodes: readonly PushedNode[]
-  /** Where the user was, and where it will be: which of the nodes others belonged to when this was planned. */
+  /** The units before and after the write, and which nodes had other users when it was planned. */
   readonly units: readonly (Unit | undefined)[]
   readonly inhabited: readonly string[]
   readonly runId: string | undefined
 }
 
 /**
- * Makes, changes or deletes a user: `change` says what becomes of it (undefined: deleted). The universe is told first, and
- * only what it has taken is kept: a write that was cut off is made again by the provider, and changes nothing twice.
- * `keep` runs in the transaction that keeps the user.
+ * Creates, changes or deletes a user. `change` returns the new user, or undefined to delete it. The universe is pushed
+ * first, and only what it applied is stored; providers repeat an interrupted write, which is idempotent. `keep` runs in
+ * the transaction that stores the user.
  */
 export async function writeUser<T>(
   parts: Parts,
@@ -85,7 +85,7 @@ async function tellAndKeep<T>(
     }
     throw problem('conflict', { detail: 'Others are changing the user at the same time. Try again.' })
   } catch (error) {
-    // Nothing of this is kept, and the universe was told of it.
+    // The universe has a write that is not stored.
     const told = heard.at(-1)
     if (told === undefined) throw error
     const said = heard.flatMap(({ people }) => people.filter(({ external_id: key }) => key === told.personKey))
@@ -112,7 +112,7 @@ async function makePlan(
   const personKey = await settleNames(tx, before, after, userId)
   const earlier = before === undefined ? undefined : readUser(before.content, before.active)
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
-  // Who has told the universe of a write that was overtaken tells it again: it may have heard of that one last.
+  // A write that was overtaken pushes again, because the universe may have applied it last.
   const isKnown = !hasTold && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
@@ -130,7 +130,7 @@ async function makePlan(
   return { ...plan, runId }
 }
 
-/** The provider is not told: its user is kept as it was sent. */
+/** The provider gets no error, and its user is stored as sent. */
 function warnOfAddress(key: string, address: string): StagedError {
   const { code, message } = unusableAddress
   return { row: null, key, field: 'emails', code, message, excerpt: excerptOf(address), severity: 'warning' }
@@ -141,7 +141,7 @@ function factsOf(user: User | undefined): UserFacts {
   return user.facts
 }
 
-/** Which person of the universe the user is. Throws `uniqueness` where a name is another user's. */
+/** Returns the person key of the user. Throws `uniqueness` if another user has a name. */
 async function settleNames(
   tx: Tx,
   before: StoredUser | undefined,
@@ -154,11 +154,11 @@ async function settleNames(
   const taken = await findTaken(tx, { userName, externalId, personKey, id: before?.id })
   if (taken.userName) throw notUnique('/userName', 'is the userName of another user')
   if (taken.externalId) throw notUnique('/externalId', 'is the externalId of another user')
-  // Somebody was first known by this name, and has another one now.
+  // Another user had this name first and has a new one now.
   return taken.personKey ? id : personKey
 }
 
-/** Whom a user who is made stands for, where nobody else does. */
+/** The person of a new user, unless its key is in use. */
 function personOfNew(user: User | undefined): PushedPerson {
   const facts = factsOf(user)
   return personOf(facts.externalId ?? facts.userName, facts)
@@ -191,7 +191,7 @@ async function keepUser<T>(
   }
 }
 
-/** As the groups of a user show it. */
+/** The name that groups show. */
 function shownName({ displayName, userName }: User['content']): unknown {
   return displayName ?? userName
 }

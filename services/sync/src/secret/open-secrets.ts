@@ -2,7 +2,7 @@ import type { KeyRing } from '@postern/signed-context'
 import { SourceFailure } from '../source/failure.ts'
 import { SealBroken, type SecretPlace, openSecret } from './seal.ts'
 
-/** The secrets of a connector, by name. Throws a SourceFailure that names the first that cannot be opened. */
+/** Decrypts the secrets of a connector. Throws a SourceFailure that names the first one that fails. */
 export function openSecrets(
   ring: KeyRing,
   place: Omit<SecretPlace, 'name'>,

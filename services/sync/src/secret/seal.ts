@@ -1,14 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 
-/** What a secret belongs to: one that is moved to another place in the database cannot be opened there. */
+/** The owner of a secret. A secret that is moved in the database cannot be decrypted there. */
 export interface SecretPlace {
   readonly tenantId: string
   readonly connectorId: string
   readonly name: string
 }
 
-/** A secret that was sealed with a key that the ring does not hold, was changed, or stands in another's place. */
+/** Thrown if the key is missing, or if the secret was changed or moved. */
 export class SealBroken extends Error {
   override readonly name = 'SealBroken'
 }
@@ -17,8 +17,8 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /**
- * Encrypts a secret under a data key of its own (AES-256-GCM, NIST SP 800-38D), and the data key under the current key of
- * the ring: `v1.<key id>.<data key>.<secret>`. A change of the ring then re-encrypts data keys alone.
+ * Encrypts a secret with a new data key (AES-256-GCM, NIST SP 800-38D), and the data key with the ring's current key:
+ * `v1.<key id>.<data key>.<secret>`. Rotation then encrypts only data keys again.
  */
 export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): string {
   const dataKey = randomBytes(32)
@@ -26,13 +26,13 @@ export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): st
   return ['v1', ring.current.id, wrap(ring, dataKey, place), content.toString('base64url')].join('.')
 }
 
-/** The value of a sealed secret. Throws SealBroken. */
+/** Decrypts a sealed secret. Throws SealBroken. */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: string): string {
   const { dataKey, content } = unwrap(ring, place, sealed)
   return decrypt(dataKey, content, boundTo(place)).toString('utf8')
 }
 
-/** The same secret under the current key of the ring; undefined where it is that already. Throws SealBroken. */
+/** Returns the secret under the ring's current key, or undefined if it uses that key already. Throws SealBroken. */
 export function rewrapSecret(ring: KeyRing, place: SecretPlace, sealed: string): string | undefined {
   if (sealed.split('.')[1] === ring.current.id) return undefined
   const { dataKey, content } = unwrap(ring, place, sealed)

@@ -1,16 +1,16 @@
-/** Why a source could not be read to its end. Whatever it gave before is not the whole of it. */
+/** The reason why a source could not be read to its end. Items read before it are incomplete. */
 export class SourceFailure extends Error {
   override readonly name = 'SourceFailure'
-  /** Stable, in snake_case. */
+  /** A stable identifier in snake_case. */
   readonly code: string
-  /** Whether the same read may succeed a little later. */
+  /** Whether the same read may succeed soon. */
   readonly retryable: boolean
-  /** The source has said that it cannot be asked now: only a later read may succeed. */
+  /** The source asked to be read later (status 429 or 503), so an immediate retry is pointless. */
   readonly isPutOff: boolean
   readonly row: number | undefined
   readonly field: string | undefined
 
-  /** `message` says what to mend, for the owner of the connector; it holds no secret. `cause` is for the log. */
+  /** `message` tells the owner of the connector what to fix and contains no secret. `cause` is for the log. */
   constructor(
     code: string,
     message: string,
@@ -31,7 +31,7 @@ export class SourceFailure extends Error {
   }
 }
 
-/** What is wrong and where. */
+/** Returns the message, with the row if it is known. */
 export function wordsOf({ row, message }: SourceFailure): string {
   return row === undefined ? message : `row ${row}: ${message}`
 }

@@ -7,5 +7,5 @@ import type { SourceType } from './types.ts'
 
 const types: readonly SourceType[] = [csv, httpJson, ldap, scim, sql]
 
-/** The kinds of source that a connector may have, by their names. */
+/** All source types by name. */
 export const sourceTypes: ReadonlyMap<string, SourceType> = new Map(types.map((each) => [each.type, each]))

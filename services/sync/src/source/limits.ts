@@ -2,7 +2,7 @@ import type { SourceLimits } from './types.ts'
 
 const mebibyte = 1024 * 1024
 
-/** Bounds on a read, where the platform has set no others. */
+/** Limits of a read, unless the platform sets others. */
 export const defaultLimits: SourceLimits = {
   maxBytes: 2048 * mebibyte,
   maxRows: 5_000_000,

@@ -2,7 +2,7 @@ import { DuplicateNameError, normalizeTexts } from '@postern/service-kit'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** The values of an item in NFC, and the columns of which nobody knows which value is meant, because two names become one. */
+/** An item's values in NFC, and the columns whose names collide after normalization. */
 interface NormalizedColumns {
   readonly values: Values
   readonly faults: readonly { readonly column: string; readonly code: string; readonly message: string }[]
@@ -13,7 +13,7 @@ const twice = {
   message: 'stands twice, or a name does in it, in two Unicode forms: have the source say it once',
 }
 
-/** Returns the columns of an item with their names and values in NFC. Undefined if they are normalized already. */
+/** Returns the columns of an item with their names and values in NFC, or undefined if nothing changes. */
 export function normalizeColumns(given: Values): NormalizedColumns | undefined {
   try {
     if (normalizeTexts(given) === given) return undefined

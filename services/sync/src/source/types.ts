@@ -5,33 +5,35 @@ import type { Outbound } from '../outbound/outbound.ts'
 import { SourceFailure } from './failure.ts'
 import { normalizeColumns } from './normalize-columns.ts'
 
-/** One item of a source as it stands there, before any mapping. */
+/** One item of a source, before any mapping. */
 export interface SourceRow {
   readonly kind: 'row'
-  /** Its place in the source, from 1. In a table with a header that is row 1, so that a spreadsheet shows the same number. */
+  /** The position in the source, from 1. The header of a table is row 1, so that the numbers match a spreadsheet. */
   readonly row: number
-  /** By column, attribute or member; a nested value stays nested. */
+  /** Values by column, attribute or member. Nested values stay nested. */
   readonly values: Readonly<Record<string, unknown>>
 }
 
-/** An item that could not be read. The items after it still come. */
+/** An item that could not be read. The read continues after it. */
 export interface SourceRowError {
   readonly kind: 'error'
   readonly row: number
   readonly field?: string
-  /** Stable, in snake_case. */
+  /** A stable identifier in snake_case. */
   readonly code: string
-  /** What is wrong and what to mend, for the owner of the data. Holds no secret and no more than 80 characters of the data. */
+  /**
+   * What is wrong and what to do, for the owner of the data. Contains no secret and at most 80 characters of the data.
+   */
   readonly message: string
-  /** At most 80 characters of what stood there, where it can be told. */
+  /** At most 80 characters of the invalid value, if known. */
   readonly excerpt?: string
-  /** What of it could be read: by its key it is told from an item that is gone. */
+  /** The values that could be read. The key among them shows that the item still exists. */
   readonly values?: Readonly<Record<string, unknown>>
-  /** All columns that could not be read. Only those that a mapping reads make the item an error. */
+  /** All columns with faults. The item is an error only if the mapping reads one of them. */
   readonly faults?: readonly ColumnFault[]
 }
 
-/** What is wrong with one column of an item, as SourceRowError says it. */
+/** A fault of one column, with the members of SourceRowError. */
 export interface ColumnFault {
   readonly column: string
   readonly code: string
@@ -41,7 +43,7 @@ export interface ColumnFault {
 
 export type SourceItem = SourceRow | SourceRowError
 
-/** An item of which all that could be read is in `values`: an error if a column has a fault. */
+/** Returns an error if a column has a fault, else a row. */
 export function rowOrError(
   row: number,
   values: Readonly<Record<string, unknown>>,
@@ -57,27 +59,27 @@ function excerpt(name: string): string {
   return name.length <= 80 ? name : `${name.slice(0, 79)}…`.toWellFormed()
 }
 
-/** Rows of a table that follow each other, each as the text of it until it is asked for. */
+/** Consecutive rows of a table, kept as text until a row is requested. */
 export interface SourceTexts {
   readonly kind: 'texts'
-  /** Columns that are read. */
+  /** The columns to read. */
   readonly columns: readonly string[]
-  /** Whether these are all that the texts have. */
+  /** Whether the texts have no other columns. */
   readonly isWhole: boolean
-  /** What else decides about values: the same text has the same values wherever form and columns are the same. */
+  /** Everything else that determines values: equal text has equal values if form and columns are equal. */
   readonly form: string
   readonly texts: readonly string[]
-  /** How many of them have a value. */
+  /** How many of the texts are not empty. */
   readonly rows: number
-  /** The place of the first one in the source. */
+  /** The row number of the first text. */
   readonly first: number
-  /** What stands in one column, where that is cheaply told from the text. */
+  /** Returns the text of one cell, or undefined if finding it needs the parser. */
   cell(index: number, column: string): string | undefined
-  /** A row as it stands there; undefined where it has no value. */
+  /** Returns a row, or undefined for an empty line. */
   at(index: number): SourceItem | undefined
 }
 
-/** A table that has columns and no rows. Its columns are named in NFC, as those of rows are. */
+/** A table with columns and no rows. Column names are in NFC, like those of rows. */
 export function noTexts(names: readonly string[]): SourceTexts {
   const columns = names.map((name) => name.normalize('NFC'))
   return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, cell: nothing, at: nothing }
@@ -87,7 +89,7 @@ function nothing(): undefined {
   return undefined
 }
 
-/** Those rows of texts that have a value. */
+/** Yields the rows of the texts, without empty lines. */
 export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   for (let index = 0; index < texts.texts.length; index += 1) {
     const row = texts.at(index)
@@ -95,60 +97,65 @@ export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   }
 }
 
-/** Bounds on one read. What goes over one ends the read with a SourceFailure. */
+/** Limits of one read. Exceeding one ends the read with a SourceFailure. */
 export interface SourceLimits {
-  /** Bytes taken from the source, decompressed, over all its answers; of a directory or a database, over its connection. */
+  /**
+   * Bytes from the source after decompression, over all responses; for a directory or database, over its connection.
+   */
   readonly maxBytes: number
-  /** A table may have twice as many lines, empty ones among them. */
+  /** A table may have twice as many lines, because empty ones count. */
   readonly maxRows: number
-  /** Bytes that are asked for at a time, and held whole. */
+  /** Bytes of one page, which is held in memory. */
   readonly maxPageBytes: number
   readonly maxPages: number
   readonly maxColumns: number
   /** Characters of one value. */
   readonly maxValueLength: number
-  /** How deep JSON may nest. */
+  /** Nesting depth of JSON. */
   readonly maxDepth: number
-  /** The whole read, in milliseconds. */
+  /** Duration of the whole read, in milliseconds. */
   readonly maxDurationMs: number
-  /** How long the source may say nothing, in milliseconds. */
+  /** How long the source may stay silent, in milliseconds. */
   readonly maxSilenceMs: number
 }
 
-/** What a read is given. */
+/** The input of a read. */
 export interface SourceContext<Config> {
   readonly config: Config
-  /** Only those of the type's `secretNames`; one that is not set is not there. */
+  /** The secrets that the type names and the connector has. */
   readonly secrets: Readonly<Record<string, string | undefined>>
   readonly outbound: Outbound
-  /** Ends the read: it then throws the signal's reason, and has closed what it opened. */
+  /** Cancels the read, which then throws the signal's reason after closing what it opened. */
   readonly signal: AbortSignal
   readonly limits: SourceLimits
-  /** The bytes that came with the request, for a source that is uploaded. */
+  /** The body of the request, for an uploaded source. */
   readonly upload?: Readable | undefined
 }
 
-/** A kind of source that a connector may have. */
+/** A source type that a connector may have. */
 export interface SourceType {
   readonly type: string
-  /** What a connector of this type is set up with; secrets are no part of it. */
+  /** The schema of a connector's `config`, which holds no secrets. */
   readonly configSchema: z.ZodType
   readonly secretNames: readonly string[]
   /**
-   * Of a directory all that its items have: case counts for nothing in the names, and an attribute that has one value is that value. Undefined of
-   * any other source, and for a `config` that is not of the schema.
+   * Returns all attributes of a directory's items: their names are case-insensitive, and a single value is not a list.
+   * Undefined for other sources and an invalid `config`.
    */
   attributesOf(config: unknown): readonly string[] | undefined
-  /** Returns a name of a member as the items of this source have it: case may not matter. */
+  /** Returns the name of a member in the source's spelling, because case may not matter. */
   nameOf(name: string): string
-  /** Of a table the columns that are read, where its `config` names them. Undefined where it does not, or is not of the schema. */
+  /** Returns the columns that `config` lists for a table, or undefined. */
   columnsOf(config: unknown): readonly string[] | undefined
   /**
-   * Reads the whole source, item by item and in its order, holding only as much as the reader has asked for. Throws a
-   * SourceFailure when it cannot be read to its end, or `config` is not of the schema (any more).
+   * Reads the whole source in order and on demand. Throws a SourceFailure if it cannot be read to its end, or if
+   * `config` no longer fits the schema.
    */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
-  /** As `read`, for who knows most rows by their text. Also tells the columns of a table without rows. Other sources do not have it. */
+  /**
+   * The same for a reader that recognizes most rows by their text. Also reports the columns of an empty table. Only
+   * tables have it.
+   */
   readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
@@ -163,10 +170,7 @@ interface Definition<Schema extends z.ZodType> {
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
-/**
- * Makes a source type of a reader that takes its configuration parsed. Its items are counted and its time is measured here, so
- * that no type can forget to.
- */
+/** Creates a source type whose reader gets a parsed configuration. Counts items and limits the time for all types. */
 export function defineSourceType<Schema extends z.ZodType>(definition: Definition<Schema>): SourceType {
   const { type, configSchema, secretNames, readTexts } = definition
   return {
@@ -187,7 +191,7 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
   }
 }
 
-/** One that was saved may be of a release that took more. */
+/** A stored configuration may come from a release that accepted more. */
 function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unknown): z.output<Schema> {
   const { success, data, error } = configSchema.safeParse(config)
   if (success) return data
@@ -197,7 +201,7 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
   throw new SourceFailure('config_invalid', words, { cause: error })
 }
 
-/** Returns an item with its texts in NFC. The rows of a table that come as texts are normalized as they are decoded. */
+/** Returns an item with its texts in NFC. Texts of a table were normalized while decoding. */
 function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item | SourceItem {
   if (item.kind === 'texts' || item.values === undefined) return item
   const normalized = normalizeColumns(item.values)
@@ -227,14 +231,15 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
         throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
       yield normalizeItem(item)
-      // Asking costs more than an item does, and those that wait for the source are ended by the signal themselves.
+      // Checked only now and then, because checking costs more than an item. Readers that wait for the source watch the
+      // signal themselves.
       if (items - asked >= 256) {
         signal.throwIfAborted()
         asked = items
       }
     }
   } catch (error) {
-    // Whatever broke first when the read was ended, this is why.
+    // The cancellation is the reason, whatever failed first because of it.
     context.signal.throwIfAborted()
     if (!timeLimit.aborted) throw error
     const time = maxDurationMs < 120_000 ? `${maxDurationMs / 1000} s` : `${Math.round(maxDurationMs / 60_000)} minutes`
@@ -243,7 +248,7 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
       cause: error,
     })
   } finally {
-    // Also where the reader has had enough: what was opened for it closes now, whatever it waits for.
+    // Closes what was opened, also if the consumer stops early.
     over.abort(new Error('the read is over'))
   }
 }

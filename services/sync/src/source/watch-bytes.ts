@@ -2,19 +2,21 @@ import type { Socket } from 'node:net'
 import { SourceFailure } from './failure.ts'
 import type { SourceLimits } from './types.ts'
 
-/** Looks at what a connection brings before a library has made anything of it: one message may be as large as its sender likes. */
+/**
+ * Counts the bytes of a connection before a library buffers them, because the sender decides how long one message is.
+ */
 export interface ByteWatch {
-  /** Notes that a page has come whole; answers its bytes. Throws a SourceFailure where it, or all of them, are too large. */
+  /** Ends a page and returns its bytes. Throws a SourceFailure if the page or the whole source is too large. */
   page(): number
   /** Why the connection was cut, if it was. */
   failure(): SourceFailure | undefined
   end(): void
 }
 
-/** How often it is looked while a page comes, in milliseconds. */
+/** Interval between checks, in milliseconds. */
 const lookEveryMs = 50
 
-/** Watches the connection, once there is one, and cuts it where it brings too much. */
+/** Watches a connection once it exists, and cuts it if it sends too much. */
 export function watchBytes(
   connection: () => Socket | undefined,
   { maxBytes, maxPageBytes }: Pick<SourceLimits, 'maxBytes' | 'maxPageBytes'>,

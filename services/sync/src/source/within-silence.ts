@@ -1,23 +1,23 @@
 import { handled } from '@postern/service-kit'
 import { SourceFailure } from './failure.ts'
 
-/** What ends a wait for the other end of a connection. */
+/** Limits of a wait for the other side. */
 export interface Patience {
-  /** How long it may say nothing. */
+  /** How long the other side may be silent. */
   readonly maxMs: number
   readonly signal: AbortSignal
   /** Cuts the connection. */
   readonly end: () => void
-  /** What is told of one that took longer. */
+  /** The message if it takes longer. */
   readonly tooSlow: string
 }
 
-/** How long it is waited for a connection to end in good order once all is read. */
+/** How long to wait for an orderly close after the read. */
 export const partingMs = 1000
 
 /**
- * Waits for an answer until it is there, or something else ends the wait, and then the connection: what stands still at the server or on
- * the way says nothing, and a library may leave its callers waiting when its connection is cut.
+ * Waits for an answer. On silence or cancellation it cuts the connection and rejects itself, because a library may
+ * leave its callers waiting.
  */
 export async function withinSilence<T>(answer: Promise<T>, { maxMs, signal, end, tooSlow }: Patience): Promise<T> {
   const { promise: ended, reject } = Promise.withResolvers<never>()

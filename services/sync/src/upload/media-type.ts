@@ -1,8 +1,8 @@
 import { problem } from '@postern/service-kit'
 
 /**
- * Media types that no table of text has. All others are read: tables come as `text/csv`, as bytes, as Excel's, as the form that curl says
- * where nothing is said, and without any.
+ * Media types that cannot hold a text table. Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's
+ * default form type, or none.
  */
 const ofNoTable = new RegExp(
   [
@@ -13,7 +13,7 @@ const ofNoTable = new RegExp(
   ].join('|'),
 )
 
-/** Refuses what is sent as something that cannot be a table, before any of it is read. */
+/** Throws 415 for a media type that cannot be a table, before the body is read. */
 export function assertMayBeTable(contentType: string | undefined): void {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (!ofNoTable.test(type)) return

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, handled } from '@postern/service-kit'
 import { type Tx, findChunks, isNoText } from './store.ts'
 
-/** The bytes of an uploaded file. */
+/** Streams the bytes of an uploaded file. */
 export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
   let encoding: 'utf8' | 'latin1' = 'utf8'
   const chunksFrom = async (first: number) => await read(async (tx) => await findChunks(tx, uploadId, first, encoding))
@@ -10,7 +10,7 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
     async (first) =>
       await chunksFrom(first).catch(async (error: unknown) => {
         if (encoding === 'latin1' || !isNoText(error)) throw error
-        // Nor are the chunks behind them, most likely.
+        // The following chunks are probably not UTF-8 either.
         encoding = 'latin1'
         return await chunksFrom(first)
       }),
@@ -18,8 +18,8 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
 }
 
 /**
- * One behind the other what `chunksFrom` gives, from a number on: the next chunks are read while some are taken, as long as there are
- * any. That they cannot be read is told to who comes to them, and to nobody where none does.
+ * Streams chunks in order, from number 0 until the end. Reads ahead; a failed read rejects only when its chunk
+ * is requested.
  */
 export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
   async function* every(): AsyncGenerator<Buffer> {
@@ -30,7 +30,7 @@ export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffe
       first += chunks.length
       next = handled(chunksFrom(first))
       for (const chunk of chunks) {
-        // As it came, the text that it was read from, and what was made of it.
+        // The chunk, the text that it was read from, and a copy.
         countPassedBytes(chunk.length * 3)
         yield chunk
       }

@@ -4,7 +4,7 @@ import { countPassedBytes, digestMismatch, discardRest, handled, problem, watchS
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
-/** A file that was taken in for a run to read. */
+/** An uploaded file that is stored for a run. */
 export interface ReceivedUpload {
   readonly id: string
   readonly bytes: number
@@ -12,17 +12,16 @@ export interface ReceivedUpload {
 }
 
 /**
- * What a row of the database holds. Text of more than 128 KiB V8 keeps by itself, in memory that it takes from the system for it and gives back; so do
- * the allocators of C, in PostgreSQL as in Node. A file in parts of 1 MiB took twice as long to be stored, and twice as long to be read.
- * Half of it, since V8 has two bytes for each character of a text that is not of Latin letters alone.
+ * Bytes per row. V8 and C allocators return memory above 128 KiB to the system each time, which is slow; V8 uses two
+ * bytes per character for text beyond Latin-1.
  */
 const chunkBytes = 60 * 1024
 /** How long a client may pause, in milliseconds. */
 const stallMs = 30_000
 
 /**
- * Puts a file into the database, chunk by chunk as it arrives: any worker can read it then, on whatever machine. Of one that breaks off,
- * is too large, or has another SHA-256 than the one that was `announced`, nothing stays; where that fails it goes with what is old.
+ * Stores a file in chunks while it arrives, so that any worker can read it. Deletes an interrupted or oversized file,
+ * and one whose SHA-256 differs from `announced`; housekeeping repeats a failed deletion.
  */
 export async function receiveUpload(
   db: Pick<TenantDb, 'write'>,
@@ -42,7 +41,7 @@ export async function receiveUpload(
     isHeld: () => isStoring,
     onStall: () => body.destroy(problem('request_timeout')),
   })
-  // Of some chunks two lots are stored while the next one arrives: PostgreSQL writes the one while the other is sent to it.
+  // Two batches are stored in parallel: one is being written while the next is sent.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (): Promise<void> => {
     const contents = chunks
@@ -55,10 +54,10 @@ export async function receiveUpload(
     stall.refresh()
     before = storing
     storing = handled(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
-    // As it is here, and as it is written down to be sent.
+    // The chunk and its encoded form.
     countPassedBytes(contents.reduce((sum, { length }) => sum + length * 2, 0))
   }
-  /** Ends the chunk that is filled, but for its last `rest` bytes: they begin the next one. */
+  /** Ends the full chunk. Its last `rest` bytes start the next one. */
   const cut = (rest: number): void => {
     if (part === undefined) return
     chunks.push(part.subarray(0, held - rest))
@@ -84,7 +83,7 @@ export async function receiveUpload(
       countPassedBytes(chunk.length)
     }
     sha256 = hash.digest('hex')
-    // One that was cut off between two parts of it, or changed on the way, looks whole.
+    // A file that was cut between two chunks or changed in transit looks complete.
     if (announced !== undefined && announced !== sha256) throw digestMismatch('sha-256')
     if (held > 0) cut(0)
     if (chunks.length > 0) await flush()
@@ -92,7 +91,7 @@ export async function receiveUpload(
   } catch (error) {
     void discardRest(body)
     await Promise.allSettled([before, storing])
-    // Why it broke off is told, whatever becomes of this.
+    // The original error is reported, whether or not the deletion succeeds.
     await db.write(context, async (tx) => await deleteUpload(tx, id)).catch(() => undefined)
     throw error
   } finally {
@@ -101,12 +100,12 @@ export async function receiveUpload(
   return { id, bytes, sha256 }
 }
 
-/** Bytes at the end of a text in UTF-8 that begin a character which goes on behind it. A part without them can be read as text. */
+/** Returns how many bytes at the end belong to an incomplete UTF-8 character. */
 export function unfinishedBytes(text: Buffer): number {
   for (let back = 1; back <= 3; back += 1) {
     const byte = text[text.length - back] ?? 0
     if (byte < 0x80) return 0
-    // RFC 3629 §3: the first byte of a character says how many there are.
+    // The first byte of a character determines its length (RFC 3629, section 3).
     if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? back : 0
   }
   return 0

@@ -7,11 +7,11 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
-/** Chunks of a file that are written together, and read together. */
+/** How many chunks are written or read together. */
 export const chunksAtOnce = 16
 
-// Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. Text comes
-// as it is: in UTF-8 it is only looked through, and fails with 22021 where it is none. Fetched once: each use would fetch it anew.
+// Reads bytes as text, because hexadecimal is twice as long and slow to decode. Fails with SQLSTATE 22021 if a chunk is
+// not UTF-8. The subquery detoasts once.
 const selectText = statement(
   'sync_select_chunk_text',
   `select convert_from(u.content, 'UTF8') as text, null as bytes
@@ -19,7 +19,8 @@ const selectText = statement(
   where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
   order by u.index`,
 )
-// What is no UTF-8 comes as text of one byte a character, of which each is converted, but for NUL, which no text may hold.
+// Reads other bytes as Latin-1, and chunks with NUL, which text cannot hold, as bytes. `offset 0` makes PostgreSQL
+// detoast once.
 const selectChunk = statement(
   'sync_select_chunk',
   `select
@@ -39,7 +40,7 @@ const selectChunk = statement(
 )
 const deleteChunks = statement('sync_delete_chunks', 'delete from sync.upload_chunk u where u.upload_id = $1')
 
-// What no run has come to, or none has read to its end: served by upload_chunk_by_stored_at.
+// Files that no unfinished run uses. Served by upload_chunk_by_stored_at.
 const deleteAbandoned = statement(
   'sync_delete_abandoned_chunks',
   `delete from sync.upload_chunk u
@@ -51,14 +52,13 @@ const deleteAbandoned = statement(
     )`,
 )
 
-/** Stores chunks of a file that follow each other; `first` is the number of the first of them. */
+/** Stores consecutive chunks of a file, numbered from `first`. */
 export async function putChunks(tx: Tx, uploadId: string, first: number, contents: readonly Buffer[]): Promise<void> {
   await Promise.all(contents.map(async (content, at) => await tx.execute(insertChunk([uploadId, first + at, content]))))
 }
 
 /**
- * The next chunks of an uploaded file, from that with the number `first` on; none behind its end. Where one of them is no UTF-8 only `encoding`
- * latin1 reads them: the other fails as `isNoText` says.
+ * Returns the next chunks of a file, none after its end. If a chunk is not UTF-8, only `encoding` latin1 can read it.
  */
 export async function findChunks(
   tx: Tx,
@@ -71,7 +71,7 @@ export async function findChunks(
   return rows.map(({ text, bytes }) => (text === null ? (bytes ?? Buffer.alloc(0)) : Buffer.from(text, encoding)))
 }
 
-/** Whether a part could not be read because it is no text in UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */
+/** Returns whether a read failed because a chunk is not UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */
 export function isNoText(error: unknown): boolean {
   return sqlError(error).sqlState === '22021'
 }

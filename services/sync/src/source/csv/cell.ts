@@ -1,12 +1,12 @@
 import { undecodable } from '../marking-decoder.ts'
 
-/** What is wrong with one cell, for the owner of the table. */
+/** A fault of one cell, in words for the owner of the table. */
 interface CellFault {
   readonly code: string
   readonly message: string
 }
 
-/** What a spreadsheet shows where a formula has failed. */
+/** The error values that spreadsheets show for a failed formula. */
 const spreadsheetErrors: ReadonlySet<string> = new Set([
   '#REF!',
   '#NAME?',
@@ -22,11 +22,11 @@ const spreadsheetErrors: ReadonlySet<string> = new Set([
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-// Most cells hold none of what is looked for below, and there are many cells.
+// A cheap test for all checks below, because most cells pass them.
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const suspicious = /^#|[\0-\x08\x0b\x0c\x0e-\x1f\x7f\uFDD0]/
 
-/** What keeps a cell from being a value, if anything does. Text that looks like a formula is text: exports protect it. */
+/** Returns why a cell cannot be used as a value, if so. Text that looks like a formula is accepted as text. */
 export function findCellFault(value: string, maxLength: number): CellFault | undefined {
   if (value.length > maxLength) {
     return { code: 'value_too_long', message: `has ${value.length} characters; at most ${maxLength} are read` }

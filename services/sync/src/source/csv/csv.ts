@@ -22,23 +22,23 @@ import { normalizePieces } from './normalize-pieces.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
-  /** Where the file is fetched from; one that is not set is uploaded with each run. */
+  /** Where the file is fetched from. Without a URL, a file is uploaded with each run. */
   url: urlSchema.optional(),
   auth: staticAuthSchema.default({ kind: 'none' }),
   ca: caSchema.optional(),
   encoding: z.enum(encodings).default('auto'),
-  /** Found out when it is not set. */
+  /** Detected if it is not set. */
   delimiter: z.enum([',', ';', '\t', '|']).optional(),
-  /** The columns to read; the header must have them, in any order. All, when it is not set. */
+  /** The columns to read, in any order; all columns if not set. A missing column fails the read. */
   columns: z.array(z.string().trim().normalize('NFC').min(1).max(255)).min(1).max(500).optional(),
-  /** Takes a quote that stands inside a value for a part of it. */
+  /** Accepts a quote inside an unquoted value as part of the value. */
   lenient_quotes: z.boolean().default(false),
-  /** Takes cells that a row lacks at its end for empty ones, as some spreadsheets leave them out. */
+  /** Treats cells that are missing at the end of a row as empty, because some spreadsheets omit them. */
   short_rows: z.boolean().default(false),
 })
 type CsvConfig = z.output<typeof configSchema>
 
-/** A table of text, RFC 4180 and what spreadsheets make of it: uploaded, or fetched from a URL. */
+/** A text table (RFC 4180 and the variants of spreadsheets), uploaded or fetched from a URL. */
 export const csv: SourceType = defineSourceType({
   type: 'csv',
   configSchema,
@@ -71,7 +71,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   const maxLines = limits.maxRows * linesARow
   let before = 0
   for await (const records of parseRecords(text, options)) {
-    // Rows are kept by their line: few of them among many lines take as much to compare as many rows.
+    // Rows are identified by line, so many empty lines cost as much to compare as many rows.
     if (before + records.length > maxLines) {
       throw new SourceFailure('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
     }
@@ -87,7 +87,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
         maxLength: limits.maxValueLength,
         delimiter,
       }
-      // Its columns are told where it has no rows too.
+      // Reports the columns of a table without rows too.
       if (records.texts === undefined) yield textsOf(records, [], { from: index + 1, before, shape })
     }
     if (shape !== undefined) {
@@ -99,13 +99,13 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   if (shape === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
 }
 
-/** Lines that a file may have for each row that it may have: its header, and empty ones. */
+/** Lines that a file may have for each allowed row, because of its header and empty lines. */
 const linesARow = 2
 
 interface Place {
-  /** The first of the records that is no part of the header. */
+  /** Index of the first record after the header. */
   readonly from: number
-  /** Records before them. */
+  /** The number of records before these. */
   readonly before: number
   readonly shape: Shape
 }
@@ -142,7 +142,7 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
   }
 }
 
-/** Whether nothing but separators and quotes stands there. */
+/** Returns whether the text consists of separators and quotes only. */
 function mayBeBlank(text: string, delimiter: string): boolean {
   for (const character of text) {
     if (character !== delimiter && character !== '"') return false
@@ -150,7 +150,7 @@ function mayBeBlank(text: string, delimiter: string): boolean {
   return true
 }
 
-/** The cell at a place, where no quote stands in it or before it. */
+/** Returns the cell at a position, or undefined if a quote in or before it requires the parser. */
 function leadingCell(text: string, place: number, delimiter: string): string | undefined {
   let start = 0
   for (let at = 0; at < place; at += 1) {
@@ -160,12 +160,12 @@ function leadingCell(text: string, place: number, delimiter: string): string | u
   }
   const end = text.indexOf(delimiter, start)
   const quote = text.indexOf('"')
-  // What a quote follows has not ended.
+  // A cell with a quote may continue after the separator.
   if (quote !== -1 && (end === -1 || quote < end)) return undefined
   return text.slice(start, end === -1 ? undefined : end)
 }
 
-/** `onType` is told what the server says that the table is, before its bytes. */
+/** `onType` receives the media type of the response before the first bytes. */
 async function* openTable(
   context: SourceContext<CsvConfig>,
   onType: (mediaType: string | undefined) => void,
@@ -191,7 +191,7 @@ async function* openTable(
 
 interface Shape {
   readonly columns: readonly Column[]
-  /** Cells of the header, hence of every row. */
+  /** The number of cells in the header and in every row. */
   readonly width: number
   readonly shortRows: boolean
   readonly maxLength: number
@@ -219,14 +219,14 @@ function toItem(record: readonly string[], row: number, { columns, width, shortR
   return rowOrError(row, values, faults)
 }
 
-/** A line without values, or with separators alone, as spreadsheets leave them below a table. */
+/** Returns whether all cells are empty. Spreadsheets leave such lines below a table. */
 function isEmpty(record: readonly string[]): boolean {
   return record.every((cell) => cell === '')
 }
 
 const sampleCharacters = 65_536
 
-/** The beginning of a text, and what follows it. */
+/** Reads a sample from the start of a text. `rest` continues after it. */
 async function peek(
   chunks: AsyncGenerator<string>,
 ): Promise<{ readonly sample: string; readonly rest: AsyncGenerator<string> }> {

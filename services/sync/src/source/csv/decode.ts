@@ -3,7 +3,7 @@ import { SourceFailure } from '../failure.ts'
 import { MarkingDecoder, undecodable } from '../marking-decoder.ts'
 import { findBinaryFormat } from './other-formats.ts'
 
-/** Encodings that a connector may name, and `auto`. All are WHATWG labels, which Node knows. */
+/** Encodings that a connector may name, and `auto`. All are WHATWG labels. */
 export const encodings = [
   'auto',
   'utf-8',
@@ -25,13 +25,13 @@ export const encodings = [
 ] as const
 type Encoding = (typeof encodings)[number]
 
-/** How much is looked at where the encoding has to be found out. */
+/** Sample size for detecting the encoding. */
 const sampleBytes = 65_536
 
 /**
- * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else by what is `declared`, asked once
- * there are bytes; else it is UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
- * encoding become `undecodable`, so that only their row suffers. UTF-32 is refused, whatever the encoding is said to be, and so is a file that is no text.
+ * Decodes text and drops its byte order mark. `auto` uses that mark, then the zero bytes of UTF-16, then `declared`,
+ * then UTF-8 or windows-1252 by content. Invalid bytes become `undecodable`, so only their row fails. Rejects UTF-32
+ * and binary files.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -46,7 +46,7 @@ export async function* decodeText(
     if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
     if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
     decoder ??= markedDecoder(held) ?? declaredDecoder(declared())
-    // A text may be ASCII for long before it shows what else it is.
+    // A file may be pure ASCII for a long way before other characters reveal its encoding.
     while (decoder === undefined && held.length > 0) {
       const plain = asciiLength(held)
       if (plain > 0) yield Buffer.from(held.buffer, held.byteOffset, plain).toString('latin1')
@@ -65,7 +65,7 @@ export async function* decodeText(
   }
 }
 
-/** Reads on until there are `wanted` bytes, or no more. */
+/** Reads until `wanted` bytes are available or the input ends. */
 async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wanted: number): Promise<Uint8Array> {
   const parts = [held]
   let length = held.length
@@ -79,8 +79,8 @@ async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wante
 }
 
 /**
- * Whether the first two units are characters of four bytes, one of which may be a byte order mark: without it all of them are NUL and a
- * character in turn to UTF-16, whose mark that of UTF-32 begins with, and names of columns look as they should.
+ * Returns whether the first eight bytes look like UTF-32. Checked first, because the mark of UTF-32 starts with that of
+ * UTF-16.
  */
 function isUtf32(bytes: Uint8Array): boolean {
   const start = bytes.subarray(0, 8)
@@ -97,19 +97,19 @@ function markedDecoder(bytes: Uint8Array): MarkingDecoder | undefined {
   if (first === 0xef && second === 0xbb && third === 0xbf) return new MarkingDecoder('utf-8')
   if (first === 0xff && second === 0xfe) return new MarkingDecoder('utf-16le')
   if (first === 0xfe && second === 0xff) return new MarkingDecoder('utf-16be')
-  // Without a mark: a table begins with a letter of its header, hence one half of its first unit is zero.
+  // Without a mark: a header starts with a letter, so one byte of its first UTF-16 unit is zero.
   if (first !== 0 && second === 0) return new MarkingDecoder('utf-16le')
   if (first === 0 && second !== undefined && second !== 0) return new MarkingDecoder('utf-16be')
   return undefined
 }
 
-/** Of the media type that came with the text; undefined where it says nothing that is known. */
+/** The decoder for the `charset` of a media type, if it names a known one. */
 function declaredDecoder(mediaType = ''): MarkingDecoder | undefined {
   const label = /;\s*charset\s*=\s*"?(?<label>[^\s;"]+)/i.exec(mediaType)?.groups?.['label']
   if (label === undefined) return undefined
   try {
     const decoder = new MarkingDecoder(label)
-    // Many servers say ISO-8859-1 of whatever they have: whether it is UTF-8 after all, the text shows.
+    // Many servers send ISO-8859-1 by default, so the content decides between it and UTF-8.
     return decoder.encoding === 'windows-1252' ? undefined : decoder
   } catch (error) {
     if (error instanceof RangeError) return undefined
@@ -123,7 +123,7 @@ function asciiLength(bytes: Uint8Array): number {
   return found === -1 ? bytes.length : found
 }
 
-/** UTF-8 unless more characters beyond ASCII are broken in it than whole: text of one byte a character is hardly ever whole. */
+/** Returns UTF-8, unless most characters beyond ASCII are invalid in it. Single-byte text is rarely valid UTF-8. */
 function guessEncoding(bytes: Uint8Array): Encoding {
   const text = new MarkingDecoder('utf-8').decode(bytes)
   let whole = 0

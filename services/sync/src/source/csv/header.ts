@@ -1,15 +1,15 @@
 import { SourceFailure } from '../failure.ts'
 import { undecodable } from '../marking-decoder.ts'
 
-/** A column that is read: its name, and its place in a row. */
+/** A column to read, with its position in the row. */
 export interface Column {
   readonly name: string
   readonly place: number
 }
 
 /**
- * The columns to read of a header: those named in `wanted`, or all. Throws a SourceFailure for a header that does not tell its
- * columns apart, or lacks one that is wanted.
+ * Returns the columns to read: those in `wanted`, or all. Throws a SourceFailure for a repeated, unnamed or missing
+ * column.
  */
 export function readHeader(
   cells: readonly string[],
@@ -64,7 +64,7 @@ function checkAllNamed(columns: readonly Column[]): readonly Column[] {
   )
 }
 
-/** A column of the file that differs from the wanted one in case, blanks and the like alone. */
+/** Returns the column that differs from the wanted one only in case, blanks or punctuation. */
 function nearest(name: string, found: readonly string[]): string | undefined {
   return found.find((each) => plain(each) === plain(name))
 }
@@ -73,7 +73,7 @@ function plain(text: string): string {
   return text.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 }
 
-/** At most 80 characters of what stands in a source. */
+/** Returns at most 80 characters of a text from the source. */
 export function excerpt(text: string): string {
   return text.length <= 80 ? text : `${text.slice(0, 79)}…`
 }

@@ -1,9 +1,9 @@
-/** Characters beyond ASCII that are held back at most. No value that is read is longer. */
+/** The most characters kept for the next piece. No accepted value is longer. */
 const maxHeld = 1024 * 1024
 
 /**
- * Normalizes a text that arrives in pieces to NFC. What stands behind the last ASCII character, and that character, wait for the next piece:
- * it may begin with a mark that combines with them. Nothing combines with an ASCII character from before it (UAX #15).
+ * Normalizes a text that arrives in pieces to NFC. Everything from the last ASCII character on waits for the next
+ * piece, which may start with a combining mark. ASCII characters never combine with earlier text (UAX #15).
  */
 export async function* normalizePieces(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let held = ''

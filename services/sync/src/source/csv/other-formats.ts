@@ -1,7 +1,7 @@
-// Files that are often sent as a table of text and are none: what they are, and how to get a table out of them.
+// File formats that people send instead of a text table, and how to get a table from them.
 
 interface Format {
-  /** Where the signature stands. */
+  /** Offset of the signature in bytes. */
   readonly at?: number
   readonly signature: string | readonly number[]
   readonly is: string
@@ -53,7 +53,7 @@ const signatures: readonly Format[] = [
   { signature: [0x1a, 0x45, 0xdf, 0xa3], is: recording },
   { signature: 'MZ\u0090\0', is: 'a program: send a CSV file' },
   { signature: [0x7f, 0x45, 0x4c, 0x46], is: 'a program: send a CSV file' },
-  // BIFF 2 to 8 without a container, as old exports write it.
+  // BIFF 2 to 8 without a container, from old exports.
   { signature: [0x09, 0x00, 0x04, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
   { signature: [0x09, 0x02, 0x06, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
   { signature: [0x09, 0x04, 0x06, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
@@ -63,7 +63,7 @@ const signatures: readonly Format[] = [
 
 const compoundFile = Buffer.from('d0cf11e0a1b11ae1', 'hex')
 
-/** What a file is that its first bytes show to be no text, and what to do; undefined for any other. Takes the first 64 KiB of it. */
+/** Returns which binary format the first 64 KiB show and what to do about it, or undefined for text. */
 export function findBinaryFormat(bytes: Uint8Array): string | undefined {
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (start.subarray(0, 8).equals(compoundFile)) return nameCompoundFile(start)
@@ -74,7 +74,10 @@ export function findBinaryFormat(bytes: Uint8Array): string | undefined {
   })?.is
 }
 
-/** By the streams in it (MS-CFB 2.6.1), whose names are in UTF-16. Those of a large file may stand further behind. */
+/**
+ * Identifies a compound file by its stream names in UTF-16 (MS-CFB 2.6.1). In a large file they may lie beyond the
+ * sample.
+ */
 function nameCompoundFile(start: Buffer): string {
   const has = (name: string): boolean => start.includes(Buffer.from(`${name}\0`, 'utf16le'))
   if (has('EncryptedPackage')) {
@@ -154,7 +157,7 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
   },
 ]
 
-/** What a text is that is no table, and what to do; undefined for one that may be a table. Takes the beginning of it. */
+/** Returns which other text format a sample shows and what to do about it, or undefined for a possible table. */
 export function findTextFormat(sample: string): string | undefined {
   const start = sample.trimStart()
   return textFormats.find(({ pattern }) => pattern.test(start))?.is

@@ -3,17 +3,17 @@ import { CsvError, type Options, type Parser, parse } from 'csv-parse'
 import { parse as parseSync } from 'csv-parse/sync'
 import { SourceFailure } from '../failure.ts'
 
-/** Separators that are told apart where the connector names none. A comma where none of them is there. */
+/** Separators that are detected if the connector names none. The default is a comma. */
 const separators = [',', ';', '\t', '|'] as const
 type Separator = (typeof separators)[number]
 
-/** Line ends in any mixture: files are joined from others. */
+/** Line ends may be mixed, because files are joined from others. */
 const lineEnds = ['\r\n', '\n', '\r']
 
-/** Records that are handed on together where they come one by one. */
+/** Records per batch when the parser returns them one by one. */
 const recordsAtOnce = 256
 
-/** Bytes of one row; beyond it a quote has not been closed. */
+/** The most bytes of one row. A longer row usually has an unclosed quote. */
 const maxRowBytes = 1024 * 1024
 
 interface ParseOptions {
@@ -22,22 +22,19 @@ interface ParseOptions {
   readonly maxColumns: number
 }
 
-/** Records that follow each other. */
+/** Consecutive records. */
 export interface Records {
   readonly length: number
-  /** The texts that they are cut from, without their line ends; undefined where they come from the parser. */
+  /** The lines of the records without line ends; undefined if the parser returned them. */
   readonly texts: readonly string[] | undefined
-  /** The cells of one. Throws a SourceFailure. */
+  /** Returns the cells of one record. Throws a SourceFailure. */
   at(index: number): readonly string[]
 }
 
 /**
- * The records of a table, the header among them, as they are read, many at a time. A line without any value is a record of one
- * empty cell, so that counting records counts the rows of a spreadsheet. Throws a SourceFailure when what follows cannot be
- * told into rows.
- *
- * Lines in which no quote stands are cut at line ends and separators, which is all that they hold. Those with quotes go through
- * the parser, which takes ten times as long; all do, where quotes may stand anywhere. What nobody asks for is not cut at all.
+ * Yields the records of a table in batches, including the header. An empty line is a record with one empty cell, so
+ * record numbers match spreadsheet rows. Lines without quotes are split directly and lazily; the parser is ten times
+ * slower. Throws a SourceFailure if rows cannot be separated.
  */
 export async function* parseRecords(text: AsyncIterable<string>, options: ParseOptions): AsyncGenerator<Records> {
   if (options.lenientQuotes) {
@@ -54,10 +51,10 @@ export async function* parseRecords(text: AsyncIterable<string>, options: ParseO
       before += records.length
       if (records.length > 0) yield records
       held = all.slice(end)
-      // What has not ended by now goes to the parser, which says what is wrong with it.
+      // The parser reports what is wrong with a row that does not end.
       if (held.length > maxRowBytes) break
     }
-    // The last line may end with the file.
+    // The last line may end with the file instead of a line end.
     const last = held === '' || held.length > maxRowBytes ? undefined : recordsOf(`${held}\n`, before, options)
     if (last?.end === held.length + 1) yield last.records
     else yield* parseStream(followedBy(held, chunks), before, options)
@@ -66,7 +63,7 @@ export async function* parseRecords(text: AsyncIterable<string>, options: ParseO
   }
 }
 
-/** The records that have ended in a text, and where the last one has. */
+/** Returns the complete records of a text and the position after the last one. */
 function recordsOf(
   text: string,
   before: number,
@@ -95,7 +92,7 @@ function cutRecords(
   options: ParseOptions,
 ): Records {
   const { delimiter, maxColumns } = options
-  // Those with quotes are parsed together: to begin costs more than to parse one.
+  // Records with quotes are parsed together, because starting the parser costs more than one record.
   let parsed: ReadonlyMap<number, readonly string[]> | undefined
   const parseQuoted = (): ReadonlyMap<number, readonly string[]> => {
     const lines = quotedAt.map((at) => `${texts[at] ?? ''}\n`).join('')
@@ -123,17 +120,17 @@ interface Block {
   readonly isQuoted: boolean
 }
 
-/** Whole lines without quotes from a place on, as many as there are, or one record with quotes; undefined where none ends. */
+/** Returns the next whole lines without quotes, or one record with quotes; undefined if none is complete. */
 function nextBlock(text: string, from: number): Block | undefined {
   const quote = text.indexOf('"', from)
   const end = lastLineEnd(text, from, quote === -1 ? text.length : quote)
   if (end !== undefined) return { end, isQuoted: false }
   let lineEnd = quote === -1 ? undefined : nextLineEnd(text, quote)
-  // A quote is open after an odd number of them; a doubled one is two.
+  // A quote is open after an odd number of quotes; a doubled quote counts as two.
   for (let at = quote; at !== -1;) {
     const closing = text.indexOf('"', at + 1)
     if (closing === -1) return undefined
-    // Looked for once a line, however many quotes stand in it.
+    // Searched once per line, however many quotes the line has.
     if (lineEnd !== undefined && lineEnd <= closing) lineEnd = nextLineEnd(text, closing + 1)
     if (lineEnd === undefined) return undefined
     at = text.indexOf('"', closing + 1)
@@ -142,9 +139,9 @@ function nextBlock(text: string, from: number): Block | undefined {
   return undefined
 }
 
-/** Where the last line that ends before `to` has ended. */
+/** Returns the position after the last line end before `to`. */
 function lastLineEnd(text: string, from: number, to: number): number | undefined {
-  // A carriage return at the end may be the half of a line end.
+  // A carriage return at the end may be the first half of a line end.
   const isHalf = to === text.length && text.endsWith('\r')
   const lines = text.slice(from, isHalf ? to - 1 : to)
   const end = Math.max(lines.lastIndexOf('\n'), lines.lastIndexOf('\r'))
@@ -153,21 +150,21 @@ function lastLineEnd(text: string, from: number, to: number): number | undefined
 
 const lineEndings = /\r\n|\n|\r(?!$)/g
 
-/** Where the line that `from` is in ends. */
+/** Returns the end of the line that contains `from`. */
 function nextLineEnd(text: string, from: number): number | undefined {
   lineEndings.lastIndex = from
   return lineEndings.test(text) ? lineEndings.lastIndex : undefined
 }
 
-/** Adds whole lines without quotes, without their ends. */
+/** Splits whole lines without quotes and adds them to `texts`. */
 function cutLines(lines: string, texts: string[], before: number, { delimiter, maxColumns }: ParseOptions): void {
   const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
-  // Behind the last line end there is nothing.
+  // The part after the last line end is empty.
   parts.pop()
   for (const line of parts) {
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
       const row = before + texts.length + 1
-      // As the parser says of such a row, however much of it comes at a time.
+      // The same error as from the parser, whatever the chunk size.
       throw line.split(delimiter, maxColumns + 1).length > maxColumns
         ? tooManyColumns(maxColumns, { row })
         : rowTooLong({ row })
@@ -184,14 +181,14 @@ function parseLines(lines: string, rowOf: (index: number) => number, options: Pa
   }
 }
 
-/** As the parser reads it from beginning to end, which is slow. */
+/** Reads the text with the parser from start to end, which is slow. */
 async function* parseStream(
   text: AsyncIterable<string>,
   before: number,
   options: ParseOptions,
 ): AsyncGenerator<Records> {
   const parser = openParser(options)
-  // The error reaches the loop below through the parser, which the pipeline destroys with it.
+  // The pipeline destroys the parser on an error, so the loop below throws it.
   pipeline(Readable.from(text, { objectMode: false }), parser, () => undefined)
   let records: string[][] = []
   try {
@@ -212,25 +209,24 @@ function parsedRecords(records: readonly string[][]): Records {
   return { length: records.length, texts: undefined, at: (index) => records[index] ?? [] }
 }
 
-/** Goes on with what is left of a text. */
 async function* followedBy(first: string, rest: AsyncIterator<string>): AsyncGenerator<string> {
   if (first !== '') yield first
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }
 
-/** How Excel is told the separator of a file, by a first line that it does not count among its rows. */
+/** A first line that tells Excel the separator. Excel does not count it as a row. */
 const separatorLine = /^"?sep=([,;\t|])"?(?:\r\n|\n|\r)/i
 
-/** What a file says of its separator itself, and how many characters say so. */
+/** Returns the separator that the file declares, and the length of the declaration. */
 export function readSeparatorLine(sample: string): { readonly said: Separator | undefined; readonly length: number } {
   const [line = '', named] = separatorLine.exec(sample) ?? []
   return { said: separators.find((separator) => separator === named), length: line.length }
 }
 
-/** Lines without a value before the first row, whatever separates. */
+/** Lines without values before the first row, for any separator. */
 const blankLines = /^(?:[,;\t|]*[\r\n])+/
 
-/** The separator that cuts the first row of a text into the most cells. */
+/** Returns the separator that splits the first row of a text into the most cells. */
 export async function findSeparator(sample: string): Promise<Separator> {
   let best: { readonly separator: Separator; readonly cells: number } = { separator: ',', cells: 1 }
   const rows = sample.replace(blankLines, '')
@@ -242,13 +238,13 @@ export async function findSeparator(sample: string): Promise<Separator> {
 }
 
 async function countCells(sample: string, delimiter: string): Promise<number> {
-  // What is behind its first row costs as much as all lines that are known cost together.
+  // Parses only the first row; the sample may hold many.
   const parser = parse({ ...parserOptions({ delimiter, lenientQuotes: true, maxColumns: 10_000 }), to: 1 })
   pipeline(Readable.from([sample], { objectMode: false }), parser, () => undefined)
   try {
     for await (const record of parser) return record.length
   } catch {
-    // The reading itself will say what is wrong.
+    // The actual read reports the error.
   }
   return 0
 }
@@ -264,7 +260,7 @@ function parserOptions({ delimiter, lenientQuotes, maxColumns }: ParseOptions): 
     relax_quotes: lenientQuotes,
     relax_column_count: true,
     max_record_size: maxRowBytes,
-    // One cell more than there may be takes the rest of its row, however many separators stand there.
+    // The first cell beyond the limit takes the rest of its row, so a row cannot have many cells.
     ignore_last_delimiters: maxColumns + 1,
   }
 }
@@ -282,9 +278,9 @@ function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly
   return new SourceFailure('too_many_columns', message, at)
 }
 
-/** `rowOf` says which row a record is that the parser was given. */
+/** `rowOf` maps the index of a parsed record to its row. */
 function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceFailure {
-  // Counted where it is parsed: an error overtakes the records before it that nobody has asked for yet.
+  // Counted by the parser, because its error overtakes records that nobody has read yet.
   const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }

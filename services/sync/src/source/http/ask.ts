@@ -2,15 +2,15 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { OutboundAnswer, OutboundHttp, OutboundRequest } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 
-/** How often a source is asked again that says it cannot answer now, and how long it may have it put off in all. */
+/** Limits for retries after status 429 or 503: attempts, and total wait. */
 const maxAttempts = 5
 const maxWaitMs = 300_000
 
 const putOff: ReadonlySet<number> = new Set([429, 503])
 
 /**
- * Asks a source for something that can be asked twice, and again when it is told to wait (Retry-After, RFC 9110 section
- * 10.2.3). Answers with status 200 alone; throws a SourceFailure for every other.
+ * Sends an idempotent request and retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceFailure for
+ * any status but 200.
  */
 export async function askOnceReady(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   const answer = await askWhilePutOff(http, request)
@@ -19,7 +19,7 @@ export async function askOnceReady(http: OutboundHttp, request: OutboundRequest)
   throw statusFailure(answer)
 }
 
-/** The same, whatever the answer is in the end. */
+/** The same, but returns any final response. */
 export async function askWhilePutOff(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   let waited = 0
   for (let attempt = 1; ; attempt++) {
@@ -43,7 +43,7 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
 export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceFailure =>
-    // Whoever gives up after the answers that it has waited for, or before a wait that is too long, does not ask at once either.
+    // No immediate retry after 429 or 503: the wait was tried already, or it is too long.
     new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isPutOff: putOff.has(status) })
   switch (status) {
     case 401:

@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { line } from './fields.ts'
 import { SourceFailure } from '../failure.ts'
 
-/** What we say of each request ourselves, some of it to other origins as well: none of it may carry a secret. */
+/** Headers that the connector sends itself, some also to other origins. They must not carry a secret. */
 const ownHeader =
   /^(?:accept|accept-.*|host|user-agent|content-.*|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|range|if-.*|proxy-.*|referer|origin)$/i
 
-/** How a source knows who asks. What is secret is among the connector's secrets. */
+/** How the connector authenticates. The secret values are among the connector's secrets. */
 export const staticAuthSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
   z.strictObject({ kind: z.literal('basic'), username: line(255).regex(/^[^:]*$/) }),
@@ -26,7 +26,10 @@ export type Secrets = Readonly<Record<string, string | undefined>>
 /** `password` for basic, `token` for bearer and header. */
 export const staticSecretNames: readonly string[] = ['password', 'token']
 
-/** The header that carries the credentials, if there are any. Throws a SourceFailure where a secret is missing, or can stand in none. */
+/**
+ * Returns the header with the credentials, if any. Throws a SourceFailure if a secret is missing or is not a valid
+ * header value.
+ */
 export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<Record<string, string>> {
   switch (auth.kind) {
     case 'none':
@@ -59,7 +62,7 @@ function requireHeaderSecret(secrets: Secrets, name: string): string {
   throw new SourceFailure('secret_invalid', message)
 }
 
-/** Whether a text can be sent in a header as it is, RFC 9110 section 5.5. */
+/** Returns whether a text is a valid header value (RFC 9110, section 5.5). */
 export function isHeaderValue(text: string): boolean {
   return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(text)
 }

@@ -13,29 +13,32 @@ import { SourceFailure } from '../failure.ts'
 import { askWhilePutOff, statusFailure } from './ask.ts'
 import { isHeaderValue } from './authorize.ts'
 
-/** A client of an authorization server, RFC 6749 section 4.4. */
+/** A client of an authorization server (RFC 6749, section 4.4). */
 interface ClientCredentials {
   readonly token_url: string
   readonly client_id: string
   readonly scope?: string | undefined
   readonly audience?: string | undefined
   readonly resource?: string | undefined
-  /** Where the secret is sent, RFC 6749 section 2.3.1: in the body, or in the header that each server has to take. */
+  /**
+   * Where the client secret is sent: in the body, or in the header, which every server must support (RFC 6749, section
+   * 2.3.1).
+   */
   readonly client_authentication: 'post' | 'basic'
 }
 
-/** Access tokens of one read. */
+/** Access tokens for one read. */
 export interface TokenSource {
-  /** One that is good for a minute at least, as far as its server has said. */
+  /** Returns a token that is valid for at least another minute, according to its server. */
   token(): Promise<string>
-  /** The last one was refused. */
+  /** Discards a token that the source rejected. */
   forget(): void
 }
 
 const maxTokenAnswerBytes = 65_536
 const earlyMs = 60_000
 
-/** Takes access tokens from an authorization server, through the guarded way out. */
+/** Creates a token source that sends its requests through `http`, which checks addresses. */
 export function openTokenSource(
   {
     token_url: tokenUrl,
@@ -60,7 +63,7 @@ export function openTokenSource(
       body: String(body ?? ''),
       signal,
     })
-  // The way out refuses plain http to all but addresses that the platform has listed as its own.
+  // The outbound client rejects plain http, except to addresses that the platform lists as its own.
   allowInsecureRequests(configuration)
   const parameters = Object.fromEntries(
     Object.entries({ scope, audience, resource }).flatMap(([name, value]) =>
@@ -90,7 +93,7 @@ export function openTokenSource(
   }
 }
 
-/** What of it to mend. Of what the server has said nothing is told but a code of RFC 6749 section 5.2. */
+/** Returns what the owner should fix. Of the server's response, only an error code is shown (RFC 6749, section 5.2). */
 function refusalOf(error: unknown, sent: ClientCredentials['client_authentication']): string {
   const said = error instanceof ResponseBodyError ? error.error : undefined
   if (said === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
@@ -104,12 +107,14 @@ function refusalOf(error: unknown, sent: ClientCredentials['client_authenticatio
   return `gives no access token${code}: check what the client may do there, and the scope`
 }
 
-/** The library wraps what the way out has thrown. */
+/** Throws the SourceFailure that the library has wrapped, if any. */
 function throwOwn(error: unknown): void {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
 }
 
-/** A token answer without what servers add to RFC 6749 section 5.1: members that are null, and a list of scopes. */
+/**
+ * Removes what some servers add to a token response against RFC 6749, section 5.1: null members, and scopes as a list.
+ */
 function plainToken(text: string): string {
   let answer: unknown
   try {

@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { z } from 'zod'
 
-/** One line of text. */
 export const line = (max: number) =>
   z
     .string()
@@ -9,19 +8,25 @@ export const line = (max: number) =>
     .max(max)
     .regex(/^[^\p{Cc}]*$/u, { message: 'must be one line' })
 
-/** Where an HTTP source is. Plain http is for addresses that the platform has listed as its own; that shows when connecting. */
+/**
+ * The URL of an HTTP source. Plain http is allowed only for addresses that the platform lists, which is checked when
+ * connecting.
+ */
 export const urlSchema = z
   .string()
   .max(2000)
   .refine(isHttpUrl, { message: 'must be an https URL without a user, a password or a fragment' })
 
-/** Certificates (PEM) that are trusted in place of the system's. Public, hence no secret. */
+/** PEM certificates that replace the system's trust store. They are public, so they are no secret. */
 export const caSchema = z
   .string()
   .max(65_536)
   .refine(areCertificates, { message: 'must be one or more whole certificates in PEM, and no key' })
 
-/** Certificates of which each can be read: what OpenSSL cannot read it leaves out without a word, and the server's would be blamed. */
+/**
+ * Returns whether each certificate can be parsed. OpenSSL skips invalid ones silently, and the server's certificate
+ * would be blamed.
+ */
 function areCertificates(text: string): boolean {
   if (text.includes('PRIVATE KEY')) return false
   const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []

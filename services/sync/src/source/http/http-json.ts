@@ -11,13 +11,13 @@ const configSchema = z.strictObject({
   url: urlSchema,
   auth: httpAuthSchema,
   ca: caSchema.optional(),
-  /** Where in an answer the list of items is. */
+  /** Where the list of items is in a response. */
   items: z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' }).default(''),
   paging: pagingSchema.default({ kind: 'none' }),
 })
 type HttpJsonConfig = z.output<typeof configSchema>
 
-/** Pages of JSON that a server gives over HTTP. */
+/** JSON pages over HTTP. */
 export const httpJson: SourceType = defineSourceType({
   type: 'http_json',
   configSchema,
@@ -31,7 +31,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   try {
     const ask = createPageAsker({ auth: config.auth, accept: 'application/json' }, context, http)
     let url: URL | undefined = firstPage(config.url, config.paging)
-    // A digest each: as many as there are pages at most.
+    // Digests of the page URLs, at most one for each allowed page.
     const asked = new Set<string>()
     let row = 0
     let before = ''
@@ -68,7 +68,10 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   }
 }
 
-/** What tells a page from another: not what a source says beside its items, the time perhaps. Of items that cannot be read all is needed. */
+/**
+ * Returns what identifies a page: its items without the rest of the response, which may contain the time. If an item
+ * cannot be read, the whole text.
+ */
 function contentOf(items: readonly SourceItem[], text: string): string {
   const rows = items.flatMap((item) => (item.kind === 'row' ? [item.values] : []))
   return rows.length === items.length ? JSON.stringify(rows) : text

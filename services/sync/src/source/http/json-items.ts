@@ -4,10 +4,10 @@ import { undecodable } from '../marking-decoder.ts'
 import { nameOfPart } from '../../mapping/pointer.ts'
 import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from '../types.ts'
 
-/** A JSON Pointer, RFC 6901; empty for the whole document. */
+/** A JSON Pointer (RFC 6901); empty for the whole document. */
 export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
 
-/** What a pointer leads to, if anything. */
+/** Returns the value at a pointer, or undefined. */
 export function followPointer(document: unknown, pointer: string): unknown {
   let value = document
   for (const name of namesOf(pointer)) {
@@ -22,7 +22,7 @@ function namesOf(pointer: string): string[] {
   return pointer.split('/').slice(1).map(nameOfPart)
 }
 
-/** Parses a page that a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
+/** Parses a page with `parseExactly`. Throws a SourceFailure if it is not JSON. */
 export function parseJson(text: string, page: number): unknown {
   try {
     return parseExactly(text)
@@ -35,18 +35,18 @@ export function parseJson(text: string, page: number): unknown {
   }
 }
 
-/** What numbers of so many digits that JavaScript may round them look like within a text: what tells cheaply that there are none. */
+/** Finds numbers with so many digits that JavaScript may round them. A cheap test on the whole text. */
 const longNumber = /[:,[\s]-?(?:\d\.?){16}/
-/** The same of numbers that may be beyond what JavaScript knows, and so become none, or nought. */
+/** Finds numbers with large exponents, which JavaScript may turn into infinity or zero. */
 const farNumber = /[eE][+-]?\d{3,}\s*[,\]}]/
 const onlyNumber = /^\s*-?\d/
 
-/** A string, so that what stands in one is none, or such a number. */
+/** Also matches strings, so that digits inside them are skipped. */
 const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?(?:(?:\d\.?){16}[\d.eE+-]*|[\d.]+[eE][+-]?\d{3,})/g
 
 /**
- * Parses JSON, at whatever depth. Numbers that JavaScript would round become text, as they stand there: they may be keys. A reviver would go
- * as deep as the text does, and fail for all of it.
+ * Parses JSON of any depth. Numbers that JavaScript would round become text, because they may be keys. A reviver would
+ * recurse and overflow the stack.
  */
 export function parseExactly(text: string): unknown {
   const parsed: unknown = JSON.parse(text)
@@ -56,10 +56,10 @@ export function parseExactly(text: string): unknown {
   )
 }
 
-/** Digits of a fraction that are printed of a double at most: it is a measure then, and no key. */
+/** Digits that programs print for a double. A fraction with no more digits is a measurement and not a key. */
 const printedDigits = 17
 
-/** Whether JavaScript has the number that stands there, a whole one to its last digit. */
+/** Returns whether JavaScript holds the number exactly, or closely enough for a measurement. */
 function isKept(literal: string): boolean {
   const value = Number(literal)
   if (/^-?\d+$/.test(literal)) return Number.isSafeInteger(value)
@@ -75,24 +75,27 @@ function isBeyond(value: number): boolean {
   return value === 0 || !Number.isFinite(value)
 }
 
-/** Strings, and what separates values; all else in a JSON text belongs to one value. */
+/** Strings and separators. Everything else in JSON text belongs to one value. */
 const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
-/** And numbers as `farNumber`. */
+/** The same, and numbers that match `farNumber`. */
 const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|(?<![\d.])-?[\d.]+[eE][+-]?\d{3,}/g
 
-/** An object with the names so far, or a list, that a text is within. */
+/** An open object with its names so far, or an open list. */
 interface Within {
   readonly names: Set<string> | undefined
   at: string | number
 }
 
-/** Where something is wrong; `far` is the number that stands there, else the name stands twice. */
+/** The path of a fault. `far` is the number out of range; without it a name is repeated. */
 interface Wrong {
   readonly way: readonly (string | number)[]
   readonly far?: string
 }
 
-/** The ways to members whose object has another of that name before them, and to numbers beyond all that there are. The text is valid JSON, nested however deep. */
+/**
+ * Yields the paths of repeated names and of numbers out of range. The text must be valid JSON; its depth does not
+ * matter.
+ */
 function* findWrong(text: string): Generator<Wrong> {
   const within: Within[] = []
   let string = ''
@@ -113,7 +116,7 @@ function* findWrong(text: string): Generator<Wrong> {
   }
 }
 
-/** What is wrong with an item before it is parsed, and in which member. */
+/** A fault of an item that only the text shows, and its member. */
 export interface MemberFault {
   readonly member: string
   readonly code: string
@@ -122,8 +125,8 @@ export interface MemberFault {
 }
 
 /**
- * Of items, by their index in the list at the pointer, in which member a name stands twice, or as which (who reads it takes the first or the last), or a number that none is.
- * Throws a SourceFailure where a name stands twice beside the items. The text is valid JSON.
+ * Returns the faults of each item, by its index in the list at the pointer. A repeated name is a fault because parsers
+ * disagree on which value counts. Throws a SourceFailure if a name is repeated outside of the items.
  */
 export function findMemberFaults(
   text: string,
@@ -153,16 +156,16 @@ const standsTwice = {
   message: 'stands twice, or a name does in it: have the source say it once',
 }
 
-/** As where it is pushed. */
+/** The same error code as for pushed items. */
 function farFault(literal: string): Omit<MemberFault, 'member'> {
   const message = 'is no number that a double can hold: have the source say it as text'
   return { code: 'inexact_number', message, excerpt: literal.slice(0, 80) }
 }
 
-/** Values that one item may hold, at any depth. Each is looked at, and each may be wrong. */
+/** The most values in one item, at any depth, which limits the work per item. */
 const maxValues = 10_000
 
-/** An item of a source as a row, or what is wrong with it; `known`: what was found to be before it was parsed. */
+/** Converts an item to a row, or to its errors. `known` holds the faults found in the text. */
 export function toJsonItem(
   item: unknown,
   row: number,
@@ -190,18 +193,18 @@ export function toJsonItem(
     }
   }
   if (faults.length === 0) return { kind: 'row', row, values: item }
-  // Of a key that stands twice, or is no number, nobody knows which it is.
+  // The value of a repeated or inexact key is unknown, so it is not reported.
   const unknown = new Set(known.map(({ member }) => member))
   const values = Object.fromEntries(Object.entries(shallow(item, limits)).filter(([name]) => !unknown.has(name)))
   return rowOrError(row, values, faults)
 }
 
-/** Those of its members that nest no deeper than is read: nothing that goes through the others comes to its end. */
+/** Returns the members that are not nested too deep, so that later recursion is safe. */
 function shallow(item: Record<string, unknown>, { maxDepth }: SourceLimits): Record<string, unknown> {
   return Object.fromEntries(Object.entries(item).filter(([, value]) => !isDeeper(value, maxDepth - 1)))
 }
 
-/** Whether objects and lists nest in a value beyond so many levels. */
+/** Returns whether objects and lists nest deeper than `levels`. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1))
@@ -248,7 +251,7 @@ const encodingBroken: ValueFault = {
   message: 'holds bytes that are not of UTF-8, or half a character: have the source answer in UTF-8',
 }
 
-/** Whether it holds what a decoder puts in the place of bytes that it cannot read, or half of a pair. */
+/** Returns whether a text has a replaced invalid byte or an unpaired surrogate. */
 function isBroken(text: string): boolean {
   return text.includes(undecodable) || !text.isWellFormed()
 }

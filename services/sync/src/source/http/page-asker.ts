@@ -9,7 +9,7 @@ import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames }
 import { openTokenSource } from './client-credentials.ts'
 import { line, urlSchema } from './fields.ts'
 
-/** How a source of pages knows who asks. */
+/** How the connector authenticates to an HTTP source. */
 export const httpAuthSchema = z
   .discriminatedUnion('kind', [
     ...staticAuthSchema.options,
@@ -18,9 +18,9 @@ export const httpAuthSchema = z
       token_url: urlSchema,
       client_id: line(255),
       scope: line(1000).optional(),
-      /** What the token is for, as some servers want to be told. */
+      /** The audience of the token, which some servers require. */
       audience: line(1000).optional(),
-      /** The same in the words of RFC 8707. */
+      /** The same as a resource indicator (RFC 8707). */
       resource: line(1000).optional(),
       client_authentication: z.enum(['post', 'basic']).default('post'),
     }),
@@ -33,13 +33,15 @@ export const httpSecretNames: readonly string[] = [...staticSecretNames, 'client
 const maxTries = 3
 const firstDelayMs = 250
 
-/** A page as a source has answered it. */
 export interface PageAnswer {
   readonly text: string
   readonly link: string | undefined
 }
 
-/** Asks for pages, again where that may help; `page` is its number, for what is wrong with it. A page is read whole before any of it is used. */
+/**
+ * Returns a function that reads one page completely and retries if that may help. `page` is its number for error
+ * messages.
+ */
 export function createPageAsker(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
   { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
@@ -74,7 +76,7 @@ export function createPageAsker(
   }
 }
 
-/** A page is held whole while it is parsed. */
+/** Reads a page into memory, because it is parsed as a whole. */
 async function readText(
   body: AsyncIterable<Uint8Array>,
   { maxPageBytes }: SourceLimits,

@@ -6,24 +6,27 @@ import { followPointer, pointerPattern } from './json-items.ts'
 const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,64}$/)
 const pointer = z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' })
 
-/** How a source is asked for what comes after. */
+/** How the next page is requested. */
 export const pagingSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
-  /** A number that grows by `step`, until a page is empty: 1 for pages, the size of a page for offsets. */
+  /** A number that grows by `step` until a page is empty: 1 for page numbers, the page size for offsets. */
   z.strictObject({
     kind: z.literal('page'),
     parameter: parameter.default('page'),
     first: z.int().min(0).max(1).default(1),
     step: z.int().min(1).max(100_000).default(1),
   }),
-  /** A text of the answer that is sent with the next question, or is its URL, which may be relative to that of the page; the last answer has none. */
+  /**
+   * A value from the response that is sent with the next request or is its URL, relative or not. The last response has
+   * none.
+   */
   z.strictObject({ kind: z.literal('cursor'), parameter: parameter.default('cursor'), next: pointer }),
-  /** The answer's `Link` with `rel="next"`, RFC 8288. */
+  /** The `Link` header with `rel="next"` (RFC 8288). */
   z.strictObject({ kind: z.literal('link') }),
 ])
 type Paging = z.output<typeof pagingSchema>
 
-/** An answer of which the next page is to be found. */
+/** A page whose next page is to be found. */
 interface Page {
   readonly url: URL
   readonly number: number
@@ -32,14 +35,14 @@ interface Page {
   readonly isEmpty: boolean
 }
 
-/** Where the first page is. */
+/** Returns the URL of the first page. */
 export function firstPage(url: string, paging: Paging): URL {
   const first = new URL(url)
   if (paging.kind === 'page') first.searchParams.set(paging.parameter, String(paging.first))
   return first
 }
 
-/** Where the page after one is, if there is any. Throws a SourceFailure for one that is at another origin. */
+/** Returns the URL of the next page, if any. Throws a SourceFailure for another origin. */
 export function nextPage(page: Page, paging: Paging): URL | undefined {
   switch (paging.kind) {
     case 'none':
@@ -69,7 +72,10 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
   }
 }
 
-/** Whether a text is a URL, or a reference that is relative to that of its page (RFC 3986 section 4.2), and no token: one may begin with a slash, too. */
+/**
+ * Returns whether a text is a URL or a relative reference (RFC 3986, section 4.2), and not an opaque token. A token may
+ * start with a slash too.
+ */
 function isReference(text: string, page: URL): boolean {
   if (/^(?:https?:)?\/\//i.test(text) || /^\.{0,2}\/?[\w.~$/-]*\?[\w.~$%-]+=/.test(text)) return true
   const [, first] = page.pathname.split('/')
@@ -90,7 +96,7 @@ function withParameter(url: URL, name: string, value: string): URL {
   return next
 }
 
-/** The credentials go where the connector says, and nowhere that an answer says. */
+/** Throws for another origin, because credentials go only to the connector's own. */
 function sameOrigin(text: string, from: URL): URL {
   const next = URL.canParse(text, from.href) ? new URL(text, from.href) : undefined
   if (next?.origin === from.origin) return next

@@ -1,4 +1,4 @@
-/** Names of RFC 7643 and of the list of RFC 7644, as they are written there. */
+/** Names of RFC 7643 and of the list response of RFC 7644, in their official spelling. */
 const words = `
   schemas id externalId meta resourceType created lastModified location version userName name formatted familyName
   givenName middleName honorificPrefix honorificSuffix displayName nickName profileUrl title userType

@@ -8,7 +8,7 @@ import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.t
 import { scimName, withScimNames } from './scim-names.ts'
 
 const configSchema = z.strictObject({
-  /** Of the service provider: what stands before `/Users`. */
+  /** The base URL of the service provider, without `/Users`. */
   url: urlSchema,
   auth: httpAuthSchema,
   ca: caSchema.optional(),
@@ -18,7 +18,7 @@ const configSchema = z.strictObject({
 })
 type ScimConfig = z.output<typeof configSchema>
 
-/** Some providers answer null instead of an empty list. */
+/** Some providers send null instead of an empty list. */
 const listSchema = z.object({
   totalResults: z.int().min(0),
   Resources: z
@@ -27,7 +27,7 @@ const listSchema = z.object({
     .transform((resources) => resources ?? []),
 })
 
-/** Users or groups of a SCIM 2.0 service provider, RFC 7644 section 3.4.2. */
+/** Users or groups of a SCIM 2.0 service provider (RFC 7644, section 3.4.2). */
 export const scim: SourceType = defineSourceType({
   type: 'scim',
   configSchema,
@@ -54,7 +54,8 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
       const { Resources: resources, totalResults: total } = list
-      // Some count each page by itself. Where the whole has another size, what comes later has moved: a user may have gone from a page that is to come to one that was read.
+      // Some providers count only the current page. If the total changes, items have moved, and one may have been
+      // skipped.
       if (total !== resources.length) {
         counted ??= total
         if (total !== counted) throw moved(counted, total)
@@ -63,10 +64,11 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       const items = resources.map((item, at) =>
         toJsonItem(withScimNames(item, limits.maxDepth), received + 1 + at, limits, namedFaults(faults.get(at))),
       )
-      // Of an item that is none, as it came, no more than what is wrong with it: it may nest too deep to be written again.
+      // Only the error of an invalid item is compared: its value may be nested too deep to serialize.
       const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
       const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
-      // To an empty page, and not to `totalResults` alone, which some count otherwise. Beyond the end some give the first page anew, or the last.
+      // Reads until an empty page, because providers count `totalResults` differently. After the end, some repeat the
+      // first or last page.
       if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
         if (received < total) throw changed(received, total)
         return
@@ -83,7 +85,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
   }
 }
 
-/** The name of the list as the source writes it. */
+/** The name of the list in the source's spelling. */
 function listName(answer: unknown): string {
   const names = typeof answer === 'object' && answer !== null ? Object.keys(answer) : []
   return names.find((name) => scimName(name) === 'Resources') ?? 'Resources'

@@ -21,14 +21,14 @@ export interface LdapConnection {
   readonly client: Client
   readonly bytes: ByteWatch
   readonly host: string
-  /** What the directory answers, unless the read is ended before. */
+  /** Waits for an answer of the directory, unless the read is cancelled first. */
   wait<T>(answer: Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
 /**
- * Connects to a directory, always encrypted, at the address that was checked. One connection, once: the library would make a
- * lost one anew by itself, without its encryption and its bind.
+ * Connects to the checked address of a directory, always encrypted. Only one connection: the library would reconnect
+ * without encryption and bind.
  */
 export async function connectDirectory(
   { host, port, encryption, ca }: Destination,
@@ -62,20 +62,20 @@ export async function connectDirectory(
     timeout: limits.maxSilenceMs,
     connectTimeout: connectTimeoutMs,
     createConnection: () => connectOnce(() => connectPlain(target)),
-    // Also for StartTLS, which is over the one connection and hence no second one.
+    // StartTLS also calls this, to wrap the existing connection.
     createSecureConnection: (first: number | ConnectionOptions) =>
       typeof first === 'number' ? connectOnce(() => connectTls({ ...tlsOptions, ...target })) : connectTls(first),
   })
   const close = async (): Promise<void> => {
     bytes.end()
     signal.removeEventListener('abort', stop)
-    // It waits for the end of a connection, which it does not always notice after StartTLS. What breaks now is over anyway.
+    // The library does not always notice the end of a connection after StartTLS. Errors no longer matter here.
     await withinSilence(client.unbind(), { ...patience, maxMs: partingMs }).catch(() => undefined)
     stop()
   }
   try {
     signal.throwIfAborted()
-    // The library does not notice that the connection is cut while it changes to TLS.
+    // The library does not notice a connection that is cut while it changes to TLS.
     if (!isSecure) await wait(client.startTLS({ ...tlsOptions, host: isIP(host) === 0 ? host : address }))
   } catch (error) {
     await close()
@@ -84,7 +84,7 @@ export async function connectDirectory(
   return { client, bytes, host, wait, close }
 }
 
-/** Result codes of RFC 4511 appendix A. */
+/** Result codes of RFC 4511, appendix A. */
 const results: Readonly<
   Record<number, { readonly code: string; readonly message: string; readonly retryable?: true }>
 > = {
@@ -106,7 +106,7 @@ const results: Readonly<
   52: { code: 'source_failing', message: 'it is not available', retryable: true },
 }
 
-/** Says of an error of a directory what to mend. */
+/** Translates an error of a directory into a SourceFailure that says what to fix. */
 export function ldapFailure(error: unknown, host: string): unknown {
   if (error instanceof SourceFailure || !(error instanceof Error)) return error
   if (error instanceof ResultCodeError) {

@@ -1,6 +1,6 @@
 import type { Entry } from 'ldapts'
 
-/** The name of the entry above one, RFC 4514; empty for that of a root. */
+/** Returns the name of the parent entry (RFC 4514); empty for a root. */
 export function parentName(name: string): string {
   for (let at = 0; at < name.length; at++) {
     if (name[at] === '\\') at++
@@ -9,13 +9,14 @@ export function parentName(name: string): string {
   return ''
 }
 
-/** A name as one and the same server writes it, but for case and blanks. */
+/** Returns a name in a form that can be compared with names from the same server. */
 export function plainName(name: string): string {
   return name.replaceAll(/(?<!\\),\s+/g, ',').toLowerCase()
 }
 
 /**
- * An entry with its attributes as they are asked for, beside as its server writes them: case counts for nothing in their names (RFC 4512 §2.5).
+ * Returns an entry with its attributes also under the requested spelling. Attribute names are case-insensitive (RFC
+ * 4512, section 2.5).
  */
 export function asAsked(entry: Entry, asked: readonly string[]): Entry {
   const names = new Map(Object.keys(entry).map((name) => [name.toLowerCase(), name]))
@@ -27,7 +28,7 @@ export function asAsked(entry: Entry, asked: readonly string[]): Entry {
   return named
 }
 
-/** A directory's own key of an entry: text, or the 16 bytes of Active Directory's `objectGUID`. */
+/** Returns the stable key of an entry: text, or the 16 bytes of Active Directory's `objectGUID` as a GUID. */
 export function keyOf(entry: Entry, attribute: string): string | undefined {
   const value = entry[attribute]
   const single = Array.isArray(value) ? value[0] : value
@@ -35,7 +36,7 @@ export function keyOf(entry: Entry, attribute: string): string | undefined {
   return single?.length === 16 ? guidText(single) : undefined
 }
 
-/** The values of an entry: those that are one alone, those that are bytes in base64. */
+/** Returns the values of an entry. A single value is not wrapped in a list; bytes become base64. */
 export function valuesOf(entry: Entry): Record<string, unknown> {
   const attributes = Object.entries(entry).filter(([, value]) => !Array.isArray(value) || value.length > 0)
   return Object.fromEntries(
@@ -48,7 +49,7 @@ export function valuesOf(entry: Entry): Record<string, unknown> {
   )
 }
 
-/** The first three groups are stored with their lowest byte first (MS-DTYP 2.3.4). */
+/** The first three groups are stored with their lowest byte first (MS-DTYP, section 2.3.4). */
 function guidText(bytes: Buffer): string {
   const order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15]
   const hex = order.map((place) => bytes.toString('hex', place, place + 1)).join('')

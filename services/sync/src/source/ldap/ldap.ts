@@ -13,7 +13,7 @@ const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
 const configSchema = z.strictObject({
   host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
   port: z.int().min(1).max(65_535).optional(),
-  /** There is no reading without encryption: the password would be read with it. */
+  /** Always encrypted, because the password is sent. */
   encryption: z.enum(['ldaps', 'starttls']).default('ldaps'),
   ca: caSchema.optional(),
   bind_dn: line(1000),
@@ -25,19 +25,18 @@ const configSchema = z.strictObject({
     .min(1)
     .max(200)
     .default(['ou', 'cn', 'name', 'displayName', 'description', 'givenName', 'sn', 'mail', 'uid', 'title', 'manager']),
-  /** What never changes with an entry's name or place: `objectGUID` in Active Directory. */
+  /** An attribute that survives renames and moves: `objectGUID` in Active Directory. */
   key_attribute: attribute.default('entryUUID'),
-  /** The entries that are above others: the key of the nearest one is an item's `parent_key`. */
+  /** Finds the entries that can be parents. The key of the nearest one is an item's `parent_key`. */
   parent_filter: filter.default('(objectClass=organizationalUnit)'),
   page_size: z.int().min(1).max(1000).default(500),
-  /** Whether parts that another directory holds may be missing from what is read. */
+  /** Whether parts that other directories hold may be missing. */
   ignore_referrals: z.boolean().default(false),
 })
 type LdapConfig = z.output<typeof configSchema>
 
 /**
- * Entries of a directory. Each has its attributes, its `dn`, its `key` and the `parent_key` of the unit that it is in, so that
- * a moved or renamed entry stays the same one.
+ * Entries of a directory with their attributes, `dn`, `key` and `parent_key`. A moved or renamed entry keeps its key.
  */
 export const ldap: SourceType = defineSourceType({
   type: 'ldap',
@@ -47,7 +46,7 @@ export const ldap: SourceType = defineSourceType({
   read: readLdap,
 })
 
-/** What an item has beside its attributes. */
+/** Members that an item has besides its attributes. */
 const ownNames = ['dn', 'key', 'parent_key']
 
 async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<SourceItem> {
@@ -80,10 +79,10 @@ function failureOf(error: unknown, { host, bytes }: LdapConnection): unknown {
   return bytes.failure() ?? ldapFailure(error, host)
 }
 
-/** More units than any hierarchy holds would be a filter that takes everything. */
+/** More than any hierarchy has. Beyond it, the filter probably matches everything. */
 const maxParents = 100_000
 
-/** The keys of the units by their names: an entry may be read before the unit that it was moved into. */
+/** Returns the keys of the parents by name. They are read first, because an entry may come before its parent. */
 async function readParents(
   connection: LdapConnection,
   config: LdapConfig,
@@ -102,7 +101,7 @@ async function readParents(
   return parents
 }
 
-/** Entries, and the addresses of directories that hold others. */
+/** Yields entries, and the addresses of other directories as text. */
 async function* search(
   { client, bytes, wait }: LdapConnection,
   { base_dn: base, scope, key_attribute: key, page_size: pageSize, ignore_referrals: ignoreReferrals }: LdapConfig,
@@ -115,7 +114,7 @@ async function* search(
     scope,
     filter: wanted,
     attributes: asked,
-    // As some server may write it after who has asked.
+    // Both spellings, because the server may use the requested one.
     explicitBufferAttributes: ['objectGUID', ...asked.filter((name) => name.toLowerCase() === 'objectguid')],
     paged: { pageSize },
   }
@@ -126,7 +125,7 @@ async function* search(
     const { searchEntries, searchReferences } = answer.value
     bytes.page()
     if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
-    // After an empty page the library asks for no more, and there may be more.
+    // The library stops after an empty page, although more may follow.
     if (pages > 1 && searchEntries.length + searchReferences.length === 0) {
       throw new SourceFailure('page_empty', 'the directory gave an empty page before its end', { retryable: true })
     }

@@ -2,38 +2,38 @@ import { z } from 'zod'
 import { caSchema, line } from '../http/fields.ts'
 import type { SourceLimits } from '../types.ts'
 
-/** A plain name: what is sent to the database is made of such alone. */
+/** A plain identifier. Statements for the source contain no other text from the configuration. */
 const name = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_$]{0,62}$/, { message: 'must be the name of a table, a view or a column' })
 
-/** How a database is reached, and what of it is read. */
+/** How to reach a database and what to read. */
 export const sqlConfigSchema = z.strictObject({
   engine: z.enum(['postgres', 'mariadb']),
   host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
   port: z.int().min(1).max(65_535).optional(),
-  /** `none` is for addresses that the platform has listed as its own. */
+  /** `none` is allowed only for addresses that the platform lists as its own. */
   encryption: z.enum(['tls', 'none']).default('tls'),
   ca: caSchema.optional(),
   database: line(63),
   username: line(63),
-  /** Of PostgreSQL; `public` when it is not set. */
+  /** PostgreSQL only; the default is `public`. */
   schema: name.optional(),
-  /** The one table or view that is read. */
+  /** The table or view to read. */
   view: name,
-  /** All, when it is not set. */
+  /** All columns if not set. */
   columns: z.array(name).min(1).max(500).optional(),
 })
 type SqlConfig = z.output<typeof sqlConfigSchema>
 
-/** What a reader of one kind of database is given. */
+/** The input of a reader. */
 export interface SqlRead {
   readonly config: SqlConfig
   readonly password: string
-  /** Where it is: checked, and to be connected to as it stands. */
+  /** The checked address to connect to. */
   readonly address: string
   readonly limits: SourceLimits
   readonly signal: AbortSignal
-  /** Is told the columns before any row is given. */
+  /** Receives the columns before the first row. */
   readonly onColumns: (names: readonly string[]) => void
 }

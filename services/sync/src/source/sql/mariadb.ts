@@ -15,24 +15,24 @@ import type { SqlRead } from './config.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
-/** Rows that are held before the reader asks for them. */
+/** Rows that the driver reads ahead. */
 const rowsAhead = 25
 
-/** The rows of a table or view of MariaDB, in one read-only transaction, as fast as they are asked for. */
+/** Yields the rows of a MariaDB table or view, read in one read-only transaction with backpressure. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { config, limits, signal, onColumns } = read
   const { host, view, columns } = config
   const { port = 3306 } = config
   const socket = connect({ host: read.address, port })
-  // What becomes of it is told by the connection that is made of it.
+  // The MariaDB connection reports errors of its socket.
   socket.on('error', () => undefined)
   const bytes = watchBytes(() => socket, limits)
   const connection = createConnection(optionsOf(read, socket))
-  // What breaks between two questions reaches the next one.
+  // An error between two queries fails the next one.
   connection.on('error', () => undefined)
   const end = (): void => {
     connection.destroy()
-    // By itself it would wait for the server to end it as well.
+    // `connection.destroy` would wait for the server to close its side.
     socket.destroy()
   }
   const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end, tooSlow: partTooSlow }
@@ -45,7 +45,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     ]) {
       await withinSilence(ask(connection, sql), patience)
     }
-    // Names of the configuration are plain names: none can end its quotes.
+    // Names of the configuration are plain identifiers, so none can end the quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
     const bytesIn = new Set<string>()
     const typeCast = (field: Field): string | boolean | null => asText(field, bytesIn)
@@ -55,13 +55,13 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
       onColumns(fields.map(({ name }) => name))
     })
     const rows = query.stream({ highWaterMark: rowsAhead })
-    // A connection that breaks amid them is told to the connection alone.
+    // Only the connection hears of its end during the rows, so the error is passed to their stream.
     connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
       const next = await withinSilence(iterator.next(), patience)
       if (next.done === true) break
-      // A row may be as large as a page of them.
+      // One row may be as large as a whole page.
       bytes.page()
       if (typeof next.value === 'object' && next.value !== null) yield { ...next.value }
     }
@@ -81,7 +81,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
 function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOptions {
   const { host, encryption, ca, database, username } = config
   return {
-    // Its certificate is checked for this name, and the connection is made to the address that the name was found to have.
+    // The certificate is checked for this name, while the connection uses the checked address.
     host,
     stream: () => socket,
     user: username,
@@ -90,7 +90,7 @@ function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOpt
     connectTimeout: connectTimeoutMs,
     charset: 'utf8mb4',
     multipleStatements: false,
-    // A server may ask its client for files.
+    // A malicious server may ask its client for local files.
     flags: ['-LOCAL_FILES'],
     ...(encryption === 'none'
       ? {}
@@ -105,13 +105,13 @@ function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOpt
   }
 }
 
-/** What Node called that with which TLS could not begin: mysql2 has one code for all of it in its place. */
+/** Returns Node's code for a failed TLS handshake. mysql2 replaces it with one code for all. */
 function tlsCodeOf(error: unknown, stream: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'HANDSHAKE_SSL_ERROR') return undefined
-  // Of OpenSSL, whose reasons Node names so.
+  // An OpenSSL error; this is how Node names its reasons.
   if ('reason' in error && 'library' in error)
     return `ERR_SSL_${String(error.reason).toUpperCase().replaceAll(' ', '_')}`
-  // Of a certificate. Whatever else it is, is no matter of TLS.
+  // A certificate error, if any.
   const found = stream instanceof TLSSocket ? stream.authorizationError : undefined
   return found === undefined || found === null ? undefined : String(found)
 }
@@ -125,7 +125,7 @@ async function ask(connection: Connection, sql: string): Promise<void> {
   })
 }
 
-/** The character set of columns that hold bytes, and of numbers and times. */
+/** The character set of binary columns, numbers and times. */
 const binary = 63
 
 const byteTypes: ReadonlySet<string> = new Set([
@@ -139,7 +139,7 @@ const byteTypes: ReadonlySet<string> = new Set([
   'GEOMETRY',
 ])
 
-/** Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted. */
+/** Numbers, dates and times stay as the database writes them, so nothing is rounded and no day shifts. */
 function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | null {
   if (field.type === 'BIT') {
     const bits = field.buffer()
@@ -150,14 +150,14 @@ function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | 
   if (bytesIn.has(field.name) && byteTypes.has(field.type)) return textOfBytes(field.buffer())
   const text = field.type === 'JSON' ? field.string('utf8') : field.string()
   if (text === null || field.length !== 1) return text
-  // What MariaDB calls boolean, and may hold any small number all the same.
+  // MariaDB's boolean is a small integer, so other numbers may occur.
   return field.type === 'TINY' && (text === '0' || text === '1') ? text === '1' : text
 }
 
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-/** Bytes that are text in UTF-8 as that text, others in hexadecimal: `0x` and two digits a byte. */
+/** Returns bytes as text if they are UTF-8 without control characters, else in hexadecimal after `0x`. */
 function textOfBytes(bytes: Buffer | null): string | null {
   if (bytes === null) return null
   const text = bytes.toString('utf8')

@@ -9,9 +9,12 @@ import { guardMessages } from './postgres-messages.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
-/** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
+/** Rows per fetch: the first fetch, and the most for small rows. */
 const [firstRows, mostRows] = [25, 100]
-/** The last three are those of PostgreSQL itself: a server, a database or a role may have others, in which a day is `04/03/2026`. */
+/**
+ * The last three are PostgreSQL's defaults. A server, database or role may override them, for example to write dates as
+ * `04/03/2026`.
+ */
 const settings = [
   'default_transaction_read_only=on',
   'search_path=pg_catalog',
@@ -20,10 +23,10 @@ const settings = [
   'intervalstyle=postgres',
   'bytea_output=hex',
 ]
-/** The types of pg_type that JSON has as well: boolean, json, jsonb. */
+/** Types that JSON has too: boolean, json and jsonb (OIDs of pg_type). */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
-/** The rows of a view of PostgreSQL, in one read-only transaction, fetched as they are asked for. */
+/** Yields the rows of a PostgreSQL table or view, fetched on demand in one read-only transaction. */
 export async function* readPostgres({
   config,
   password,
@@ -44,19 +47,19 @@ export async function* readPostgres({
     password,
     application_name: 'postern',
     connectionTimeoutMillis: connectTimeoutMs,
-    // Set for the session before anything else runs in it.
+    // Applied when the session starts, before any statement.
     options: settings.map((setting) => `-c ${setting}`).join(' '),
     statement_timeout: limits.maxSilenceMs,
     ssl:
       encryption === 'none'
         ? false
         : { ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : { host: address }) },
-    // Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted.
+    // Numbers, dates and times stay as the database writes them, so nothing is rounded and no day shifts.
     types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
   })
-  // Longer ones are cut off as they come.
+  // A longer message fails while it arrives.
   guardMessages(client.connection, { host, maxMessageBytes: 2 * limits.maxPageBytes })
-  // What breaks between two questions reaches the next one.
+  // An error between two queries fails the next one.
   client.on('error', () => undefined)
   const stop = (): void => void socket.destroy()
   const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow: partTooSlow }
@@ -85,7 +88,7 @@ export async function* readPostgres({
   } finally {
     bytes.end()
     signal.removeEventListener('abort', stop)
-    // It waits for the server, which may have frozen, to end the connection as well.
+    // `client.end` waits for the server, which may hang.
     await withinSilence(client.end(), { ...patience, maxMs: partingMs }).catch(() => undefined)
     stop()
   }
@@ -93,11 +96,11 @@ export async function* readPostgres({
 
 interface NextRows<T> {
   readonly rows: readonly T[]
-  /** Not there of an answer after the last one. */
+  /** Missing after the last row. */
   readonly result: QueryResult
 }
 
-/** The cursor tells nobody of a connection that ends between the last row and the end of the question. */
+/** `pg-cursor` does not report a connection that ends between the last row and the end of the query. */
 async function nextRows<T>(client: Client, cursor: Cursor<T>, count: number): Promise<NextRows<T>> {
   const { promise, resolve, reject } = Promise.withResolvers<NextRows<T>>()
   const onEnd = () => reject(new Error('the connection has ended'))

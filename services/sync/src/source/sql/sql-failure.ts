@@ -18,10 +18,10 @@ const noRight: Known = {
 const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
 const slow: Known = { code: 'source_too_slow', message: 'it took too long over a part of the view', retryable: true }
 
-/** What is told of a database that says nothing. */
+/** The message for a database that does not respond. */
 export const partTooSlow = 'the database took too long over a part of the view'
 
-/** SQLSTATEs of PostgreSQL, and names of MariaDB's errors, whose SQLSTATEs say less. */
+/** SQLSTATEs of PostgreSQL, and MariaDB's error names, which say more than its SQLSTATEs. */
 const states: Readonly<Record<string, Known>> = {
   '28P01': wrongAccount,
   '28000': wrongAccount,
@@ -44,17 +44,22 @@ const states: Readonly<Record<string, Known>> = {
   ER_QUERY_INTERRUPTED: slow,
 }
 
-/** Of a server that cannot now: of PostgreSQL by their classes, of MariaDB by their names. */
+/** Temporary errors: SQLSTATE classes of PostgreSQL, names of MariaDB. */
 const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
 
-/** Of a value that a view makes something of: data exceptions and cardinality of SQL (classes 22 and 21), and MariaDB's. */
+/** Errors of a value that the view computes: SQLSTATE classes 21 and 22, and MariaDB's names. */
 const ofValue =
   /^(?:2[12]|ER_DATA_OUT_OF_RANGE|ER_DIVISION_BY_ZERO|ER_SUBQUERY_NO_1_ROW|ER_TRUNCATED_WRONG_VALUE|ER_WARN_DATA_OUT_OF_RANGE|ER_REGEXP_ERROR)/
 
-/** What mysql2 calls it where a server wants a sign-in that it has not (ed25519, PAM), or one that would show the password. */
+/**
+ * mysql2's codes for a sign-in that it does not support (ed25519, PAM) or that would send the password in clear text.
+ */
 const otherSignIns: ReadonlySet<unknown> = new Set(['AUTH_SWITCH_PLUGIN_ERROR', 'MYSQL_CLEAR_PASSWORD_NOT_ENABLED'])
 
-/** Says of an error of a database what to mend; `tls` is what Node calls that with which TLS could not begin, where the error does not tell. */
+/**
+ * Translates an error of a database into a SourceFailure that says what to fix. `tls` is Node's code for a failed
+ * handshake, if the error lacks it.
+ */
 export function sqlFailure(
   error: unknown,
   {
