@@ -47,10 +47,10 @@ export default defineConfig({
     // Most tests wait for processes and databases: two at a time leave two processors idle for a good part of the time.
     maxWorkers: Math.max(3, availableParallelism() - 1),
     sequence: { sequencer: LongFirst },
-    testTimeout: 120_000,
+    testTimeout: 300_000,
     // How long what is waited for may take says nothing of whether it comes: machines are busy.
     expect: { poll: { timeout: 20_000 } },
-    hookTimeout: 240_000,
+    hookTimeout: 600_000,
     // Failures name everything that they list.
     chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],
