@@ -144,12 +144,12 @@ test("the component's network policy adds one TLS connection to those of the bas
   expect([added?.ports, more]).toEqual([[{ port: 443 }], []])
 })
 
-test('the runbook explains every setting of the store', () => {
+test('the reference explains every setting of the store', () => {
   const asked = new Set<string>()
   const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
   expect(() => readConfig(env)).toThrow('must be set')
   const names = [...asked].filter((name) => name.startsWith('POSTERN_BLOB_') && !name.endsWith('_FILE'))
   expect(names.length).toBeGreaterThan(8)
-  const runbook = readFileSync(join(deploy, 'runbook.md'), 'utf8')
-  for (const name of names) expect(runbook).toContain(`\`${name}\``)
+  const reference = readFileSync(join(deploy, '../docs/reference/settings.md'), 'utf8')
+  for (const name of names) expect(reference).toContain(`\`${name}\``)
 })

@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { createMetrics } from '../../packages/service-kit/src/metrics.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const runbook = readFileSync(join(root, 'deploy/runbook.md'), 'utf8')
+const runbook = readFileSync(join(root, 'docs/operations/runbook.md'), 'utf8')
 
 const ruleFiles = ['postern.yaml', 'objectives.yaml'].map((name) => join(root, 'deploy/alerts', name))
 const alertSchema = z.strictObject({
@@ -164,7 +164,7 @@ describe('the runbook', () => {
   test.each(alerts)('explains what $alert means and what to do', ({ alert, annotations }) => {
     const section = runbook.split(`\n### ${alert}\n`)[1]?.split('\n#')[0] ?? ''
     expect(section).toMatch(/- Check: .{10}[^]*- Do: .{10}/)
-    expect(annotations.runbook).toBe(`deploy/runbook.md#${alert.toLowerCase()}`)
+    expect(annotations.runbook).toBe(`docs/operations/runbook.md#${alert.toLowerCase()}`)
   })
 
   test('states the objective of each budget', () => {
@@ -177,8 +177,8 @@ describe('the runbook', () => {
   })
 
   test('links the pages that explain problem codes and log events', () => {
-    expect(runbook).toContain('(../docs/reference/problem-causes.md)')
-    expect(runbook).toContain('(../docs/reference/log-events.md)')
+    expect(runbook).toContain('(../reference/problem-causes.md)')
+    expect(runbook).toContain('(../reference/log-events.md)')
   })
 })
 

@@ -178,7 +178,7 @@ describe('migrations only', () => {
 test('the runbook needs no PgBouncer administrator, because there is none', () => {
   const ini = readFileSync(join(kubernetes, '..', 'pgbouncer/pgbouncer.ini'), 'utf8')
   expect(ini).not.toMatch(/^(?:stats|admin)_users/m)
-  expect(readFileSync(join(kubernetes, '..', 'runbook.md'), 'utf8')).not.toMatch(/`SHOW /)
+  expect(readFileSync(join(kubernetes, '../../docs/operations/rotate-secrets.md'), 'utf8')).not.toMatch(/`SHOW /)
 })
 
 test('a rollback replaces gateways and consoles before services, without migrations', () => {

@@ -45,7 +45,7 @@ describe('PgBouncer', () => {
     expect(settingOf('max_db_connections')).toBeLessThanOrEqual(100 - 10)
     expect(pods * settingOf('max_db_connections')).toBeLessThanOrEqual(200 - 10)
     expect(read('deploy/kubernetes/overlays/development/postgres.yaml')).toContain('max_connections=200')
-    expect(read('deploy/README.md')).toContain("the manifests' two need 200")
+    expect(read('docs/operations/sizes.md')).toContain("the manifests' two need 200")
   })
 
   test('reserves connections for each role, and enough for the runs of all sync replicas', () => {
@@ -119,7 +119,7 @@ function scalingOf(name: string): unknown {
 }
 
 describe('the documented sizes', () => {
-  const section = read('deploy/README.md').split('\n## Sizes\n')[1]?.split('\n## ')[0] ?? ''
+  const section = read('docs/operations/sizes.md')
   const [, least = 0, most = 0] = (/\*\*(\d+) to (\d+) µs of a processor\*\*/.exec(section) ?? []).map(Number)
 
   test.each([
@@ -218,7 +218,9 @@ describe('the containers of the compose file', () => {
     const limits = workloadsOf(base).map(({ name, pod }) => [name, pod.containers[0]?.resources.limits.memory] as const)
     expect(limits.length).toBeGreaterThan(9)
     for (const [name, memory] of limits) expect(given(name), name).toBe(mebibytes(memory ?? ''))
-    const [row = ''] = rowsOf('deploy/README.md', '## Sizes').filter((line) => line.startsWith('| 1,000 a minute'))
+    const [row = ''] = rowsOf('docs/operations/sizes.md', '## By load').filter((line) =>
+      line.startsWith('| 1,000 a minute'),
+    )
     const [, postgres = '', redis = ''] = /, (\d+) GiB \| 1 node, (\d+) MiB \|$/.exec(row) ?? []
     expect(given('postgres')).toBe(Number(postgres) * 1024)
     expect(given('redis')).toBe(Number(redis) * 1.5)
@@ -266,8 +268,8 @@ describe('every secret', () => {
     expect(files.filter((name) => !known.some((pattern) => pattern.test(name)))).toEqual([])
   })
 
-  test('has its rotation in the runbook', () => {
-    const table = rowsOf('deploy/runbook.md', '## Rotating secrets').join('\n')
+  test('has its rotation in the operations guide', () => {
+    const table = rowsOf('docs/operations/rotate-secrets.md', '## Rotating secrets').join('\n')
     const passwords = /`password-keys`, `-findings`, `-universe`, `-evidence`, `-sync`, of PostgreSQL/
     expect(table).toMatch(passwords)
     const named = rotatableNames.filter((name) => !/^password-(?!redis|store|migrator)/.test(name))

@@ -251,7 +251,7 @@ async function doubted(doubt: string): Promise<number> {
 
 /** The SQL of the runbook, without its transaction. */
 function wayOut(tenantId: string): string[] {
-  const runbook = readFileSync(join(import.meta.dirname, '../../../deploy/runbook.md'), 'utf8')
+  const runbook = readFileSync(join(import.meta.dirname, '../../../docs/operations/runbook.md'), 'utf8')
   const [, section = ''] = runbook.split('\n## A remediation log that was changed\n')
   const [, sql = ''] = /```sql\nbegin;\n(.*?)commit;\n```/s.exec(section) ?? []
   return sql

@@ -221,7 +221,7 @@ test('what the runbook says clears a tenant that runs no connector any more', as
   await age(89, young)
   const before = await revisionOf(looked)
 
-  const runbook = readFileSync(join(import.meta.dirname, '../../../deploy/runbook.md'), 'utf8')
+  const runbook = readFileSync(join(import.meta.dirname, '../../../docs/operations/runbook.md'), 'utf8')
   const section = runbook.split('## What runs of connectors leave')[1]?.split('\n## ')[0] ?? ''
   const lines = section.split('\n').filter((line) => line.startsWith('    '))
   const statements = lines.join('\n').replaceAll("'ID'", `'${tenant.tenantId}'`).split(';')
