@@ -16,35 +16,35 @@ import type { AllowedTypes } from './upload/file-kind.ts'
 
 export interface Config extends BaseConfig {
   readonly databaseUrl: string
-  /** Connections to PostgreSQL that this process may hold. An upload holds one only while it is recorded. Default 10. */
+  /** Connections to PostgreSQL. Uploads use one only while they are recorded. Default 10. */
   readonly maxConnections: number
   readonly universe: {
     /** Origin of the universe service, which knows the test procedures. */
     readonly url: string
     /** Signs what this service asks there; no other service has it. */
     readonly ring: KeyRing
-    /** How long the universe may take to answer. Milliseconds, default 3 s. */
+    /** Timeout of the universe service in milliseconds. Default 3 s. */
     readonly timeoutMs: number
   }
-  /** The clamd that scans what comes. Undefined, the default: nothing is scanned, and receipts say so. */
+  /** The clamd that scans uploads. Without it nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
   /** Where the bytes live: one of a directory and a bucket. */
   readonly store: StoreConfig
-  /** Media types that are taken, `type/subtype` or `type/*`. Undefined, the default: all but programs, scripts and web pages. */
+  /** Accepted media types, `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
-  /** The largest file, in bytes. Default, and at most, what the contract says. */
+  /** The largest file in bytes. The default and maximum is the contract's. */
   readonly maxFileBytes: number
-  /** How many bytes a tenant may keep, every file and the resumable uploads under way counted. Undefined, the default: no limit but the disk's. */
+  /** The most bytes of a tenant, including open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
-  /** How long a resumable upload may take, from its creation to its last byte. Milliseconds, default 24 h. */
+  /** Time from creation to the last byte of a resumable upload, in milliseconds. Default 24 h. */
   readonly resumableForMs: number
-  /** An upload that brings no byte for this long is ended. Milliseconds, default 60 s. */
+  /** An upload without data for this long is ended. Milliseconds, default 60 s. */
   readonly stallMs: number
-  /** Age after which what an upload has left behind is taken for abandoned. Milliseconds, default 1 h. */
+  /** Age at which remains of an upload count as abandoned. Milliseconds, default 1 h. */
   readonly abandonedAfterMs: number
   /** How often abandoned files are looked for. Milliseconds, default 1 h. */
   readonly sweepEveryMs: number
-  /** Ed25519. The first signs receipts; the others are published, so that receipts of theirs can be checked. */
+  /** Ed25519 keys. The first signs receipts; the others are published to verify older ones. */
   readonly receiptKeys: SigningKeys
 }
 
@@ -71,7 +71,7 @@ const clamavAddress = z.string().transform((text, context): ClamavOptions['addre
   return z.NEVER
 })
 
-/** Fails closed: the service does not look for evidence in that directory. */
+/** Rejected, because the service does not read evidence from that directory. */
 const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
   .string()
   .optional()
@@ -79,7 +79,7 @@ const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
 
 const hourMs = 60 * 60 * 1000
 
-/** The longest that a resumable upload may be let take, in milliseconds. */
+/** The longest setting for the duration of a resumable upload, in milliseconds. */
 export const maxResumableMs = 30 * 24 * hourMs
 
 export const environment = {
@@ -130,7 +130,7 @@ export const environment = {
   POSTERN_EVIDENCE_STALL_MS: settings
     .integer({ min: 100, max: hourMs, fallback: 60_000 })
     .describe('An upload that brings no byte for so long is ended, in milliseconds.'),
-  // 0 is for tests. Anything else below would let a sweep take what its upload is about to record.
+  // 0 is for tests. A sweep with a lower value could delete bytes that are about to be recorded.
   POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
     .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
     .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)')
@@ -146,7 +146,7 @@ export const environment = {
     .describe('Earlier private keys, published so that their receipts can be verified. A secret.'),
 } as const
 
-/** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
+/** Reads the settings of the evidence service. Throws a ConfigurationError with every fault and no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
     ...environment,

@@ -27,7 +27,7 @@ import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  /** The same, for what is no upload: where it is away the answer is 503, and says nothing of files that were sent. */
+  /** The same for other requests than uploads, whose 503 does not mention sent files. */
   readonly answering: TenantDb
   readonly answers: AnswerMemory
   readonly blobs: BlobStore
@@ -37,14 +37,14 @@ export interface Deps {
   readonly universe: Universe
   readonly afterwards: Afterwards
   readonly now: () => number
-  /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
+  /** Counts requested files whose bytes do not match their receipts. */
   readonly countDamaged: () => void
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/** Opens the store of the bytes, the receipt keys and the database; sweeps what uploads of before have left behind. */
+/** Opens the store, the receipt keys and the database, and deletes remains of earlier uploads. */
 export async function openDeps(
   config: Config,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
@@ -100,7 +100,7 @@ export async function openDeps(
   }
 }
 
-/** Before anything of an upload is read, an outage of the database is no fault of ours: try again. */
+/** An outage of the database before the upload was read can be retried. */
 function rethrow(error: unknown): never {
   const { kind } = sqlError(error)
   if (recordFailure(error) === 'no_room') throw noRoom(error)

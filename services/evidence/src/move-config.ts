@@ -1,7 +1,7 @@
 import { ConfigurationError, type Environment, parseEnvironment } from '@postern/service-kit'
 import { type S3Config, storeConfig, storeEnvironment } from './store-config.ts'
 
-/** Reads the settings of the operator's command that moves evidence to a bucket: those of the store, and nothing else. */
+/** Reads the settings of the command that moves evidence to a bucket. */
 export function readMoveConfig(env: Environment): { readonly directory: string; readonly bucket: S3Config } {
   const values = parseEnvironment(env, storeEnvironment(env))
   const store = storeConfig(values)

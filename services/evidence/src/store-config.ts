@@ -2,10 +2,10 @@ import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
 
 export type StoreConfig =
-  /** A directory on one file system, since blobs are moved into place by link and rename. */
+  /** A directory on one file system, because blobs are linked and renamed. */
   { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
 
-/** A bucket of Amazon S3, or of a server that speaks its protocol. */
+/** A bucket of Amazon S3 or a compatible server. */
 export interface S3Config {
   readonly bucket: string
   /** Begins every key, its slash included. Default: nothing. */
@@ -14,17 +14,17 @@ export interface S3Config {
   readonly endpoint: string | undefined
   /** Default us-east-1, which most other servers take for their own. */
   readonly region: string
-  /** Undefined, the default: the role of the machine or pod, as Amazon's library finds it. */
+  /** Undefined, the default: the role of the machine or pod, as the AWS library finds it. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
-  /** Whether the bucket is in the path and not in the host's name. Default off, as Amazon wants it. */
+  /** Whether the bucket is in the path instead of the host name. Default off, as Amazon requires. */
   readonly pathStyle: boolean
-  /** Whether the store is asked to keep a SHA-256 beside each object. Default on; off for servers that cannot. */
+  /** Whether the store keeps a SHA-256 with each object. Default on; some servers do not support it. */
   readonly checksums: boolean
-  /** How long one call may take, its repetitions included. Milliseconds, default 8 s: shorter than a transaction waits. */
+  /** Timeout of a call with its retries. Milliseconds, default 8 s, which is shorter than a transaction may wait. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB that may be in memory at a time, for all uploads, with twice as many of 1 MiB. Default 8. */
+  /** Parts of 8 MiB in memory for all uploads, with twice as many of 1 MiB. Default 8. */
   readonly parts: number
-  /** Where uploads collect their next part: up to 8 MiB each. Default /tmp. */
+  /** Where uploads buffer their next part, up to 8 MiB each. Default /tmp. */
   readonly spoolDirectory: string
 }
 
@@ -37,7 +37,7 @@ const notBeside = (other: string) =>
     .refine((value) => value === undefined, `is not to be set ${other}`)
 const required = z.string().min(1)
 
-/** The settings of the store: a directory or a bucket, and never both, since an upload would be where nobody looks for it. */
+/** The settings of a directory or a bucket. Both together are rejected, because uploads would be split between them. */
 export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {

@@ -6,23 +6,22 @@ import type { BlobStore } from './blob/blob-store.ts'
 const probeEveryMs = 10_000
 /** Readiness starts no probe sooner than this after the last one. */
 const probeAtMostEveryMs = 1_000
-/** A probe without an answer by then has failed; no second one starts beside it. */
+/** A probe fails after this time. Probes do not overlap. */
 const probeTimeoutMs = 10_000
-/** How long a failed upload keeps the gauge at 0: a nearly full volume takes the probe's small file and no upload. */
+/** How long a failed upload keeps the gauge at 0, because a nearly full volume still passes the probe. */
 const uploadFailureMs = 5 * 60_000
 
 export interface StoreWatch {
   /** Rejects when the store keeps this process from being ready. */
   ready(): Promise<void>
-  /** Notes that the store failed to take the bytes of an upload. */
+  /** Records that the store failed during an upload. */
   recordFailure(error: unknown): void
   close(): void
 }
 
 /**
- * Probes the store of evidence from the start, and reports whether it takes something. A directory that cannot be written is
- * a fault of this replica. A bucket is the same for all replicas: only a replica that has never found it is not ready, which
- * stops a release whose key of the bucket is wrong.
+ * Probes the store regularly. An unwritable directory makes the replica unready. A bucket is shared by all replicas, so
+ * only a replica that has never reached it is unready; that stops a release with wrong credentials.
  */
 export async function watchStore(
   blobs: Pick<BlobStore, 'isRemote' | 'assertWritable'>,

@@ -45,8 +45,7 @@ export function requestIdOf(given: string | undefined): string {
 const readAheadBytes = 16 * 1024
 
 /**
- * Creates the public server. fastify starts and stops it. Requests go to `handle` directly: fastify's router would parse the
- * path again and copy the headers, which needs 1.1 to 1.2 times the processor time.
+ * Creates the public server. Requests bypass fastify's router, which would parse the path again and copy the headers.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
   const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =

@@ -4,9 +4,8 @@ import type { OpenRequest, OpenRequests } from './open-requests.ts'
 import { type Refusal, refusal } from './refusal.ts'
 
 /**
- * Returns undefined if it is known whether the request has content. Otherwise waits for the first bytes of its chunked
- * body, or its end, and sets `hasContent`: a body without content is no body. Resolves with a refusal if no bytes come in
- * time or the caller loses its access, and without one if the client disconnects.
+ * Waits for the first bytes or the end of a chunked body and sets `hasContent`; undefined if that is known. Resolves
+ * with a refusal after a timeout or if the caller loses its access.
  */
 export type AwaitContent = (exchange: Exchange) => Promise<Refusal | undefined> | undefined
 

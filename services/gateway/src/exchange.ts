@@ -69,9 +69,9 @@ const ownHeaders = [
 
 export const closeConnection = ['connection', 'close'] as const
 
-/** The most bytes of an unwanted body for which the connection stays open. */
+/** The largest unwanted body that does not close the connection. */
 const shortRestBytes = 1024 * 1024
-/** The most bytes, intervals and time for which an unwanted body is read before the connection is cut. */
+/** Limits of reading an unwanted body (bytes, intervals and time) before the connection is cut. */
 const mostRestBytes = 64 * 1024 * 1024
 const restWithinMs = 5000
 const mostRestTimes = 3
@@ -145,8 +145,8 @@ function answerWith(
 const ended = new WeakSet<object>()
 
 /**
- * Prevents execution of further requests on a connection whose answer announces its end (RFC 9112, section 9.6). Call it before the
- * announcement, because Node reads ahead.
+ * Prevents further requests on a connection whose answer announces its end (RFC 9112, section 9.6). Call it first,
+ * because Node reads ahead.
  */
 export function stopReading({ socket }: IncomingMessage): void {
   ended.add(socket)
@@ -170,8 +170,8 @@ export function limitReader(response: ServerResponse): void {
 }
 
 /**
- * Ends an answer after `body`. Discards the rest of the request's body first, because closing a connection with unread bytes resets
- * it, and the client might not see its answer (RFC 9112, section 9.6).
+ * Ends an answer after `body`. Discards the rest of the request's body first: closing with unread bytes resets the
+ * connection, and the client may lose the answer (RFC 9112, section 9.6).
  */
 export function endAnswer(
   { request, response }: Pick<Exchange, 'request' | 'response'>,

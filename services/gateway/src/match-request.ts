@@ -31,7 +31,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
     let found: Match = target.ok ? match(method, target.path) : { kind: 'none' }
     const override = method === 'POST' ? headers.read['x-http-method-override'] : undefined
     if (override !== undefined && target.ok) {
-      // Before scope and signature, which are those of the method that is meant.
+      // Before scope and signature, which belong to the override method.
       const meant = matchOverride(match, override, target.path, found)
       if (meant?.kind === 'route') method = override
       found = meant ?? found
@@ -76,14 +76,14 @@ function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet:
   if (headers.duplicate !== undefined) {
     return lastRefusal('duplicate_header', `Send the header ${headers.duplicate} once.`)
   }
-  // After the answer the client may or may not send its body.
+  // The client may or may not send its body after the answer.
   if (isUnmet) return lastRefusal('expectation_failed', 'The only expectation that can be met is 100-continue.')
   return undefined
 }
 
 /**
- * Refuses a request whose end is uncertain and ends its connection: what Node reads as the next request may have been
- * hidden in a body.
+ * Refuses a request whose end is uncertain and closes its connection, because Node might read a hidden request from the
+ * body.
  */
 function lastRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })

@@ -26,8 +26,8 @@ export interface OpenRequest {
 }
 
 /**
- * Requests that were accepted and are still open. A caller that loses its access loses them too: a revoked or expired key,
- * a key that no longer has the scope or the address, a suspended tenant.
+ * Accepted requests that are still open. They end when their caller loses its access: key revoked or expired, scope or
+ * address removed, tenant suspended.
  */
 export interface OpenRequests {
   /** HOT PATH. */
@@ -48,12 +48,11 @@ export const checkOpenRequestsEveryMs = 250
 /** Without a lease, callers of open requests are looked up again when their last check is this old. */
 const lookUpAfterMs = 500
 /**
- * A caller whose access could not be confirmed for this long loses its open requests. With `checkOpenRequestsEveryMs` it
- * stays below two seconds: a revoke may have been answered since, because this gateway's lease had ended.
- * A change that a service had received whole may end by itself until then: its outcome is better known than open.
+ * A caller whose access is unconfirmed for this long loses its open requests: together with `checkOpenRequestsEveryMs`
+ * less than two seconds, the longest life of a lease. Changes that a service has received completely may finish.
  */
 const maxUnconfirmedMs = 1500
-/** A check that comes this long after the one before it shows that the process stood still. */
+/** A check that comes this late shows that the process was frozen. */
 const lateCheckMs = 2 * checkOpenRequestsEveryMs
 
 export interface OpenRequestsParts {
@@ -72,13 +71,13 @@ type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly an
 /** Starts with none. */
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { lease, watermarks, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
-  // Unordered. A Set would need up to a fifth more processor time for each request.
+  // Unordered, because a Set is measurably slower.
   const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
   let isDue = false
   let round = 0
   let lastCheckAt = clocks.monotonic()
-  /** After a standstill, confirmations may be waiting to be read. Unconfirmed requests then go on until this time. */
+  /** Until this time after a freeze, unconfirmed requests continue, because confirmations may be waiting to be read. */
   let readingUntil = -Infinity
 
   function add(request: OpenRequest): void {

@@ -7,7 +7,7 @@ import type { LimitRequest } from './limit-request.ts'
 import type { MatchRequest } from './match-request.ts'
 import type { Refusal } from './refusal.ts'
 
-/** The steps of a request, in the order in which they run. */
+/** The steps of a request in order. */
 export interface Pipeline {
   readonly match: MatchRequest
   readonly authenticate: Authenticate

@@ -308,7 +308,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
         if (error instanceof NoConnectionError) {
           metrics.upstreamPoolExhausted(upstream)
-          // Without a stack, because there may be thousands per second. Metrics show the numbers.
+          // Without a stack, because there may be thousands per second.
           logger.warn({ event: 'upstream_pool_exhausted', ...of, tenant_id: exchange.principal?.tenantId })
           return
         }

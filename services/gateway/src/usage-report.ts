@@ -23,8 +23,8 @@ interface Lines {
 const mostRefused = 20
 
 /**
- * Sends the collected lines of one kind in atomic reports. A permanently rejected report is sent in halves. A single rejected line is
- * dropped after others were recorded, so that it cannot block them. Resolves to false to stop for now.
+ * Sends collected lines of one kind in atomic reports. A permanently rejected report is halved until the faulty line is
+ * found and dropped. Resolves to false to stop for now.
  */
 export async function sendCollected(
   collected: Collected,

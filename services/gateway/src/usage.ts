@@ -10,8 +10,8 @@ type Denial = UsageReport['denials'][number]
 type Person = NonNullable<UsageReport['people']>[number]
 
 /**
- * Collects and reports the use of keys (time, address, route), rejections, and signed-in people. Failed reports are merged into the
- * next. A report whose answer is lost may count twice. A crash loses at most one interval of usage.
+ * Collects and reports the use of keys (time, address, route), rejections and signed-in people. Failed reports are
+ * merged into the next one. A lost answer may count twice; a crash loses at most one interval.
  */
 export interface Usage {
   /** HOT PATH. Without a route: the caller was valid but the request was rejected. */

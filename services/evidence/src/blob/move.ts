@@ -23,8 +23,8 @@ export interface MoveReport {
 type Bucket = Pick<BucketStores, 'blobs' | 'partials' | 'objects'>
 
 /**
- * Copies a blob directory to a bucket while no service writes to either. It can be stopped at any time and run again: a blob
- * has its name in the bucket only after its bytes were read back from there and match their hash. The directory is not changed.
+ * Copies a blob directory to a bucket while no service writes to either. It can be stopped and repeated: a blob gets
+ * its name only after its bytes were read back and match their hash. Does not change the directory.
  */
 export async function moveToBucket(
   directory: string,
@@ -77,7 +77,7 @@ async function* blobsIn(root: string): AsyncGenerator<FoundBlob> {
   }
 }
 
-/** Whether the blob has a name in the bucket, and bytes behind it. */
+/** Whether the blob has a name and bytes in the bucket. */
 async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Promise<boolean> {
   const folder = `blobs/${tenantId}/${sha256}/`
   for await (const { key } of objects.list(folder)) {
@@ -87,7 +87,7 @@ async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Pr
   return false
 }
 
-/** The number of bytes that were copied; undefined if they do not match the blob's name. */
+/** Returns the number of copied bytes, or undefined if they do not match the blob's name. */
 async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlob): Promise<number | undefined> {
   const incoming = await blobs.openIncoming(blob.tenantId)
   try {
@@ -136,7 +136,7 @@ async function* piecesIn(root: string): AsyncGenerator<FoundPiece> {
   }
 }
 
-/** Copies a piece of a resumable upload. A run that was stopped writes the same objects again. */
+/** Copies a piece of a resumable upload. A repeated run writes the same objects. */
 async function copyPiece({ partials }: Bucket, { tenantId, uploadId, turn, path }: FoundPiece): Promise<void> {
   const { size } = await stat(path)
   if ((await partials.seal(tenantId, uploadId, turn)) === size) return

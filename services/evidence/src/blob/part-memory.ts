@@ -12,7 +12,7 @@ const freeBytes = 64 * 1024
 
 const smallPerPart = 2
 
-/** The gateway gives up on an upload that makes no progress for 30 s; the wait must end before that, with time left to send. */
+/** Shorter than the gateway's 30 s without progress, with time left to send. */
 const waitMs = 20_000
 
 /** Limits how many parts are in memory while they are sent. */
@@ -23,7 +23,7 @@ export interface PartMemory {
 
 export interface PartLease {
   readonly buffer: Buffer
-  /** To be called once. `isReusable`: whether nothing can still be reading the buffer. */
+  /** Call it once. `isReusable`: nothing can still read the buffer. */
   release(isReusable: boolean): void
 }
 
@@ -41,7 +41,7 @@ export function createPartMemory(parts: number): PartMemory {
         return { buffer: Buffer.allocUnsafe(bytes), release }
       }
       const release = await large.acquire(tenantId, signal)
-      // Reused, because the garbage collector would let several of this size gather.
+      // Reused, because the garbage collector is slow to free buffers of this size.
       const buffer = unused.pop() ?? Buffer.allocUnsafeSlow(partBytes)
       return {
         buffer: buffer.subarray(0, bytes),

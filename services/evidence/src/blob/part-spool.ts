@@ -9,7 +9,7 @@ export type SendPart = (bytes: Uint8Array) => Promise<SentObject>
 
 /** Collects one upload's bytes on the local disk until they make a part, so that a slow sender needs no memory. */
 export interface PartSpool {
-  /** Appends the chunk, one call after the other. Sends each full part before more is taken. */
+  /** Appends a chunk. Call it sequentially. Sends each full part before it accepts more. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   /** Sends what is left, with `send` where it is given. */
   flush(send?: SendPart): Promise<void>
@@ -59,7 +59,7 @@ function openSpool({
     try {
       await readFully(file, buffer)
       const { attempts } = await by(buffer)
-      // An attempt that was given up may still be reading the buffer.
+      // An earlier attempt may still read the buffer.
       isReusable = attempts === 1
       length = 0
     } finally {
@@ -100,7 +100,7 @@ async function readFully(file: FileHandle | undefined, buffer: Buffer): Promise<
   }
 }
 
-/** A file without a name: the kernel deletes it when it is closed, also if the process is killed. */
+/** An unnamed file, which the kernel deletes on close, even if the process is killed. */
 async function openUnlinked(directory: string): Promise<FileHandle> {
   const path = join(directory, `postern-part-${randomBytes(16).toString('hex')}`)
   const file = await open(path, 'wx+', 0o600)

@@ -80,9 +80,8 @@ const deletesAtOnce = 8
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
 /**
- * Opens a bucket. No call sets an access list: objects are as private as the bucket. The SHA-256 of every body is in the
- * signature of its request (Signature Version 4), so that the server refuses what arrives changed; with `checksums` it also
- * keeps it beside the object. Whatever the store cannot do now is the problem 503 or, where it is full, 507.
+ * Opens a bucket. Objects are as private as the bucket. Each request signs the SHA-256 of its body (Signature Version
+ * 4); with `checksums` the store also keeps it. Failures of the store are 503, or 507 if it is full.
  */
 export function openS3Objects(config: S3Config): S3Objects {
   const { bucket: Bucket, prefix, timeoutMs, checksums } = config

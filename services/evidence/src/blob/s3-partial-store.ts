@@ -5,7 +5,7 @@ import type { S3Objects } from './s3-objects.ts'
 
 /** Stores pieces as objects of up to one part: `partial/<tenant>/<upload>.<turn>/<number>`. */
 export function openS3PartialStore(objects: S3Objects, spools: PartSpools): PartialStore {
-  /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
+  /** Returns the objects of a piece up to the first missing one, because another writer may own the rest. */
   async function contentsOf(folder: string) {
     const contents: { readonly key: string; readonly sizeBytes: number }[] = []
     for await (const { key, sizeBytes } of objects.list(folder)) {

@@ -10,7 +10,7 @@ import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
 import { DamagedContentError, wholeContent } from './whole.ts'
 
-/** The only way out for bytes of evidence: to people who audit, and never before it is noted who they are. */
+/** The only route that returns evidence: to auditors, after the access was recorded. */
 export function contentRoutes(
   app: App,
   { db, blobs, countDamaged }: Pick<Deps, 'db' | 'blobs' | 'countDamaged'>,
@@ -27,7 +27,7 @@ export function contentRoutes(
     const source = await blobs
       .read({ tenantId: context.tenantId, sha256: file.sha256 })
       .catch(async (error: unknown) => {
-        // Purged since it was looked at, or else not as it should be.
+        // The file was purged meanwhile, or its bytes are damaged.
         await lookUp()
         if (!isGone(error)) throw error
         const damaged = new DamagedContentError({ cause: error })
@@ -47,7 +47,7 @@ export function contentRoutes(
       )
       describe(answer, file)
       const content = Readable.from(goOn(first, bytes), { objectMode: false })
-      // Also where the reader goes away before it has asked for anything.
+      // Also if the client disconnects before the first read.
       content.once('close', () => source.destroy())
       content.once('error', (error) => warn(error))
       return new StreamedAnswer(mediaType, content)
@@ -86,7 +86,7 @@ function describe(
   answer.header('content-digest', digest)
   answer.header('repr-digest', digest)
   answer.header('x-content-type-options', 'nosniff')
-  // For a reader who shows it all the same: nothing in it runs, loads or sends.
+  // If a browser displays the file anyway, nothing in it can run, load or send.
   answer.header('content-security-policy', "default-src 'none'; sandbox")
 }
 

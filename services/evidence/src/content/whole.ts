@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** The store does not hold what was received: nothing else of a file may go out under its receipt. */
+/** The store's bytes differ from the receipt, so they must not be sent. */
 export class DamagedContentError extends Error {
   constructor(options?: ErrorOptions) {
     super('the store does not hold the bytes that were received', options)
@@ -8,8 +8,8 @@ export class DamagedContentError extends Error {
 }
 
 /**
- * The bytes as they come, of which the last chunk is held back until all of them have the digest. So what a store has
- * changed ends before its announced length, and nobody takes it for the file.
+ * Yields the bytes but withholds the last chunk until the digest of all matches. A damaged file ends early, so no
+ * client accepts it as complete.
  */
 export async function* wholeContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')

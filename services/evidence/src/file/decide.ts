@@ -13,12 +13,12 @@ export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
   return found
 }
 
-/** What is known of a file changes without a version of its own: by decisions, and with what it is attached to. */
+/** A digest, because decisions and attachments change a file without a version number. */
 export function etagOf(file: EvidenceFile): string {
   return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
 }
 
-/** Runs a decision, whose failure is told as that of an upload. */
+/** Runs a decision. Reports its failure like that of an upload. */
 export async function deciding<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()
@@ -28,7 +28,7 @@ export async function deciding<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Takes the bytes of a purged file away. Who cannot have that done now is told that the file is purged all the same. */
+/** Deletes the bytes of a purged file. If that fails now, the problem says that the file is purged anyway. */
 export async function takingAway(work: () => Promise<void>): Promise<void> {
   try {
     await deciding(work)

@@ -25,7 +25,7 @@ import { freeFile } from '../upload/usage-store.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
 
-/** What administrators do with files that are there: look at what is known of them, release them, purge them. */
+/** Administrators list, read, release and purge files. */
 export function fileRoutes(
   app: App,
   { db, answering, blobs, universe, now }: Pick<Deps, 'db' | 'answering' | 'blobs' | 'universe' | 'now'>,
@@ -61,7 +61,7 @@ export function fileRoutes(
 
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
-    // What is released replaces what came before it. No connection waits for the universe.
+    // A released file replaces earlier versions. No connection is held while the universe answers.
     const [found, keptOpen] = await answering.read(
       context,
       async (tx) => await Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)]),
@@ -108,8 +108,8 @@ export function fileRoutes(
           return (await fileToDecide(tx, params.id)).file
         }),
     )
-    // After the commit: were they gone before it, a commit that fails would leave a file without bytes. What a crash leaves
-    // here costs room, and goes when the request is repeated. Hence no answer is kept in the transaction.
+    // After the commit, because a failed commit must not leave a file without bytes. After a crash here, a repeated
+    // request deletes the bytes, so the response is not stored in the transaction.
     await takingAway(async () => {
       const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
       for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
@@ -120,7 +120,7 @@ export function fileRoutes(
   })
 }
 
-/** Files and events that an export holds in memory at a time. */
+/** Files and events of an export that are in memory together. */
 const exportBatch = 250
 
 const notInQuarantine = { detail: 'The file is not in quarantine.' }

@@ -15,7 +15,7 @@ export interface FileFilter {
   readonly receivedBefore?: Date | undefined
   readonly evidenceFrom?: string | undefined
   readonly evidenceTo?: string | undefined
-  /** Stands somewhere in the name, the description, the source or the reference, in any case. */
+  /** Contained in the name, description, source or reference, in any case. */
   readonly text?: string | undefined
 }
 
@@ -26,7 +26,7 @@ interface FilePage {
   readonly limit: number
 }
 
-/** A file, and whether it may be purged on the day of the reading. */
+/** A file, and whether it may be purged today. */
 export interface FoundFile {
   readonly file: EvidenceFile
   readonly isRetentionOver: boolean
@@ -34,7 +34,7 @@ export interface FoundFile {
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 
-/** Files in the order in which they came, or the other way round, behind an id: ids are made in that order. */
+/** Lists files by id in either direction. Ids are in the order of arrival. */
 export async function listFiles(
   tx: Tx,
   filter: FileFilter,
@@ -49,7 +49,7 @@ export async function listFiles(
   return rows.map((row) => toFile(row).file)
 }
 
-/** How many files a filter leaves. Reads the tenant's files once; asked for explicitly (`count=true`). */
+/** Counts the filtered files. Reads all of the tenant's files; only for `count=true`. */
 export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
   const [row] = await tx.query<{ total: number }>({
     name: 'evidence_count_files',
@@ -69,11 +69,11 @@ export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefine
   const before = await findFile(tx, id)
   if (before === undefined) return undefined
   await lockBlob(tx, before.file.sha256)
-  // A statement of its own, so that it sees what a transaction that was waited for has committed.
+  // A separate statement, so that it sees what a transaction committed while this one waited.
   return (await findFile(tx, id)) ?? before
 }
 
-/** Notes what a person has decided about a file. The database refuses what may not be decided. */
+/** Records a decision. The database rejects invalid ones. */
 export async function insertDecision(
   tx: Tx,
   id: string,
@@ -203,7 +203,7 @@ function filterValues(filter: FileFilter): readonly unknown[] {
   return [...values, evidenceFrom, evidenceTo, pattern].map((value) => value ?? null)
 }
 
-/** What a file is attached to, in that order, with its notes: all of it, or the first so many. attachment_once. */
+/** Selects the attachments of a file in order, all or the first ones, with notes. Served by attachment_once. */
 function attachmentsOf(most: string): string {
   return `coalesce((
     select jsonb_agg(
@@ -226,10 +226,9 @@ function attachmentsOf(most: string): string {
   ), '[]') as attachments`
 }
 
-// Row level security narrows every statement to the tenant of the assertion. Of several decisions the last one counts: what is
-// purged may have been released before, and reviewed. Whether the newer version counts is a query of its own for each row, hence
-// asked only where there is one; with `exists` PostgreSQL would read all files for one page.
-// file_decision_pk, file_version_unique, legal_hold_pk, attachment_once.
+// Row level security limits every statement to the tenant. Only the last decision counts. A subquery runs only for rows
+// with a newer version; with `exists` PostgreSQL would read all files. Served by file_decision_pk, file_version_unique,
+// legal_hold_pk and attachment_once.
 const columns = `
   f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
   f.evidence_date, f.period_start, f.period_end, f.source_system, f.collection_method, f.collected_by, f.collected_at,
@@ -300,8 +299,8 @@ const filtered = `
   and ($10::text is null or f.file_name ilike $10 or f.description ilike $10 or f.source_system ilike $10
     or f.reference ilike $10)`
 
-// Enters file_pk, or for the quarantine file_infected, behind the id; a digest is found by file_sha256, what is attached by
-// attachment_test_procedure. Texts are read row by row in the order of the list.
+// Served by file_pk or file_infected after an id, by file_sha256 and by attachment_test_procedure. Texts are matched
+// row by row in list order.
 function listText(where: string, order: FilePage['order']): string {
   return `
     select ${columns}, ${attachmentsOf(String(maxListedAttachments))}
@@ -311,7 +310,7 @@ function listText(where: string, order: FilePage['order']): string {
     limit $12`
 }
 
-/** Whether all that a filter can leave was found to be infected. */
+/** Whether the filter can match only infected files. */
 function isOfInfected({ status }: FileFilter): boolean {
   return status?.every((each) => each === 'quarantined' || each === 'released') ?? false
 }

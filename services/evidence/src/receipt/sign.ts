@@ -7,19 +7,19 @@ import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 export type ReceiptContent = Omit<Receipt, 'jws'>
 
 export interface ReceiptSigner {
-  /** Gives the receipt with its signature: a compact JWS (RFC 7515) whose payload is the JSON of the other fields. */
+  /** Returns the receipt with a compact JWS (RFC 7515), whose payload is the JSON of the other fields. */
   sign(content: ReceiptContent): Promise<Receipt>
   /** The same for an attachment. */
   signAttachment(content: Omit<AttachmentReceipt, 'jws'>): Promise<AttachmentReceipt>
-  /** Public halves of all keys whose receipts can still be checked (RFC 7517), the signing one first. */
+  /** Public keys of all receipts that can still be verified (RFC 7517), the signing one first. */
   readonly publicKeys: readonly JWK[]
 }
 
-/** Told apart by `typ` (RFC 7515 §4.1.9): no other thing that this key may one day sign can pass for a receipt. */
+/** The `typ` (RFC 7515, section 4.1.9) separates receipts from other signatures of the same key. */
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 
-/** Opens the signer of receipts: the first key signs. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
+/** Opens the signer of receipts. The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openReceiptSigner([key, ...others]: SigningKeys): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
   const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]

@@ -2,8 +2,8 @@ import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
 /**
- * Places in the list, from 0, of what is no evidence: no file of the tenant's with that size and digest,
- * or one that is in quarantine, rejected or purged.
+ * Returns the indexes of references without a matching file (size and digest), or whose file is in quarantine, rejected
+ * or purged.
  */
 export async function listUnknownPlaces(tx: Tx, refs: readonly EvidenceRef[]): Promise<number[]> {
   const rows = await tx.query<{ place: number }>({

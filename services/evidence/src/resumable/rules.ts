@@ -2,12 +2,12 @@ import { maxEvidenceBytes, tusVersion } from '@postern/contracts'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
-/** Whether the request speaks the version of the protocol that there is. */
+/** Returns whether the request uses the supported version of tus. */
 export function speaksTus(headers: Headers): boolean {
   return headers['tus-resumable'] === tusVersion
 }
 
-/** A length or offset in bytes; undefined where the header is none. */
+/** Parses a length or offset in bytes. Undefined if it is invalid. */
 export function parseBytes(value: string | string[] | undefined): number | undefined {
   return typeof value === 'string' && /^(?:0|[1-9][0-9]{0,14})$/.test(value) ? Number(value) : undefined
 }
@@ -22,7 +22,9 @@ export type UploadMetadata = Readonly<Partial<Record<'filename' | 'filetype' | '
 const maxMetadataLength = 4096
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Reads Upload-Metadata (tus 1.0, creation); gives what is wrong with it as text. A key needs no value, and other keys are ignored. */
+/**
+ * Parses Upload-Metadata (tus 1.0, creation), or returns what is wrong. Values are optional; unknown keys are ignored.
+ */
 export function parseMetadata(header: string): UploadMetadata | string {
   if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
   const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
@@ -59,7 +61,7 @@ export interface Checksum {
   readonly digest: string
 }
 
-/** Reads Upload-Checksum; undefined where it is not one that can be checked. */
+/** Parses Upload-Checksum. Undefined if it is invalid or unsupported. */
 export function parseChecksum(header: string | string[]): Checksum | undefined {
   if (typeof header !== 'string') return undefined
   const [algorithm, digest = '', ...rest] = header.split(' ')

@@ -22,8 +22,8 @@ export interface ResumableUpload {
   readonly arrived: number
 }
 
-// What has expired goes with the next upload of its tenant, as its bytes went with a sweep. Nobody gave it up: the event
-// is the service's own. Served by upload_expires_at.
+// Deletes expired uploads of the tenant with its next upload; a sweep has deleted their bytes. The service is the
+// actor. Served by upload_expires_at.
 const expireText = `
   with expired as (
     delete from evidence.upload
@@ -76,8 +76,8 @@ export async function insertUpload(
   return { id: row.id, expiresAt: row.expires_at }
 }
 
-// The lock of the upload: whoever takes a turn, ends one or deletes the upload waits for who does so now, on whatever
-// replica. It lasts for a transaction, never for an upload. Served by the primary key.
+// Locks the upload for one transaction, against requests that start or end a turn or delete it on any replica. Served
+// by the primary key.
 const lockText = `
   select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
   from evidence.upload
@@ -166,8 +166,8 @@ export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise
   return row.turn
 }
 
-// A turn ends once: who comes second, the writer itself or who has taken over from it, changes nothing. The row of the
-// upload is changed first, so that all lock it before the piece. Served by the primary keys.
+// A turn ends once, so the later of two requests changes nothing. The upload's row is locked before the piece. Served
+// by the primary keys.
 const endTurnText = `
   with upload as (
     update evidence.upload
@@ -239,7 +239,7 @@ export async function findReceipt(tx: Tx, id: string): Promise<string | undefine
   return row?.receipt_jws ?? undefined
 }
 
-// Only once: of two that complete an upload, the later one records nothing. Served by the primary key.
+// Completes an upload once; the later of two requests records nothing. Served by the primary key.
 const completeText = `
   update evidence.upload
   set receipt_jws = $2

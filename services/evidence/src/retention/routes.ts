@@ -4,7 +4,7 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { findPolicy, setPolicy } from './store.ts'
 
-/** How long the tenant keeps evidence: read and set by its administrators. */
+/** Administrators read and set how long the tenant keeps evidence. */
 export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>): void {
   contractRoute(app, getEvidencePolicy, async ({ context, answer }) => {
     const policy = await answering.read(context, findPolicy)

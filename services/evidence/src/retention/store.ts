@@ -20,15 +20,15 @@ const select = `
   from evidence.policy p
   where p.tenant_id = (select tenancy.tenant_id())`
 
-/** The policy of the tenant: seven years as long as nobody has said otherwise. */
+/** Returns the tenant's policy. The default is seven years. */
 export async function findPolicy(tx: Tx): Promise<EvidencePolicy> {
   const [row] = await tx.query<PolicyRow>({ name: 'evidence_find_policy', text: select, values: [] })
   return row === undefined ? unchanged : toPolicy(row)
 }
 
 /**
- * Sets the policy if it has still that version; undefined where it has not. The condition is in the statement, so of two
- * who read the same version one alone sets it.
+ * Sets the policy, or returns undefined if its version has changed. The statement checks the version, so only one of
+ * two writers succeeds.
  */
 export async function setPolicy(
   tx: Tx,

@@ -4,9 +4,9 @@ import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from './scanne
 export interface ClamavOptions {
   /** Where clamd listens. */
   readonly address: { readonly path: string } | { readonly host: string; readonly port: number }
-  /** Bytes of a file above which none is sent on. At most clamd's StreamMaxLength and MaxFileSize. */
+  /** Larger files are not scanned. At most clamd's StreamMaxLength and MaxFileSize. */
   readonly maxBytes: number
-  /** How long clamd may take to take bytes, and to answer when it has all of them. */
+  /** Timeout for sending bytes and for the answer after the last one. */
   readonly timeoutMs: number
 }
 
@@ -14,8 +14,8 @@ const connectTimeoutMs = 2_000
 const maxReplyLength = 4096
 
 /**
- * A scanner that is clamd, by the session protocol of clamd(8): VERSION, whose answer shows before any byte that there
- * is somebody to scan, then INSTREAM. One connection a file.
+ * Creates a scanner for clamd. It sends VERSION first, to find an unavailable clamd before any bytes are sent, then
+ * INSTREAM (clamd(8)). One connection per file.
  */
 export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Scanner {
   return {
@@ -48,7 +48,7 @@ function scanOf(
     write: async (chunk) => {
       if (isTooLarge || chunk.length === 0) return
       sent += chunk.length
-      // An answer before the end is a refusal of more; a connection closed by us ends the scan on the other side.
+      // An early answer means that clamd accepts no more. Closing the connection ends the scan.
       isTooLarge = sent > maxBytes || replies.isThere()
       if (isTooLarge) return
       const length = Buffer.alloc(4)
@@ -75,7 +75,7 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
   if (text === 'INSTREAM size limit exceeded. ERROR') return { result: 'limits_exceeded', scanner }
   const malware = /^stream: ([\x21-\x7e]{1,200}) FOUND$/.exec(text ?? '')?.[1]
   if (malware === undefined) throw new ScannerAway(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
-  // With AlertExceedsMax clamd says so where an archive holds more than it unpacks: nothing was found, nor ruled out.
+  // With AlertExceedsMax clamd reports archives that it could not unpack completely.
   if (malware.startsWith('Heuristics.Limits.Exceeded')) return { result: 'limits_exceeded', scanner }
   return { result: 'infected', malware, scanner }
 }
@@ -84,7 +84,7 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
 interface Replies {
   isThere(): boolean
   next(timeoutMs: number): Promise<string>
-  /** Waits for what the socket is to do, as long as it lives and at most so long. */
+  /** Waits for an event of the socket, with a timeout. */
   orFail(event: Promise<void>, timeoutMs: number): Promise<void>
 }
 
@@ -93,7 +93,7 @@ function listen(socket: Socket): Replies {
   let text = ''
   let wake = Promise.withResolvers<void>()
   const failure = Promise.withResolvers<never>()
-  // It is awaited where something is waited for; between two waits nobody does.
+  // Awaited only during waits, so a rejection in between needs a handler.
   failure.promise.catch(() => undefined)
   const fail = (message: string, cause?: unknown) => {
     failure.reject(new ScannerAway(message, { cause }))

@@ -1,8 +1,8 @@
-/** What is known of bytes after a scan, as receipts and custody events say it. */
+/** The result of a scan, as in receipts and custody events. */
 export type ScanOutcome =
   | { readonly result: 'not_configured' }
   | {
-      /** `limits_exceeded`: more than the scanner looks at. Never the same as clean. */
+      /** `limits_exceeded`: not scanned completely, so not clean. */
       readonly result: 'clean' | 'limits_exceeded'
       /** The scanner and its version, as it says. */
       readonly scanner: string
@@ -11,20 +11,20 @@ export type ScanOutcome =
 
 /** Looks at bytes while they arrive. */
 export interface Scanner {
-  /** Begins a scan of bytes to come. It ends with `finish` or `abandon`. Rejects with ScannerAway. */
+  /** Starts a scan, which ends with `finish` or `abandon`. Rejects with ScannerAway. */
   begin(): Promise<Scan>
 }
 
 export interface Scan {
   /** Resolves when the scanner has taken the bytes. Rejects with ScannerAway. */
   write(chunk: Uint8Array): Promise<void>
-  /** What the scanner makes of all bytes together. Rejects with ScannerAway: no answer is never taken for a good one. */
+  /** Returns the result for all bytes. Rejects with ScannerAway, because a missing answer never means clean. */
   finish(): Promise<ScanOutcome>
   /** Harmless when repeated and after `finish`. */
   abandon(): void
 }
 
-/** The scanner gave no answer that can be relied on; the cause says why, for the log. */
+/** The scanner gave no reliable answer. The cause is for the log. */
 export class ScannerAway extends Error {}
 
 /** Where no scanner is configured. */

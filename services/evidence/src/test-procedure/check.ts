@@ -8,13 +8,12 @@ import type { FoundTestProcedures, Universe } from './universe.ts'
 
 type Asker = Pick<RequestInfo, 'context' | 'requestId'>
 
-/** Where the sender has named a test procedure, for the problem that says what to mend. */
+/** Returns where the request names a test procedure, for error messages. */
 export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
 
 /**
- * Ids of the test procedures, each once. Throws a problem where one is not the tenant's or completed, and where the
- * universe cannot say: what names a test procedure is taken only when that is known to be there and open. A universe that is
- * away is asked again for `patienceMs` milliseconds.
+ * Returns the ids of the test procedures without duplicates. Throws a problem if one is missing or completed, or if the
+ * universe stays unavailable for `patienceMs` milliseconds.
  */
 export async function requireTestProcedures(
   universe: Universe,
@@ -33,7 +32,7 @@ export async function requireTestProcedures(
   })
 }
 
-/** Throws a problem where one of the test procedures of these ids is completed. One that is there no more locks nothing. */
+/** Throws a problem if one of the test procedures is completed. Deleted ones are ignored. */
 export async function requireUnlocked(
   universe: Universe,
   request: Asker,
@@ -51,7 +50,7 @@ export async function requireUnlocked(
   }
 }
 
-/** Those that are there and open at the end of a long upload: one completed meanwhile stays as it was signed off. */
+/** Returns the test procedures that are still open after a long upload. Completed ones stay as they were signed off. */
 export async function openTestProcedures(
   universe: Universe,
   request: Asker,

@@ -1,15 +1,18 @@
 import type { FoundTestProcedures } from './universe.ts'
 
-/** Whether evidence can be attached to the test procedures that were asked for. */
+/** Whether evidence can be attached to the requested test procedures. */
 export type Judgement =
   /** To all; their ids, each once. */
   | { readonly kind: 'open'; readonly ids: readonly string[] }
-  /** Some are not there: their places in the list that was asked for. */
+  /** Some do not exist: their indexes in the request. */
   | { readonly kind: 'unknown'; readonly places: readonly number[] }
   /** All are there, and some are completed: their places. */
   | { readonly kind: 'locked'; readonly places: readonly number[] }
 
-/** Judges what the universe has found. What is not there comes before what is locked: the sender may have meant another. */
+/**
+ * Decides about the universe's answer. Missing test procedures come before locked ones, because the id may be a
+ * mistake.
+ */
 export function judgeTestProcedures(found: FoundTestProcedures): Judgement {
   const unknown = found.flatMap((procedure, place) => (procedure === null ? [place] : []))
   if (unknown.length > 0) return { kind: 'unknown', places: unknown }

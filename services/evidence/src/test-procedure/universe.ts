@@ -7,7 +7,7 @@ import { ServiceUnavailableError, createServiceClient, serviceCaller } from '@po
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** For each address that was asked for, the tenant's test procedure; null where there is none. */
+/** The tenant's test procedure for each requested address; null if it does not exist. */
 export type FoundTestProcedures = LookupTestProceduresAnswer['test_procedures']
 
 /** What the universe service knows of test procedures. */

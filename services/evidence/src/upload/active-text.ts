@@ -1,4 +1,4 @@
-/** Elements by which a browser that sniffs takes text for HTML, and SVG, which can hold scripts too. */
+/** Elements that make a browser treat text as HTML, or as SVG, which can contain scripts. */
 const activeElements: ReadonlySet<string> = new Set([
   'a',
   'b',
@@ -25,9 +25,8 @@ const activeElements: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Says what active text the first bytes begin: a script for an interpreter, or markup that a browser would run. Undefined
- * where they begin neither. Magic numbers cannot tell formats that are text; this follows what browsers do (WHATWG MIME
- * Sniffing §7.1), and resolves doubt, such as a comment that does not end within the bytes, by refusing.
+ * Returns which active text the first bytes start, a script or markup that a browser would run, or undefined. Follows
+ * the sniffing of browsers (WHATWG MIME Sniffing, section 7.1) and rejects when in doubt.
  */
 export function activeText(head: Buffer): string | undefined {
   const text = decode(head)
@@ -36,18 +35,18 @@ export function activeText(head: Buffer): string | undefined {
   if (name === undefined) return undefined
   if (name === 'svg') return 'an SVG image, which can hold scripts'
   if (name === '' || name === 'html') return 'a web page'
-  // What declares itself to be XML is not sniffed for HTML: many a ledger has a root element called table.
+  // XML is not sniffed for HTML: other documents may have a root element called table.
   return activeElements.has(name) && !text.startsWith('<?xml') ? 'a web page' : undefined
 }
 
 /**
- * Recordings of speech begin like a script: AMR (RFC 4867), EVRC (RFC 3558, 4788, 5188, 6884), SMV (RFC 3558), VMR-WB (RFC 4348), iLBC (RFC 3952),
- * EVS and IVAS (3GPP TS 26.445 and 26.253), SILK, and dumps of RTP (rtptools).
+ * Recordings of speech that start like a script: AMR (RFC 4867), EVRC (RFC 3558, 4788, 5188, 6884), SMV (RFC 3558),
+ * VMR-WB (RFC 4348), iLBC (RFC 3952), EVS and IVAS (3GPP TS 26.445, 26.253), SILK, and RTP dumps (rtptools).
  */
 const audio =
   /^#!(?:AMR(?:-WB)?(?:_MC1\.0)?\n|EVRC(?:-?B|-?WB|-?NW)?\n|SMV\n|VMR-WB(?:_MC1\.0)?\n|iLBC[23]0\n|(?:EVS|IVAS)_MC1\.[01]\n|SILK_V3|rtpplay1\.0 [0-9a-f.:]+\/\d+\n)/
 
-/** By the whole magic line, and by what follows: behind it a recording has bytes that no script has. */
+/** Checks the whole magic line and the bytes after it, which no script has. */
 function isAudio(head: Buffer): boolean {
   const line = audio.exec(head.toString('latin1'))?.[0]
   return line !== undefined && (head.length === line.length || head.subarray(line.length).some(isControl))
@@ -57,14 +56,14 @@ function isControl(byte: number): boolean {
   return byte < 0x09 || (byte > 0x0d && byte < 0x20)
 }
 
-/** The text without its byte order mark; bytes that are no text decode to something that begins no element. */
+/** Decodes without the byte order mark. Binary data decodes to text without elements. */
 function decode(head: Buffer): string {
   const encoding =
     head[0] === 0xff && head[1] === 0xfe ? 'utf-16le' : head[0] === 0xfe && head[1] === 0xff ? 'utf-16be' : 'utf-8'
   return new TextDecoder(encoding).decode(head)
 }
 
-/** Name of the first element in lower case without its prefix; '' where a comment or declaration does not end. */
+/** Returns the first element's name in lower case without prefix; empty if a comment or declaration does not end. */
 function firstElement(text: string): string | undefined {
   let rest = text.trimStart()
   for (;;) {

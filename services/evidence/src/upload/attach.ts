@@ -18,7 +18,7 @@ export function attachmentRoutes(
   contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
-    // Whose file it is comes first: to others it is not there, whatever they name. No connection waits for the universe.
+    // Ownership first: for others the file does not exist. No connection is held while the universe answers.
     const file = await reading(
       async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
     )
@@ -26,7 +26,7 @@ export function attachmentRoutes(
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {
-        // Looked at again: it may have been rejected or purged while the universe was asked.
+        // Checked again, because the file may have been rejected or purged meanwhile.
         await lockDecisions(tx, file.id)
         assertAttachable(await findOwnFile(tx, file.id, actor))
         const content = {

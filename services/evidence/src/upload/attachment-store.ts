@@ -2,9 +2,8 @@ import type { AttachmentReceipt } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from './store.ts'
 
-// What is in quarantine has replaced nothing: what comes after it, or it itself once it is released, replaces the first
-// before it that counts. Nothing more is replaced where a newer version counts already. What named no id in former times
-// locks nothing. Served by the primary keys, by file_version_unique and by attachment_once.
+// A file in quarantine replaces nothing until it is released. A newer version that counts ends the chain. Files of
+// earlier releases may name no test procedure. Served by the primary keys, file_version_unique and attachment_once.
 const replaceableText = `
   with recursive line (id, version_of, counts) as (
     select null::uuid, $1::uuid, false
@@ -30,7 +29,7 @@ const replaceableText = `
   where attachment.test_procedure ~ '^[0-9a-f]{8}-'
   order by attachment.test_procedure`
 
-/** Ids of the test procedures whose evidence a next version of the file would replace, or the file itself by its release. */
+/** Returns the test procedures whose evidence a next version of the file, or its release, would replace. */
 export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
   const rows = await tx.query<{ test_procedure: string }>({
     name: 'evidence_replaceable',
@@ -45,7 +44,7 @@ const lockDecisionsText = `
   select pg_advisory_xact_lock(
     hashtextextended('evidence.decision:' || (select tenancy.tenant_id()) || ':' || $1::uuid, 0))`
 
-/** Waits for who decides about the file just now. Nobody else does to the end of the transaction. */
+/** Locks the decisions about a file until the transaction ends. */
 export async function lockDecisions(tx: Tx, fileId: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_decisions', text: lockDecisionsText, values: [fileId] })
 }
@@ -60,7 +59,7 @@ const insertAttachmentsText = `
   on conflict on constraint attachment_once do nothing
   returning test_procedure`
 
-/** Attaches a file to test procedures, and gives those that it was not attached to before. */
+/** Attaches a file to test procedures and returns the new ones. */
 export async function insertAttachments(
   tx: Tx,
   receipt: Omit<AttachmentReceipt, 'attachments' | 'jws'>,
@@ -84,7 +83,7 @@ const findAttachmentsText = `
     and test_procedure = any($2::text[])
   order by attached_at, test_procedure`
 
-/** The file's attachments to these test procedures, as they stand, also those that others have made at the same time. */
+/** Returns the file's attachments to these test procedures, including concurrent ones. */
 export async function findAttachments(
   tx: Tx,
   fileId: string,

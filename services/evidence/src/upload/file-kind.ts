@@ -1,16 +1,16 @@
 import { fileTypeFromBuffer } from 'file-type'
 import { activeText } from './active-text.ts'
 
-/** How many of the first bytes are looked at: what the detector wants at most for the formats that matter here. */
+/** How many of the first bytes the detector needs for the relevant formats. */
 export const headBytes = 4100
 
 export type FileKind =
-  /** `detected` is the media type that the first bytes show, null where they show none. */
+  /** `detected` is the media type of the first bytes; null if unknown. */
   { readonly accepted: true; readonly detected: string | null } | { readonly accepted: false; readonly reason: string }
 
 /**
- * What no audit needs as evidence and what can harm the person who opens it: programs, installers, scripts, and text that
- * a browser would run. The list is of types found in the bytes, so that a renamed program is refused too.
+ * Types that can harm a reader and are no audit evidence: programs, installers, scripts and active text. Detected from
+ * the bytes, so renaming does not help.
  */
 const refusedDetected: ReadonlySet<string> = new Set([
   'application/java-archive',
@@ -32,7 +32,7 @@ const refusedDetected: ReadonlySet<string> = new Set([
   'application/x-xpinstall',
 ])
 
-/** Media types that a sender may not declare, since a later reader would be handed the file under them. */
+/** Media types that a sender may not declare, because later readers would receive them. */
 const refusedDeclared: ReadonlySet<string> = new Set([
   ...refusedDetected,
   'application/ecmascript',
@@ -57,17 +57,17 @@ const refusedDeclared: ReadonlySet<string> = new Set([
   'text/x-shellscript',
 ])
 
-/** Endings by which a system decides to run a file, or to open what leads to running one, whatever its bytes. */
+/** Endings that make a system run the file, or something it leads to. */
 const refusedEndings: ReadonlySet<string> = new Set(
   [
     // Programs, their parts, installers and scripts.
     'apk app appimage application appref-ms appx appxbundle bash bat cjs cmd com command cpl crx csh desktop dll dmg drv exe gadget hta inf ins jar jnlp job js jse ksh mjs msc msi msix msixbundle msp mst msu ocx phar php pif pkg',
     'pl ps1 ps1xml psd1 psm1 py pyc pyw pyz pyzw rb reg scr sct sh swf sys vb vbe vbs wasm wll ws wsc wsf wsh xbap xll xpi zsh',
-    // Pages and help that run scripts, also at a server that they are copied to.
+    // Pages and help files that run scripts, or run on a server.
     'asp aspx chm hlp htm html jsp mht mhtml shtml svg svgz xht xhtml',
     // Shortcuts, connections and queries: they fetch, or start, what they name.
     'diagcab iqy library-ms lnk oqy rdp rqy scf search-ms searchconnector-ms settingcontent-ms slk theme themepack url website',
-    // Disks: what is in a mounted one counts as of this machine, with no mark that it has come from elsewhere.
+    // Disk images: files in a mounted image lose the mark of their origin.
     'img iso vhd vhdx',
   ].flatMap((endings) => endings.split(' ')),
 )
@@ -79,7 +79,7 @@ function hasRefusedEnding(name: string): boolean {
   return dot >= 0 && refusedEndings.has(trimmed.slice(dot + 1).toLowerCase())
 }
 
-/** Media types that are taken, `type/subtype` or `type/*`; undefined where all are that are not refused. */
+/** Accepted media types, `type/subtype` or `type/*`; undefined accepts all that are not rejected. */
 export type AllowedTypes = readonly string[] | undefined
 
 function isAllowed(allowed: AllowedTypes, essence: string): boolean {
@@ -96,7 +96,7 @@ export function judgeDeclared(fileName: string, contentType: string, allowed?: A
   if (refusedDeclared.has(essenceOf(contentType))) {
     return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
   }
-  // After a colon comes the name of a stream: `a.exe:b.txt` is a.exe to Windows.
+  // A stream name follows a colon: for Windows `a.exe:b.txt` is a.exe.
   if (fileName.split(':').some(hasRefusedEnding)) {
     return {
       accepted: false,
@@ -117,7 +117,7 @@ export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<
   if (detected !== null && refusedDetected.has(detected)) {
     return { accepted: false, reason: 'The file is a program or an installer, which is not taken as evidence.' }
   }
-  // Many formats are text, in which nothing can be detected: those are what they are declared to be.
+  // Text formats cannot be detected and are trusted as declared.
   if (detected !== null && !isAllowed(allowed, detected)) {
     return { accepted: false, reason: `The first bytes show ${detected}, which is not taken here.` }
   }
@@ -129,10 +129,10 @@ async function detect(head: Buffer): Promise<string | null> {
   try {
     found = (await fileTypeFromBuffer(head))?.mime
   } catch {
-    // The detector walks into containers; one that is broken or cut off shows nothing, which is no reason to refuse it.
+    // The detector opens containers. A damaged one is not a reason to reject the file.
     return null
   }
-  // Two letters are all that the detector asks of a DOS program: a CSV about Mozambique begins with them as well.
+  // The detector needs only two letters for a DOS program, which a CSV may start with too.
   if (found === 'application/x-msdownload' && !head.subarray(0, 64).includes(0)) return null
   return found ?? null
 }

@@ -1,23 +1,23 @@
-/** What a head may have of the limits that the parser is given: beyond them it reads no further, and says nothing. */
+/** Limits of a part's head in the parser, which silently reads no further. */
 export const headLimits = { headerPairs: 20, headerSize: 8192 } as const
 
 const saidOnce: ReadonlySet<string> = new Set(['content-disposition', 'content-type', 'content-transfer-encoding'])
-// Nothing here can be matched in two ways: who sends it decides how long it is.
+// Unambiguous patterns only, because the sender controls the length of the input.
 const letters = String.raw`-!#$%&'*+.^_\`|~\w`
 const headerLine = new RegExp(String.raw`^([${letters}]+):([\t\x20-\x7e\x80-\xff]*)$`)
-/** Without quotes bytes beyond ASCII are let be, as they are sent. */
+/** Unquoted bytes beyond ASCII are accepted. */
 const parameter = String.raw`;[ \t]*([${letters}]+)=("(?:[^"\\]|\\.)*"|[${letters}\x80-\xff]+)[ \t]*`
 const disposition = new RegExp(String.raw`^form-data[ \t]*(?:${parameter})*;?$`, 'i')
 const parameters = new RegExp(parameter, 'g')
-/** Such a part is passed over by the parser, and who has sent it is told. */
+/** The parser skips such a part silently, so the sender gets an error. */
 const otherDisposition = new RegExp(String.raw`^(?!form-data[ \t]*(?:;|$))[${letters}]+[ \t]*(?:;|$)`, 'i')
 /** RFC 8187 §3.2, of UTF-8. */
 const extended = /^utf-8'[\w-]*'[^'"]*$/i
 
 /**
- * What is wrong with the head of a part of a form (RFC 7578 §4.2, a byte a character), in words for who has sent it; undefined where nothing is. What
- * a reader may take in two ways is wrong: what stands before us may have judged a file by one name, and we would keep it by
- * another. `filename*` may stand beside `filename`, as .NET sends it. Whether it is form-data, and has a name, is not asked.
+ * Returns what is wrong with the head of a form part (RFC 7578, section 4.2; one byte per character), or undefined.
+ * Rejects what readers interpret differently, because a proxy may have checked another name. `filename*` may follow
+ * `filename`, as .NET sends it.
  */
 export function faultOfHead(head: string): string | undefined {
   const lines = head
@@ -46,10 +46,10 @@ function faultOfDisposition(value: string): string | undefined {
   const said = new Set<string>()
   for (const [, given = '', text = ''] of value.matchAll(parameters)) {
     const name = given.toLowerCase()
-    // The parser takes name* for name. Browsers and older readers do not agree on where a text with \" ends.
+    // The parser treats name* as name. Browsers and older parsers disagree on the end of text with \".
     const isPlain = name === 'filename*' || !name.includes('*')
     if (!isPlain || said.has(name)) return `A part may say its ${name.replace(/\*.*/, '')} once.`
-    // The parser takes what comes last; who knows filename* is to take it, wherever it stands (RFC 6266 §4.3).
+    // The parser takes the last one; readers must prefer filename* (RFC 6266, section 4.3).
     if (name === 'filename' && said.has('filename*')) return 'Write filename before filename*.'
     if (name === 'filename*' && !extended.test(text)) return "Write filename* as utf-8''…."
     if (text.includes('\\"') && text.includes(';')) return 'Write a quote in a file name as %22.'

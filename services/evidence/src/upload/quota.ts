@@ -16,16 +16,13 @@ import {
 /** What wants room in a tenant. */
 export interface Room {
   readonly bytes: number
-  /** The resumable upload by which it comes, whose room was promised when it was begun. */
+  /** The resumable upload of these bytes, which has reserved quota. */
   readonly uploadId?: string | undefined
 }
 
 type Context = RequestInfo['context']
 
-/**
- * Throws where a tenant may not keep so many bytes more, beside what it keeps and what its resumable uploads were promised
- * room for. Asked before they are taken; the last word has the reservation.
- */
+/** Throws if the bytes exceed the tenant's quota. A check before reading the body; the reservation decides. */
 export async function assertRoom(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -38,9 +35,9 @@ export async function assertRoom(
 }
 
 /**
- * Counts files to what the tenant keeps, before they are recorded, and gives the id of the reservation. Throws where that is more
- * than the tenant may. It is a transaction of its own that waits for no disk and no standby, so that uploads of a tenant do not wait
- * for each other's commits; the commit of the upload follows it. A reservation that nobody ends expires after ten minutes.
+ * Reserves quota before files are recorded and returns the reservation's id. Throws if the quota is exceeded. A short
+ * transaction with an asynchronous commit, so that uploads of a tenant do not wait for each other. Expires after ten
+ * minutes.
  */
 export async function reserveQuota(
   { db }: Pick<Deps, 'db'>,
@@ -61,7 +58,7 @@ export async function consumeReservation(tx: Tx, reservationId: string): Promise
   throw notRecorded('unavailable', new Error('the reservation of room has expired'))
 }
 
-/** Gives back what was reserved for an upload that was not recorded. Where that fails, the reservation expires by itself. */
+/** Releases the reservation of an upload that was not recorded. If that fails, the reservation expires. */
 export async function releaseReservation(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -75,10 +72,7 @@ export async function releaseReservation(
     .catch(() => undefined)
 }
 
-/**
- * Reserves room for a resumable upload that is to be begun, the whole of its length: who may begin may also end, whatever others
- * bring meanwhile. Undefined where there is no quota.
- */
+/** Reserves quota for the whole length of a new resumable upload, so that it can finish. Undefined without a quota. */
 export async function reserveUpload(
   deps: Pick<Deps, 'db'>,
   context: Context,
@@ -89,14 +83,14 @@ export async function reserveUpload(
   return await reserveQuota(deps, context, { bytes: length, files: 0 }, tenantQuotaBytes)
 }
 
-/** Passes reserved room on to the resumable upload that is begun in the same transaction, which counts from then on. */
+/** Transfers a reservation to the resumable upload that the same transaction creates. */
 export async function passToUpload(tx: Tx, reservationId: string | undefined): Promise<void> {
   if (reservationId !== undefined) await expireReservation(tx, reservationId)
 }
 
 /**
- * Reserves room once more for a resumable upload whose promise has lapsed, or soon will: others may have been promised the room
- * meanwhile. Undefined if its promise holds. Pass the reservation on in the transaction in which the upload continues.
+ * Reserves quota again for a resumable upload whose reservation has lapsed or will soon. Undefined if it holds.
+ * Transfer the result in the transaction that continues the upload.
  */
 export async function reserveLapsed(
   deps: Pick<Deps, 'db'>,
@@ -110,7 +104,7 @@ export async function reserveLapsed(
   return await reserveQuota(deps, context, { bytes, files: 0, uploadId }, tenantQuotaBytes)
 }
 
-/** Runs a look-up whose failure is told as that of an upload. */
+/** Runs a look-up. Reports its failure like that of an upload. */
 export async function reading<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read()

@@ -122,8 +122,8 @@ export async function record<T>(
       },
     }
   } catch (error) {
-    // Sent again it comes as other objects: these would be a copy that nobody needs. What was put together of a resumable
-    // upload is what the next request goes on with.
+    // A repeated upload creates other objects, so these would be unused copies. Assembled resumable uploads stay for
+    // the next request.
     if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
@@ -137,7 +137,10 @@ export async function record<T>(
   }
 }
 
-/** Finishes a recording. With a bucket nobody waits for it, because its duration reveals whether the tenant had the bytes. */
+/**
+ * Finishes a recording. With a bucket no request waits for it, because its duration reveals whether the tenant had the
+ * bytes.
+ */
 export async function tidied(
   { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
   tidy: () => Promise<void>,

@@ -48,25 +48,25 @@ export function refused(refusal: UploadRefusal): Error {
   }
 }
 
-/** The problem for an upload whose sender has gone; hardly anybody reads it. */
+/** The problem for a sender that has disconnected. */
 export function brokenOff(): Error {
   return problem('bad_request', { detail: 'The upload broke off.', errors: [bodyError('broke off')] })
 }
 
 /**
- * Throws where the connection that the request came over has ended. To be called just before the commit: the gateway ends the
- * connection of a request whose key was revoked, also after the last byte of the body.
+ * Throws if the request's connection has ended. Call it just before the commit: the gateway cuts the connection when a
+ * key is revoked, even after the last byte.
  */
 export function assertAwaited({ raw }: RequestInfo['raw']): void {
   if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
 }
 
-/** The problem for a revision of a file that is not the newest of its versions. */
+/** The problem for a revision of a file that is not the newest version. */
 export function replaced(): Error {
   return problem('conflict', { detail: 'The file has a newer version. Revise that one.' })
 }
 
-/** The problem for a tenant that keeps as much as it may. */
+/** The problem for a tenant whose quota is exhausted. */
 export function overQuota(quotaBytes: number): Error {
   return problem('quota_exceeded', {
     detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more, beside what it keeps and the resumable uploads that are under way. There is no receipt; of a resumable upload what has arrived is there still.`,
@@ -81,7 +81,7 @@ function tookTooLong(cause?: unknown): Error {
   })
 }
 
-/** The problem for a place, file system or database, that has no room. */
+/** The problem for a full file system or database. */
 export function noRoom(cause: unknown): Error {
   return problem('insufficient_storage', {
     detail: `There is no room for the file at present. ${again}`,
@@ -90,7 +90,7 @@ export function noRoom(cause: unknown): Error {
   })
 }
 
-/** The problem for bytes that nobody can scan now, where they must be scanned. */
+/** The problem for a required scan that is unavailable. */
 export function scannerAway(cause: unknown): Error {
   return problem('service_unavailable', {
     detail: 'The malware scanner does not answer, and nothing is taken unscanned. Send the file again later.',
@@ -99,13 +99,13 @@ export function scannerAway(cause: unknown): Error {
   })
 }
 
-/** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
+/** The problem for an upload that could not be recorded. Unexpected errors are returned unchanged. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'no_room':
       return noRoom(cause)
     case 'assertion_refused':
-      // The gateway vouches for a tenant for a limited time, and this upload has taken longer.
+      // The upload took longer than the tenant assertion is valid.
       return tookTooLong(cause)
     case 'unavailable':
       return problem('service_unavailable', {

@@ -18,7 +18,7 @@ type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenant
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
 
-/** Takes evidence: the bytes to the blob directory, what they are to the database, the proof to the sender. */
+/** Accepts evidence: stores its bytes, records it and returns receipts. */
 export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, uploadEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
@@ -84,7 +84,7 @@ async function finish<T>(
   return answer
 }
 
-/** Nothing of the upload stays where a test procedure was completed while its bytes were put in order. */
+/** Discards the upload if a test procedure was completed while its bytes were assembled. */
 async function requireStillOpen(
   deps: Parts,
   request: Request,
@@ -95,7 +95,7 @@ async function requireStillOpen(
     if (!isInTime()) throw refused({ why: 'too_long' })
     await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
   } catch (error) {
-    // The universe does not believe who is vouched for no longer, and would be waited for.
+    // The universe rejects an expired assertion, so waiting for it would be useless.
     const told = isInTime() ? error : refused({ why: 'too_long' })
     await deps.afterwards.run(async () => {
       for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
@@ -104,7 +104,7 @@ async function requireStillOpen(
   }
 }
 
-/** The file to go on with; what the caller did not bring itself is the same 404 as what is not there. */
+/** Returns the caller's own file. Files of others are the same 404 as missing ones. */
 async function ownFile(
   { db }: Pick<Parts, 'db'>,
   context: RequestInfo['context'],
@@ -127,7 +127,7 @@ function only(receipts: readonly Receipt[]): Receipt {
   return receipt
 }
 
-/** Until when PostgreSQL believes that the request is for its tenant, in milliseconds since the epoch. */
+/** When PostgreSQL stops accepting the request's assertion, in milliseconds since the epoch. */
 function recordableUntil({ assertion }: RequestInfo['context']): number {
   return (parseAssertion(assertion)?.expiresAt ?? 0) * 1000
 }

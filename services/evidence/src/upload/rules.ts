@@ -6,7 +6,7 @@ export interface DeclaredUpload {
   readonly contentType: string
   /** Bytes announced by Content-Length; undefined for a chunked body. */
   readonly contentLength: number | undefined
-  /** Lower-case hex that the body must hash to, where the sender gave it. */
+  /** The expected hash of the body in lower-case hex, if given. */
   readonly sha256: string | undefined
 }
 
@@ -32,11 +32,11 @@ export interface UploadHead {
   readonly contentLength: string | undefined
   readonly contentEncoding: string | undefined
   readonly contentDigest: string | undefined
-  /** Without a content coding, which is refused, the same as Content-Digest (RFC 9530 §3). */
+  /** The same as Content-Digest, because content codings are rejected (RFC 9530, section 3). */
   readonly reprDigest: string | undefined
 }
 
-// A media type with parameters (RFC 9110 §8.3.1), of a length that is kept with the file.
+// A media type with parameters (RFC 9110, section 8.3.1), limited to the stored length.
 const mediaType = /^[\w!#$&^.+-]{1,80}\/[\w!#$&^.+-]{1,80}(?:\s*;[\x20-\x7e]{0,160})?$/
 const maxContentTypeLength = 255
 
@@ -49,7 +49,7 @@ function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly re
 /** The heads of parts, their boundaries and the metadata take less. */
 const besideFilesBytes = 1024 * 1024
 
-/** Judges a body of several parts by its head; its files are judged one by one, by `judgeFile`, and none is taken beyond `maxBytes`. */
+/** Checks the head of a multipart body. Its files are checked one by one with `judgeFile`, up to `maxBytes`. */
 export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   for (const [header, value] of digestsOf(head)) {
     if (value === undefined) continue
@@ -69,7 +69,7 @@ function digestsOf(head: UploadHead): readonly (readonly [DigestHeader, string |
 function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   const contentLength = head.contentLength === undefined ? undefined : Number(head.contentLength)
   if (contentLength !== undefined && contentLength > maxBytes) return refuse({ why: 'too_large' })
-  // What is hashed, judged and kept must be the file itself, not a packed form of it.
+  // The stored bytes must be the file and not a compressed form.
   const encoding = head.contentEncoding?.trim().toLowerCase()
   if (encoding !== undefined && encoding !== '' && encoding !== 'identity') return refuse({ why: 'encoded' })
   return { accepted: true, ...(contentLength === undefined ? {} : { contentLength }) }
@@ -82,7 +82,7 @@ export function judgeFile(fileName: string, contentType: string, allowed?: Allow
   return kind.accepted ? { accepted: true } : refuse({ why: 'kind', reason: kind.reason })
 }
 
-/** Judges an upload whose body is the file, by its head alone: what is refused here costs no byte of the body. */
+/** Checks the head of an upload whose body is the file, before any byte is read. */
 export function judgeHead(
   head: UploadHead,
   maxBytes: number,
@@ -112,7 +112,7 @@ export function judgeHead(
   }
 }
 
-/** Judges the whole body by its size and hash: undefined when it is what the head said. */
+/** Checks the size and hash of the whole body. Undefined if they match the head. */
 export function judgeBody(
   declared: DeclaredUpload,
   body: { readonly sizeBytes: number; readonly sha256: string },
@@ -121,18 +121,18 @@ export function judgeBody(
   if (declared.contentLength !== undefined && declared.contentLength !== body.sizeBytes) {
     return { why: 'length_mismatch' }
   }
-  // Both are known to the sender: there is nothing here that the time of a comparison could tell.
+  // The sender knows both values, so the comparison needs no constant time.
   if (declared.sha256 !== undefined && declared.sha256 !== body.sha256) return { why: 'digest_mismatch' }
   return undefined
 }
 
-/** How far the clock of a sender may be ahead of ours, in milliseconds. */
+/** How far a sender's clock may be ahead, in milliseconds. */
 const aheadMs = 5 * 60 * 1000
 const dayMs = 24 * 60 * 60 * 1000
 
 /**
- * What is said of a time that has not come yet: a receipt would sign it. A day is that of a place, of which some are ahead of UTC. A period
- * may end in the future.
+ * Returns a time in the future, which a receipt would sign. A day may be ahead of UTC, and a period may end in the
+ * future.
  */
 export function findUntimely(
   { collected_at: collectedAt, evidence_date: day }: Pick<EvidenceDetails, 'collected_at' | 'evidence_date'>,

@@ -8,8 +8,8 @@ export interface Actor {
   readonly label: string
 }
 
-// Serializes uploads and sweeps of equal bytes of a tenant. The key contains the verified tenant, so that no tenant can block another.
-// A collision of two keys only costs waiting.
+// Serializes uploads and sweeps of equal bytes of a tenant. The verified tenant is part of the key, so tenants cannot
+// block each other.
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
@@ -161,8 +161,8 @@ export interface OwnFile {
   readonly isDismissed: boolean
 }
 
-// A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
-// Served by the primary keys and by file_version_unique.
+// A sender can continue with its own files for a month, so that a write-only key learns nothing else. Served by the
+// primary keys and file_version_unique.
 const ownFileText = `
   select
     file.id,

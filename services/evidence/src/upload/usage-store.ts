@@ -8,10 +8,7 @@ const lockUsageText = `
   on conflict (tenant_id) do update
     set bytes = usage.bytes`
 
-/**
- * Locks what the tenant keeps to the end of the transaction: of several that reserve room, one decides at a time. The commit waits
- * for no disk and no standby.
- */
+/** Locks the tenant's usage until the transaction ends, whose commit is asynchronous. */
 export async function lockUsage(tx: Tx): Promise<void> {
   await Promise.all([
     commitWithoutWaiting(tx),
@@ -19,7 +16,7 @@ export async function lockUsage(tx: Tx): Promise<void> {
   ])
 }
 
-// Served by the primary keys. What another transaction releases or counts at this moment stays as it is.
+// Served by the primary keys. Concurrent changes of other transactions are not affected.
 const takeBackText = `
   with lapsed as (
     delete from evidence.usage_reservation as reservation
@@ -44,7 +41,7 @@ const takeBackText = `
   where usage.tenant_id = (select tenancy.tenant_id())
     and total.files + total.bytes > 0`
 
-/** Takes expired reservations, and the one named, off what the tenant keeps. The usage is locked. */
+/** Subtracts expired reservations, and the named one, from the usage. Call it under the lock. */
 export async function takeBack(tx: Tx, reservationId: string | undefined): Promise<void> {
   await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
 }
@@ -62,7 +59,7 @@ const reserveText = `
   where usage.tenant_id = (select tenancy.tenant_id())
   returning (select made.id from made) as id`
 
-/** Counts what is about to be recorded to what the tenant keeps; gives the id of the reservation. The usage is locked. */
+/** Adds the bytes to be recorded to the usage and returns the reservation's id. Call it under the lock. */
 export async function insertReservation(
   tx: Tx,
   { bytes, files, uploadId }: { readonly bytes: number; readonly files: number; readonly uploadId: string | undefined },
@@ -82,7 +79,7 @@ const countReservedText = `
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** Ends a reservation whose files are recorded in this transaction: they stay counted. False if it has expired and was taken back. */
+/** Ends a reservation whose files this transaction records; they stay counted. False if it has expired. */
 export async function countReserved(tx: Tx, reservationId: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_count_reserved', text: countReservedText, values: [reservationId] })) === 1
 }
@@ -94,7 +91,7 @@ const expireReservationText = `
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** Lets a reservation expire with this transaction, which gives its room to a resumable upload. */
+/** Expires a reservation in the transaction that transfers it to a resumable upload. */
 export async function expireReservation(tx: Tx, reservationId: string): Promise<void> {
   await tx.execute({ name: 'evidence_expire_reservation', text: expireReservationText, values: [reservationId] })
 }
@@ -104,15 +101,15 @@ const freeText = `
   values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
 
 /**
- * Counts a file no longer to what the tenant keeps, once the transaction has committed. Takes no lock of the tenant: it leaves an
- * expired reservation, which the next upload takes back.
+ * Subtracts a file from the usage after the commit. Does not lock the usage: it inserts an expired reservation, which
+ * the next upload subtracts.
  */
 export async function freeFile(tx: Tx, bytes: number): Promise<void> {
   await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
 }
 
-// One statement, so that no room is seen twice, or not at all, while it passes from a reservation to an upload. Served by the
-// primary keys, upload_open and upload_piece_one_open.
+// One statement, so that a transfer from a reservation to an upload is counted exactly once. Served by the primary
+// keys, upload_open and upload_piece_one_open.
 const roomText = `
   select
     coalesce((
@@ -151,9 +148,8 @@ const roomText = `
     ), 0) as promised`
 
 /**
- * How many bytes of room the tenant has used: what it keeps, what is being recorded, and what its resumable uploads were promised,
- * except the one named. A promise lapses if nothing was sent for an hour and nobody is sending now: to begin costs nothing, nor
- * does a piece of no bytes.
+ * Returns the bytes that the tenant uses: stored, being recorded, and reserved by resumable uploads except the named
+ * one. A reservation lapses after an hour without data, because starting an upload costs nothing.
  */
 export async function findUsedRoom(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
@@ -165,8 +161,8 @@ export async function findUsedRoom(tx: Tx, exceptUploadId: string | undefined): 
   return BigInt(row.used) + BigInt(row.promised)
 }
 
-// Some minutes early, since clocks of transactions that run at once differ: where the promise still holds there is room.
-// Served by the primary key and upload_piece_one_open.
+// A few minutes early, because the clocks of concurrent transactions differ. Served by the primary key and
+// upload_piece_one_open.
 const lapsingText = `
   select length
   from evidence.upload
@@ -185,7 +181,7 @@ const lapsingText = `
         and piece.length is null
     )`
 
-/** The bytes of an upload of the actor of which nothing was sent for so long that it is promised room no more, or soon will not be. */
+/** Returns the bytes of the actor's upload if its reservation has lapsed or will soon. */
 export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<number | undefined> {
   const [row] = await tx.query<{ length: string }>({
     name: 'evidence_lapsing',

@@ -5,9 +5,8 @@ interface Waiting<Answer> {
 }
 
 /**
- * Returns a function that collects its inputs into batches. Inputs of one turn of the event loop are sent together; while
- * `maxConcurrent` batches are in progress, further inputs wait. Every batch is sent after its inputs were given, so an answer is
- * never older than its request.
+ * Returns a function that batches its inputs. Inputs of one turn of the event loop are sent together, at most
+ * `maxConcurrent` batches at a time. No answer is older than its request.
  */
 export function createBatcher<Answer>(
   /** Returns the answers in the order of the inputs. If it rejects, all inputs of the batch reject. */

@@ -18,7 +18,7 @@ export interface DatabaseClock {
   latest(): number | undefined
   /** The latest database time ever seen. Later than `latest` after the clock was set back. */
   highest(): number | undefined
-  /** Whether a moment has passed. Undefined at first, and if our own clock disagrees by more than clocks should differ. */
+  /** Whether a moment has passed. Undefined at first, and if our own clock deviates too much. */
   hasPassed(moment: number): boolean | undefined
 }
 
@@ -26,7 +26,7 @@ export interface DatabaseClock {
 const aheadMs = 5000
 /** An answer that took longer, in milliseconds, bounds the clock too loosely. It counts only if it contradicts the estimate. */
 const quickMs = 500
-/** The most difference of two correct clocks, one of them known by a slow answer, in milliseconds. */
+/** The largest difference between two correct clocks, one of them known from a slow answer, in milliseconds. */
 const apartMs = 10_000
 
 /** Whether a record read at `readAt` is fresh. One from the future was read before the database's clock was set back. */

@@ -9,8 +9,8 @@ export type KeyRefusal = 'key_revoked' | 'key_expired' | 'tenant_suspended' | 'a
 export type KeyDecision = KeyRefusal | 'outdated' | 'accepted'
 
 /**
- * Decides about a key now. HOT PATH. Call it in the tick of the dispatch, because a decision before an `await` may be outdated.
- * A key that is revoked and expired counts as revoked.
+ * Decides about a key. HOT PATH. Call it in the tick of the dispatch, because a decision before an `await` may be
+ * outdated.
  */
 export function decideKey(
   entry: KeyEntry,

@@ -33,8 +33,8 @@ export interface KeyLookup {
   /** The key's entry in memory, if there is a lease, nothing newer is known, and it is fresh. HOT PATH: no I/O, no allocation. */
   find(hash: string): KeyEntry | undefined
   /**
-   * Looks the key up outside of memory, for at most 2.5 s, then returns 'unavailable'. Use the result in the tick in which the promise
-   * resolves. `isSuspect`: with the small capacity for addresses with many failures.
+   * Looks the key up outside of memory; 'unavailable' after 2.5 s. Use the result before the next tick. `isSuspect`:
+   * with the small capacity for addresses with many failures.
    */
   obtain(hash: string, isSuspect?: boolean): Promise<Lookup>
   /** How many keys are in memory. */
@@ -55,7 +55,7 @@ export interface KeyLookupParts {
   readonly count: (level: Exclude<LookupLevel, 'memory'>) => void
 }
 
-/** Unknown keys are cached for a second. A new key is not affected, because nobody knew it before. */
+/** Unknown keys are cached for a second. New keys are not affected. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
 /** Old entries that are checked for each new one. */
@@ -63,7 +63,7 @@ const looksPerNew = 2
 /** The most reads of a record that changes meanwhile. */
 const maxAttempts = 3
 
-/** Creates an empty memory in front of Redis and the keys service. */
+/** Creates an empty cache in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, watermarks, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
@@ -77,8 +77,8 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
 
   function keep(record: KeyRecord): KeyEntry {
     const known = memory.peek(record.hash)
-    // INVARIANT: an older record never replaces a newer one, whichever came last. Of one version both say the same, and one
-    // from before the database's clock was set back is of no use.
+    // INVARIANT: an older record never replaces a newer one, in any order of arrival. Records of one version are equal,
+    // unless one is from before the database's clock was set back.
     if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
     if (known === undefined) forgetSome()
     const entry = { record, principal: keyPrincipal(record), validAt: -1 }

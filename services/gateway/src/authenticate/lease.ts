@@ -127,7 +127,7 @@ export function createLease(parts: LeaseParts): Lease {
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
-    // The cursor of the next renewal acknowledges these entries. A revocation waits for it.
+    // The next renewal's cursor acknowledges these entries, and a revocation waits for it.
     if (again || cursor.seq !== sent.cursor?.seq) schedule(0)
     else if (!answer.granted) schedule(retryAfterMs)
     else schedule(Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))

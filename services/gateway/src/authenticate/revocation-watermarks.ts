@@ -4,7 +4,7 @@ import type { Clocks, DatabaseClock } from './clocks.ts'
 interface Raised {
   /** On the monotonic clock. */
   readonly at: number
-  /** The highest that the database's has shown; undefined while nothing is known of it. */
+  /** The highest database time seen; undefined at first. */
   readonly databaseAt: number | undefined
 }
 
@@ -30,8 +30,8 @@ export interface JudgedEntry {
 }
 
 /**
- * The lowest valid version of each key and tenant that was revoked or changed. A watermark lives longer than any older record in a cache.
- * Watermarks only rise, so a revocation may be applied twice, late or out of order.
+ * The lowest valid version of each revoked or changed key and tenant. A watermark outlives every older cached record.
+ * Watermarks only rise, so revocations may arrive twice, late or out of order.
  */
 export interface RevocationWatermarks {
   apply(revocation: Revocation): void
@@ -123,8 +123,8 @@ function pruneWatermarks<T extends Raised>(watermarks: Map<string, T>, now: Rais
 }
 
 /**
- * INVARIANT: a record expires by the database's clock before its watermark is deleted. So a watermark also ages by that clock, from the
- * highest time it has shown: if the clock is set back, records from before become fresh again when it reaches their time.
+ * INVARIANT: a record expires by the database's clock before its watermark is deleted. Watermarks also age by that
+ * clock, from its highest time: after it is set back, old records become fresh again.
  */
 function isOver({ at, databaseAt }: Raised, now: Raised): boolean {
   if (at >= now.at - watermarkTtlMs) return false

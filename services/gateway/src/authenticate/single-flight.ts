@@ -5,13 +5,13 @@ import type { Timers } from './lease.ts'
 /** Look-ups that are in progress. Requests that ask for the same name share one. */
 export interface SingleFlight<Answer> {
   /**
-   * Returns the answer of the look-up in progress, or starts one. For use under a lease: whatever the look-up read, the
-   * watermarks overrule it at the moment of the decision.
+   * Returns the answer of the look-up in progress, or starts one. For use under a lease, whose watermarks overrule
+   * outdated answers.
    */
   share(name: string): Promise<Answer>
   /**
-   * Returns the answer of a look-up that begins after this call. Without a lease the gateway does not hear of revocations, so an
-   * earlier look-up proves nothing. Callers that wait for the same look-up to end share the next one.
+   * Returns the answer of a look-up that begins after this call, because without a lease an earlier one proves nothing.
+   * Concurrent callers share the next look-up.
    */
   shareNext(name: string): Promise<Answer>
 }

@@ -14,10 +14,7 @@ export type TenantFound =
 
 /** Tenants of signed-in people, under the same lease and watermarks as keys. */
 export interface TenantLookup {
-  /**
-   * Looks the tenant up where it is not in memory, for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What
-   * it finds may be used in the same tick in which the promise resolves.
-   */
+  /** Looks the tenant up, in memory first; 'unavailable' after 2.5 s. Use the result before the next tick. */
   obtain(tenantId: string): Promise<TenantFound>
   clear(): void
 }
@@ -32,7 +29,7 @@ export interface TenantLookupParts {
 }
 
 const maxTenants = 10_000
-/** A verified token can name a tenant that there is not, as often as it is sent: in this time that is asked once. */
+/** How long a missing tenant is cached, because a verified token may name one repeatedly. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
 
@@ -71,7 +68,7 @@ export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
       if (unknown.get(tenantId) === true) return { kind: 'unknown' }
       const lookup = lease.isHeld() ? lookups.share(tenantId) : lookups.shareNext(tenantId)
       const found = await inTime<TenantFound>(lookup, { kind: 'unavailable' }, timers)
-      // The look-up is shared: it may have ended before a change that has been applied since.
+      // The shared look-up may have ended before a change that was applied since.
       return found.kind === 'found' && !isCurrent(found.tenant) ? { kind: 'unavailable' } : found
     },
     clear: () => {

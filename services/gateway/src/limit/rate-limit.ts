@@ -58,9 +58,9 @@ export type Verdict =
   | { readonly kind: 'refused'; readonly bucket: Bucket; readonly retryAfterSeconds: number }
 
 /**
- * Counts requests per minute of each key or person and each tenant, over all gateways. A window starts with 2 % of the limit that
- * gateways grant without Redis. Further requests need tokens, which Redis counts in batches. While Redis keeps its data, a limit is
- * exceeded by at most 4 %. Without Redis each gateway enforces its share of the limit (decision 26).
+ * Counts requests per minute of each key or person and each tenant, over all gateways. Each window starts with 2 % of
+ * the limit without Redis; further tokens come from Redis in batches. A limit is exceeded by at most 4 %. Without Redis
+ * each gateway enforces its share (decision 26).
  */
 export interface RateLimit {
   /** The limits of a caller. Use them in the same tick. HOT PATH. */
@@ -182,7 +182,7 @@ export function createRateLimit(options: {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
-  /** Creating one bucket may remove another whose window is over. A new bucket stays for a window, so the loop ends. */
+  /** Creating one bucket may remove another whose window has ended, but not a new one, so the loop ends. */
   function combineLimits(findPrincipal: () => Bucket, findTenant: () => Bucket, findPeople?: () => Bucket): Limits {
     for (;;) {
       const limits = {
