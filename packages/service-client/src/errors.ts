@@ -1,6 +1,6 @@
 import { UnsignableValueError } from '@postern/signed-context'
 
-/** undici's and Node's codes of failures before a connection was there: nothing was sent. */
+/** Codes of undici and Node for failures before the connection was open, so nothing was sent. */
 const unsentCodes: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -15,7 +15,7 @@ const timeoutCodes: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', '
 /** The service gave no answer, or only part of one. The cause says why. */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError'
-  /** Whether the request certainly did not reach the service, so that nothing was done. */
+  /** Whether the request certainly did not reach the service. */
   readonly isUnsent: boolean
   readonly isTimeout: boolean
 
@@ -27,7 +27,7 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** A question got no usable answer. The cause says why. Asking again is safe. */
+/** The service gave no valid answer. The cause says why. The request can be repeated. */
 export class ServiceUnavailableError extends Error {
   override readonly name = 'ServiceUnavailableError'
   /** For people: "The findings service". */

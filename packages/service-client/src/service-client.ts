@@ -10,13 +10,13 @@ import { signHeaders } from './sign-headers.ts'
 export interface ServiceClientOptions {
   /** For people, in errors: "The findings service". */
   readonly service: string
-  /** Where the service listens. A path is put before each target. */
+  /** The service's address. Its path precedes each target. */
   readonly baseUrl: string
-  /** The name of the ring at the service: `findings-universe`, `operator` … */
+  /** The name of the key ring at the service: `findings-universe`, `operator` … */
   readonly keyName: string
   /** The first key signs. */
   readonly ring: KeyRing
-  /** How long an answer may take, from the first attempt to its last byte. */
+  /** The time limit for all attempts, until the last byte of the answer. */
   readonly timeoutMs: number
   readonly maxConnections?: number
   readonly connectTimeoutMs?: number
@@ -32,7 +32,7 @@ export interface ServiceRequest {
   readonly target: string
   /** On whose behalf the request is made. */
   readonly caller: Caller
-  /** A tenant assertion, which opens the rows of the caller's tenant, or `none`. */
+  /** A tenant assertion, which gives access to the caller's tenant, or `none`. */
   readonly assertion: string
   /** Default: a random UUID. */
   readonly requestId?: string
@@ -42,7 +42,7 @@ export interface ServiceRequest {
   readonly headers?: Readonly<Record<string, string>>
   /** Default: that of the client. */
   readonly timeoutMs?: number
-  /** Whether to send the request once more if its connection is lost. Only for requests that change nothing. */
+  /** Whether to repeat the request if its connection is lost. Only for requests that change nothing. */
   readonly isRepeatable?: boolean
 }
 
@@ -56,20 +56,20 @@ export interface ServiceAnswer {
 
 /** Sends requests to one service. */
 export interface ServiceClient {
-  /** Resolves with any answer, whatever its status. Rejects with a NoAnswerError. */
+  /** Resolves with any answer. Rejects with a NoAnswerError. */
   send(request: ServiceRequest): Promise<ServiceAnswer>
   /**
-   * Sends a request that changes nothing, and resolves with its answer. Rejects with a ServiceUnavailableError if there is
-   * none, if its status is not 200, or if it does not match the schema.
+   * Sends a request that changes nothing. Rejects with a ServiceUnavailableError if no answer comes, its status is not
+   * 200, or it does not match the schema.
    */
   ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
-  /** Resolves when the requests that are under way have been answered. */
+  /** Resolves when pending requests have been answered. */
   close(): Promise<void>
   /** Cuts all connections. Requests that are under way reject. */
   destroy(): Promise<void>
 }
 
-/** Creates a client. Its connections are kept alive; each attempt is signed anew (RFC 9421), and redirects are not followed. */
+/** Creates a client with persistent connections. Signs each attempt (RFC 9421) and does not follow redirects. */
 export function createServiceClient({
   service,
   baseUrl,
@@ -134,7 +134,7 @@ export function createServiceClient({
   }
 }
 
-/** Returns who asks a service, for the tenant of a request: another service, with the assertion and the id of the request. */
+/** Returns the caller for a request to another service, with the tenant's assertion and the request id. */
 export function serviceCaller(
   id: string,
   { context, requestId }: { readonly context: TenantContext; readonly requestId: string },
@@ -150,7 +150,7 @@ interface EncodedBody {
 
 function encodeBody(method: Dispatcher.HttpMethod, body: unknown): EncodedBody {
   if (body === undefined) {
-    // undici sends this length with these methods (RFC 9110 §8.6), and a signature must cover what is sent.
+    // undici sends this length with these methods (RFC 9110, section 8.6), and the signature must cover it.
     const hasLength = method === 'POST' || method === 'PUT' || method === 'PATCH'
     return { content: null, headers: hasLength ? { 'content-length': '0' } : {} }
   }

@@ -158,7 +158,7 @@ export async function beginAttempt(
       request.raw.url,
       typeOf(request.headers['content-type']),
       request.headers['content-digest'] ?? null,
-      // After a key was narrowed, the same request is another one.
+      // After a key was narrowed, its request counts as a different one.
       context.scopes.toSorted(),
       context.roles.toSorted(),
       isStreamed ? null : digestOf(request),
@@ -225,7 +225,7 @@ function attemptOf({
     return JSON.stringify(kept)
   }
   const keepText = async (tx: ChangeTransaction, text: string): Promise<void> => {
-    // Another request has taken over the claim, so this rolls the change back.
+    // Another request owns the claim now, so the change is rolled back.
     if (!(await memory.keep(tx, claim, text))) throw inProgress()
     isKept = true
   }

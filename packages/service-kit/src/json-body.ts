@@ -3,7 +3,7 @@ import { bodyError, pointerTo } from './input-errors.ts'
 import { type JsonFault, findJsonFault } from './json-scan.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** Deepest nesting of a JSON body. No resource needs more than a handful of levels. */
+/** The deepest nesting of a JSON body, more than any resource needs. */
 export const maxJsonDepth = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -20,7 +20,7 @@ export function parseJsonBody(body: Buffer): unknown {
   throw problemOf(fault, text)
 }
 
-/** Most lines of a body: no route takes as many. */
+/** The most lines of a body, more than any route accepts. */
 const maxLines = 20_000
 
 /** Parses NDJSON, with the rules of `parseJsonBody`. Skips empty lines. Throws a problem with the line and the index. */

@@ -87,7 +87,7 @@ function assertExpandable({
   }
 }
 
-/** Factor by which the number of rows is reduced if they were too many bytes. */
+/** How much to reduce the number of rows if they exceeded the byte limit. */
 const fewer = 8
 
 /** Whether the error is tenant-db's ResultTooLarge, which not every service imports. */

@@ -4,7 +4,7 @@ import { problem } from './problem.ts'
 /** Characters below U+0300 are equal in all normalization forms. */
 const mayChange = /[\u0300-\uffff]/
 
-/** Two names of one object are equal in NFC. One value would be lost. */
+/** Two names of an object are equal in NFC, so one value would be lost. */
 export class DuplicateNameError extends Error {
   override readonly name = 'DuplicateNameError'
   readonly path: readonly (string | number)[]
@@ -16,16 +16,16 @@ export class DuplicateNameError extends Error {
 }
 
 /**
- * Returns a value with every text in it, names of members included, in Unicode Normalization Form C (UAX #15). A value that is normalized
- * already is returned as it is. Objects other than plain ones are left alone. Throws DuplicateNameError.
+ * Returns a value with all texts and names in Unicode Normalization Form C (UAX #15); the same value if it is
+ * normalized already. Only plain objects are changed. Throws DuplicateNameError.
  */
 export function normalizeTexts(value: unknown): unknown {
   return normalizeAt(value, [])
 }
 
 /**
- * Returns the body of a request with its texts in NFC, except those of the top-level members named in `exact`. Throws a problem if two
- * names of one object become the same.
+ * Returns a request body with its texts in NFC, except the top-level members in `exact`. Throws a problem if two names
+ * of an object become equal.
  */
 export function normalizeBody(body: unknown, exact: readonly string[] = []): unknown {
   try {
@@ -46,7 +46,7 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   }
 }
 
-/** Returns the parameters of a path or query with their values in NFC. Their names are ASCII, or unknown. */
+/** Returns path or query parameters with their values in NFC. Known names are ASCII. */
 export function normalizeParameters(parameters: unknown): unknown {
   if (typeof parameters !== 'object' || parameters === null) return parameters
   const given = Object.entries(parameters)
@@ -54,7 +54,7 @@ export function normalizeParameters(parameters: unknown): unknown {
   return normalized.every(([, value], at) => value === given[at]?.[1]) ? parameters : Object.fromEntries(normalized)
 }
 
-/** `path` is the path of the value. It is changed during the call and restored. */
+/** `path` is the path of the value, changed during the call and restored. */
 function normalizeAt(value: unknown, path: (string | number)[]): unknown {
   if (typeof value === 'string') return normalizeText(value)
   if (Array.isArray(value)) return normalizeItems(value, path)

@@ -32,8 +32,8 @@ export interface PageInput {
 }
 
 /**
- * Opens the page that a list request asks for. A cursor is the key of the last row, bound to tenant, route, filters and
- * sort: used anywhere else it is refused with 400. It holds nothing that its bearer has not seen, hence it is not secret.
+ * Opens the requested page. A cursor is the key of the last row, bound to tenant, route, filters and sort; elsewhere it
+ * gets 400. It is not secret, because its bearer has seen the row.
  */
 export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
   const { query, context, answer, raw } = input

@@ -13,11 +13,11 @@ import { type Tracing, openTracing } from './tracing/tracing.ts'
 export interface BaseDeps {
   /** Rejects when a request would fail now. */
   ready(): Promise<void>
-  /** What does not work now, though requests are answered without it. */
+  /** Names what currently does not work, while requests are still answered. */
   degraded?(): readonly string[]
-  /** Identifies the database of the service, so that the gateway can tell whether all services share one. */
+  /** Identifies the service's database, so that the gateway can check that all services share one. */
   databaseId?(): Promise<string | undefined>
-  /** Takes no more work of its own: requests are still answered for a while. */
+  /** Stops background work. Requests are still answered for a while. */
   drain?(): Promise<void>
   /** Closes everything, in the reverse order of its opening. */
   close(): Promise<void>
@@ -26,7 +26,7 @@ export interface BaseDeps {
 export interface ServiceDefinition<Config extends BaseConfig, Deps extends BaseDeps> {
   readonly name: string
   readConfig(env: Environment): Config
-  /** `tracing` is for work that no request asks for; undefined where tracing is off. */
+  /** `tracing` is for background work; undefined if tracing is off. */
   openDeps(
     config: Config,
     base: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },
@@ -38,14 +38,11 @@ export interface RunningService {
   readonly url: string
   readonly port: number
   readonly logger: Logger
-  /** Answers what has arrived, takes nothing new, and closes what the service has opened. */
+  /** Answers received requests, accepts no new ones, and closes all resources. */
   close(): Promise<void>
 }
 
-/**
- * Starts a service in this process. `overrides` replaces single dependencies, for tests. Logs `listening` with the port
- * once requests are answered.
- */
+/** Starts a service in this process. `overrides` replaces dependencies in tests. Logs `listening` with the port. */
 export async function startService<Config extends BaseConfig, Deps extends BaseDeps>(
   definition: ServiceDefinition<Config, Deps>,
   env: Environment,
@@ -113,13 +110,13 @@ function portOf(app: App): number {
   return address.port
 }
 
-/** A setting whose name is misspelt does nothing, and what it was to turn on stays off: that must be told. */
+/** Logs misspelt settings, because what they should enable would silently stay off. */
 export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
   const names = unknownSettings(env)
   if (names.length > 0) logger.warn({ event: 'settings_unknown', names })
 }
 
-/** The whole of a service's main.ts: starts it from the process's environment and ends with the process's signals. */
+/** The main function of a service: starts it from the environment and ends it on signals. */
 export async function runService<Config extends BaseConfig, Deps extends BaseDeps>(
   definition: ServiceDefinition<Config, Deps>,
 ): Promise<void> {
@@ -131,7 +128,7 @@ export async function runService<Config extends BaseConfig, Deps extends BaseDep
   }
 }
 
-/** Says in one log line why a process cannot start, and ends it with exit code 1. */
+/** Logs why a process cannot start, and exits with code 1. */
 export function failStart(service: string, error: unknown): never {
   const logger = createLogger({ service, level: 'info' })
   if (error instanceof ConfigurationError) logger.fatal({ event: 'configuration_refused', reason: error.message })
@@ -142,7 +139,7 @@ export function failStart(service: string, error: unknown): never {
   process.exit(1)
 }
 
-/** What is to be mended where a process cannot listen; undefined where it failed for something else. */
+/** Returns how to fix a failure to listen; undefined for other errors. */
 export function listenRemedy(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
   const port = 'port' in error ? String(error.port) : 'unknown'

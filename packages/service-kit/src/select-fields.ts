@@ -1,6 +1,6 @@
 import { membersOf } from '@postern/contracts'
 
-/** The members that a parsed query asks for with `fields`; undefined: all of them. */
+/** The members that `fields` of a parsed query names; undefined: all. */
 export function fieldsAsked(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
   return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).flatMap(membersOf)]
@@ -17,7 +17,7 @@ function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly strin
   return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined
 }
 
-/** An answer, or a list of them, with the members that were asked for and no others. */
+/** Returns an answer or a list with only the requested members. */
 export function selectFields(body: unknown, fields: readonly string[] | undefined): unknown {
   if (fields === undefined) return body
   return Array.isArray(body) ? body.map((item) => selected(item, fields)) : selected(body, fields)

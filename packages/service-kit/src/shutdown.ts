@@ -4,22 +4,22 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { readBeforeIdleClose } from './late-process.ts'
 import type { Logger } from './logger.ts'
 
-/** How long an orderly end may take before the process gives up on it, in milliseconds. */
+/** The time limit of a shutdown, in milliseconds. */
 const shutdownTimeoutMs = 30_000
 
-/** What is left of it for what follows the requests: what was counted is told, what was taken is given back. In milliseconds. */
+/** The part of it for work after the last request, such as the final usage report, in milliseconds. */
 const keptBackMs = 8_000
 
 /**
- * How long connections may still bring a request behind a drain, in milliseconds. Who holds one that is idle closes it before a drain
- * ends (`idleConnections`), and who makes one sends its request at once: on a busy machine both may be late.
+ * How long connections may still bring a request after a drain, in milliseconds. Clients close idle connections before
+ * (`idleConnections`), but may be late on a busy machine.
  */
 const usualLingerMs = 1_000
 
-/** As many as wait to be accepted at a time, and more. */
+/** More turns than the kernel has connections waiting. */
 const mostTurns = 128
 
-/** How long requests that are under way may go on behind a drain, in milliseconds. */
+/** Returns how long open requests may continue after a drain, in milliseconds. */
 export function answersWithinMs({ drainMs }: { readonly drainMs: number }): number {
   return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
 }
@@ -27,17 +27,14 @@ export function answersWithinMs({ drainMs }: { readonly drainMs: number }): numb
 /** A server and the connections to it. */
 export interface WatchedServer {
   /**
-   * Answers on for `drainMs`, takes no new connection then, and waits for what is under way, `withinMs` milliseconds at most: one long
-   * upload or export must not cost what is to be done behind it. What is cut off then, its caller sees as a broken connection.
-   *
-   * Connections have a moment to end by themselves, each with its next answer or as its other end finds it idle. The server's own
-   * `close()` cuts those that are idle at once, and loses the request that is just on its way; those that have never brought one it
-   * keeps, and waits for them.
+   * Answers for `drainMs`, then accepts no new connections and waits at most `withinMs` for open requests, whose
+   * callers then see a broken connection. Idle connections may end by their next answer: Node's own `close()` would
+   * lose a request that is just arriving, and waits for connections without a request.
    */
   close(end: { readonly drainMs: number; readonly withinMs: number; readonly logger: Logger }): Promise<void>
 }
 
-/** To be called before the server listens. From then on it also reads what has come before it closes what is idle. */
+/** Call it before the server listens. It reads pending input before it closes idle connections. */
 export function watchServer(
   app: { readonly server: Server; close(): PromiseLike<unknown> },
   { lingerMs = usualLingerMs }: { readonly lingerMs?: number } = {},
@@ -79,7 +76,7 @@ function watchConnections(server: Server): Connections {
   })
   return {
     accepted: async () => {
-      // One is accepted in each turn of the event loop; who goes on connecting is not waited for.
+      // One connection is accepted in each turn. Clients that keep connecting do not delay the end.
       for (let [turn, before] = [0, -1]; turn < mostTurns && before !== made; turn += 1) {
         before = made
         await nextTurn()
@@ -93,9 +90,9 @@ function watchConnections(server: Server): Connections {
   }
 }
 
-/** Takes no new connection, and gives those that there are `mostMs` to end by themselves. */
+/** Accepts no new connections, and waits up to `mostMs` for the open ones to end. */
 async function linger(server: Server, connections: Connections, mostMs: number): Promise<void> {
-  // When the socket closes, connections that wait to be accepted are reset, with what they have brought.
+  // Closing the socket resets connections that wait to be accepted.
   await connections.accepted()
   const ended = new Promise<void>((resolve) => {
     ConnectionServer.prototype.close.call(server, () => resolve())
@@ -103,13 +100,13 @@ async function linger(server: Server, connections: Connections, mostMs: number):
   const late = new AbortController()
   await Promise.race([ended, delay(mostMs, undefined, { signal: late.signal }).catch(() => undefined)])
   late.abort()
-  // A process that was late itself first reads what has come meanwhile.
+  // If this process was late, it reads pending input first.
   await nextTurn()
 }
 
 /**
- * Runs `close` once on SIGTERM or SIGINT and ends the process: with 0 when it closed in time, with 1 otherwise. A second
- * signal ends it at once. An error that nobody caught is logged and ends the process too: its state is unknown.
+ * Runs `close` once on SIGTERM or SIGINT and exits, with 0 if it finished in time. A second signal exits at once. An
+ * uncaught error is logged and ends the process, because its state is unknown.
  */
 export function closeOnSignal(logger: Logger, close: () => Promise<void>): void {
   let closing = false

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import { onceRead } from './late-process.ts'
 
-/** Of a body that must arrive in each `withinMs`: a slower one ties up a connection, and what waits for it, for nothing. */
+/** The least bytes of a body in each `withinMs`. Slower bodies only occupy a connection. */
 const leastBytes = 1024
 
 /**
- * Cuts the connection of a request whose body comes in more slowly than a kibibyte in each `withinMs`. The gateway answers its clients
- * 408 long before; this is for who speaks to this process itself. What the process has yet to read is not the client's fault.
+ * Cuts the connection of a request whose body is slower than a kibibyte in each `withinMs`. The gateway answers 408
+ * earlier; this is for direct callers. Bytes that the process has not read yet do not count.
  */
 export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
   app.addHook('onRequest', (request, _reply, done) => {

@@ -9,8 +9,8 @@ export interface Stall {
 }
 
 /**
- * Calls `onStall` once nothing has come for so long (milliseconds), as long as that is the sender's doing: while it is we
- * who do not take what it has, waiting for a store or a scanner, which have limits of their own, its time does not run.
+ * Calls `onStall` if nothing arrives for this long, in milliseconds. The time stops while we do not read, for example
+ * because a store is busy.
  */
 export function watchStall(
   stallMs: number,

@@ -5,10 +5,10 @@ import { type ListSource, contractList, wholeList } from './list-route.ts'
 import { type PageInput, openPage } from './page.ts'
 import { problem } from './problem.ts'
 
-/** One item of a list, as its contract has it. */
+/** An item of a list. */
 type ItemOf<R extends Route> = AnswerBody<R> extends readonly (infer Item extends object)[] ? Item : never
 
-/** What of a list is read: the rows behind a key, at most so many. */
+/** The rows to read: at most `limit` after a key. */
 export interface Place<Key> {
   readonly after: Key | undefined
   readonly limit: number
@@ -17,25 +17,25 @@ export interface Place<Key> {
 /** A route whose answer comes in pages. */
 type PagedRoute = Route & { readonly query: z.ZodType<PageInput['query']> }
 
-/** How a list is read where one statement gives the rows behind a key. */
+/** How to read a list whose rows one statement returns. */
 export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   readonly source: ListSource<Tx>
-  /** Rows that an export holds in memory at a time. Default: 500. */
+  /** Rows of an export in memory. Default: 500. */
   readonly exportBatch?: number
-  /** The form of a key: it comes from a client. */
+  /** The schema of a key, which comes from a client. */
   key(input: ContractInput<R>): z.ZodType<Key>
-  /** What is asked for, once for the page or for the whole list. */
+  /** Prepares the query, once for a page or a whole list. */
   asked(input: ContractInput<R>): Asked | Promise<Asked>
-  /** Whether what the list is of is there: 404 where it is not. Asked together with a page, and before a whole list. */
+  /** Whether the parent of the list exists; otherwise 404. Runs with a page, or before a whole list. */
   isThere?(tx: Tx, asked: Asked): Promise<boolean>
   list(tx: Tx, asked: Asked, place: Place<Key>): Promise<readonly Row[]>
-  /** How many there are in all: what `count=true` asks for. */
+  /** Counts all items, for `count=true`. */
   count(tx: Tx, asked: Asked): Promise<number>
   keyOf(row: Row, asked: Asked): Key
   show(row: Row, asked: Asked): ItemOf<R>
 }
 
-/** Registers a list of the public API of which one statement gives the rows behind a key: a page and the whole list are of the same. */
+/** Registers a list of the public API that one statement reads, as a page or as a whole. */
 export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
   app: App,
   route: R,
@@ -59,7 +59,7 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
       if (there === false) throw problem('not_found')
       if (total !== undefined) page.total(total)
       const shown = page.finish(rows, (row) => parts.keyOf(row, asked)).map((row) => parts.show(row, asked))
-      // The body of a list's answer is its items, from which ItemOf is inferred.
+      // The body of a list's answer is an array of ItemOf.
       return shown as readonly object[] as AnswerBody<R>
     },
     all: async function* (input: ContractInput<R> & PageInput) {

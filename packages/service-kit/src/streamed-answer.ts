@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 
-/** An answer that is streamed, in another media type than the JSON of the contract. */
+/** A streamed answer in another media type than JSON. */
 export class StreamedAnswer {
   readonly mediaType: string
   readonly content: Readable

@@ -7,30 +7,27 @@ import { type WaitingLine, type WaitingRequest, createWaitingLine } from './wait
 
 /** What the tenants of a service share. */
 export interface ShareLimits {
-  /** Requests that one tenant may have under way, until their answers have been read. */
+  /** The most open requests of a tenant, until their answers have been read. */
   readonly maxRequests: number
-  /** Exports and expanded answers that one tenant may have under way, until they have been read. */
+  /** The most open exports and expanded answers of a tenant, until they have been read. */
   readonly maxLargeAnswers: number
-  /** Bytes of request bodies and of rows for answers that the process may hold for all tenants. */
+  /** The most bytes of request bodies and of rows for answers, for all tenants. */
   readonly maxBytes: number
 }
 
-/**
- * Bytes of rows that one tenant may read at once, so that its large pages take turns and leave processor time to others. A page of
- * this size costs about 20 ms.
- */
+/** Bytes of rows that one tenant may read at once. Its large pages take turns, so that others get processor time. */
 const maxReadingBytes = 1024 * 1024
-/** How long a large page waits for its turn and for memory. A client that repeats refused requests then costs little. */
+/** How long a large page waits for its turn and for memory, so that repeating rejected requests costs little. */
 const maxWaitMs = 5_000
-/** Other tenants count as served until this long after their last request. */
+/** How long another tenant counts as active after its last request. */
 const activeMs = 1_000
-/** The longest pause after a large page: in milliseconds, and in times that the page took. */
+/** The longest pause after a large page: in milliseconds, and as a multiple of the page's time. */
 const maxPauseMs = 1_000
 const maxPauses = 3
 
-/** Bytes that every request may hold, whatever else its tenant holds: enough for a resource or a page of short ones. */
+/** Bytes that every request may hold, enough for a resource or a short page. */
 const freeBytes = 64 * 1024
-/** Held by an answer that is streamed: its buffers, whatever its length. */
+/** Bytes that a streamed answer holds, whatever its length. */
 export const streamedAnswerBytes: number = 256 * 1024
 
 const tooManyRequests = 'Your organization has too many requests under way. Wait for their answers, then try again.'
@@ -39,7 +36,7 @@ const tooManyLargeAnswers =
 const tooManyBytes =
   'Your organization has too many large requests or unread answers. Read the answers, then try again.'
 
-/** A request would hold more than the share of its tenant. */
+/** A request would exceed the share of its tenant. */
 export class ShareExceededError extends ProblemError {
   constructor(detail: string) {
     super('too_many_requests', { detail, retryAfterSeconds: 1 })
@@ -48,44 +45,44 @@ export class ShareExceededError extends ProblemError {
 
 /** What one request holds of its tenant's share. */
 export interface RequestShare {
-  /** Whether a row of so many bytes may be held. */
+  /** Reserves the bytes of a row. Returns false if the tenant's share is exceeded. */
   reserve(bytes: number): boolean
   /**
-   * Waits until the tenant may read and hold so many more bytes of rows, and reserves them: `reserve` takes from them first.
-   * `expectedBytes` is called whenever the request might begin; undefined means that the size is unknown. Rejects with a
-   * ShareExceededError after five seconds. Call `releaseRead` when the rows have been read.
+   * Waits until the tenant may read and hold this many bytes of rows, and reserves them for `reserve`. `expectedBytes`
+   * returns undefined if the size is unknown. Rejects with a ShareExceededError after five seconds. Call `releaseRead`
+   * afterwards.
    */
   acquireRead(expectedBytes: () => number | undefined): Promise<void>
   /**
-   * Lets the next large page of the tenant begin. While other tenants are served, it begins after a pause: one to three times as long
-   * as this read, according to how many requests of the tenant wait.
+   * Lets the tenant's next large page begin. While other tenants are active, it pauses one to three times as long as
+   * this read, depending on how many requests of the tenant wait.
    */
   releaseRead(): void
-  /** Bytes of rows that were reserved by `reserve` since the last `releaseRows`. */
+  /** Bytes that `reserve` has counted since the last `releaseRows`. */
   readonly rowBytes: number
   /** Rows that were reserved by `reserve` since then. */
   readonly rowCount: number
-  /** The error of a statement whose rows may not be held. */
+  /** The error for a statement whose rows exceed the share. */
   refusal(): Error
-  /** Gives back what rows have taken: they were passed on, and the next part of the answer is read. */
+  /** Releases rows that were passed on, before the next part is read. */
   releaseRows(): void
-  /** Holds `bytes` until the answer has been sent. Throws a ShareExceededError where that is too much. */
+  /** Holds `bytes` until the answer has been sent. Throws a ShareExceededError. */
   hold(bytes: number): void
   /**
-   * Counts the request among those that need several times the memory of their rows: exports, and answers with `expand`. To be called
-   * before rows are read. Throws a ShareExceededError if the tenant has as many as it may.
+   * Counts an export or an answer with `expand`, which needs several times the memory of its rows. Call it before rows
+   * are read. Throws a ShareExceededError.
    */
   enterLargeAnswer(): void
 }
 
-/** The context of a request of the public API, with what it may hold. */
+/** The context of a public request, with its share. */
 export interface RequestContext extends TenantContext {
   readonly share?: RequestShare | undefined
 }
 
 /** Of one process. */
 export interface TenantShares {
-  /** Begins a request. Throws a ShareExceededError where its tenant has as many as it may. */
+  /** Starts a request. Throws a ShareExceededError if its tenant has too many. */
   enter(tenantId: string): EnteredShare
   readonly heldBytes: number
 }
@@ -108,8 +105,8 @@ interface Tenant {
 }
 
 /**
- * Shares requests and memory out among tenants. One tenant may hold three times what is left for the others (dynamic thresholds,
- * Choudhury and Hahne, 1998): three quarters of all while it is alone.
+ * Divides requests and memory among tenants. A tenant may hold three times what is left for the others (dynamic
+ * thresholds, Choudhury and Hahne, 1998), so at most three quarters.
  */
 export function createTenantShares(
   { maxRequests, maxLargeAnswers, maxBytes }: ShareLimits,
@@ -138,13 +135,13 @@ export function createTenantShares(
       pause: undefined,
       line: createWaitingLine(maxWaitMs),
     }
-    // `reserved` covers the rows: what they take, or were expected to take.
+    // `reserved` covers the rows, whether read or expected.
     let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
     let isLarge = false
     let reading = 0
     let readSince = 0
     let waiting: WaitingRequest | undefined
-    /** Whether the client has its answer or is gone: nothing would give back what is taken from now on. */
+    /** Whether the answer was sent or the client disconnected. Nothing would release later reservations. */
     let hasLeft = false
     activity.record(tenantId)
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
@@ -169,7 +166,7 @@ export function createTenantShares(
       heldBytes -= bytes
     }
 
-    /** Begins to read so many bytes of rows, if the tenant may. */
+    /** Starts to read this many bytes of rows, if the tenant may. */
     function tryRead(expected: number | undefined): boolean {
       if (isSmall(expected)) return true
       if (tenant.pause !== undefined) return false
@@ -177,7 +174,7 @@ export function createTenantShares(
       if (tenant.readingBytes > 0 && tenant.readingBytes + bytes > maxReadingBytes) return false
       const more = Math.max(0, (expected ?? 0) - reserved)
       if (take(more)) reserved += more
-      // A tenant that holds nothing else is served, so that a wrong expectation is corrected.
+      // A tenant that holds nothing else is served, so that a wrong estimate is corrected.
       else if (tenant.bytes > reserved + fixed) return false
       reading = bytes
       readSince = performance.now()
@@ -201,7 +198,7 @@ export function createTenantShares(
 
     return {
       reserve: (bytes) => {
-        // A page that nobody waits for is dropped. What else is still read is a small part of a write.
+        // A page without a client is dropped. Other remaining reads are small parts of a write.
         if (hasLeft) return reading === 0
         const more = Math.max(0, ofRows + bytes - reserved)
         if (more > 0 && !take(more)) return false
@@ -277,7 +274,7 @@ export function createTenantShares(
 /** Remembers which tenants have sent requests lately. */
 function createActivity() {
   let latest = { tenantId: '', at: -Infinity }
-  /** The latest request of any other tenant than that one. */
+  /** The latest request of any other tenant. */
   let latestOfOthers = latest
   return {
     record: (tenantId: string): void => {
@@ -291,12 +288,12 @@ function createActivity() {
   }
 }
 
-/** Whether a page is read at once, whatever else its tenant reads. */
+/** Whether a page is read immediately, whatever else its tenant reads. */
 function isSmall(expectedBytes: number | undefined): boolean {
   return expectedBytes !== undefined && expectedBytes <= freeBytes
 }
 
-/** Holds every request of the public API to the share of its tenant. To be called after the guard has been added. */
+/** Limits every public request to its tenant's share. Call it after the guard was added. */
 export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, metrics: Registry): void {
   const refusals = new Counter({
     name: 'postern_tenant_share_refusals_total',
@@ -346,7 +343,7 @@ export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, met
         }
       },
     })
-    // An error reaches whoever reads the body; there is nobody else to tell.
+    // Whoever reads the body receives the error.
     pipeline(payload, counted, () => undefined)
     done(null, counted)
   })

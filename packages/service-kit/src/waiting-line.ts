@@ -1,21 +1,21 @@
-/** Requests that begin in the order in which they came, each as soon as it may. */
+/** A queue of requests that begin in order, each as soon as it can. */
 export interface WaitingLine {
   /** Requests that wait. */
   readonly length: number
-  /** Appends a request. `tryBegin` returns whether the request may begin; after true it is not called again. */
+  /** Appends a request. `tryBegin` returns whether the request can begin; after true it is not called again. */
   append(tryBegin: () => boolean): WaitingRequest
-  /** Begins requests from the head of the line for as long as they may begin. */
+  /** Begins requests from the head of the queue while they can begin. */
   serve(): void
 }
 
 export interface WaitingRequest {
-  /** Resolves with true when the request has begun, with false if it waited too long or has left. */
+  /** Resolves with true when the request begins, with false if it waited too long or was removed. */
   readonly hasBegun: Promise<boolean>
   /** Takes the request out of the line. */
   leave(): void
 }
 
-/** Returns a line in which a request waits for `waitMs` at most. */
+/** Creates a queue in which a request waits at most `waitMs`. */
 export function createWaitingLine(waitMs: number): WaitingLine {
   const waiting = new Set<{ readonly tryBegin: () => boolean; readonly end: (hasBegun: boolean) => void }>()
 

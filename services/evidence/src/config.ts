@@ -104,7 +104,7 @@ export const environment = {
     .describe(
       'The clamd that scans uploads: `tcp://host:port` or `unix:///path`. Without it nothing is scanned, and receipts say so.',
     ),
-  // What clamd takes unless it is told otherwise, in Debian's configuration.
+  // Debian's default limit of clamd.
   POSTERN_CLAMAV_MAX_BYTES: settings
     .integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 })
     .describe("Larger files are not scanned. No more than clamd's `StreamMaxLength`."),

@@ -26,7 +26,7 @@ export interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly method: string
-  /** As it came: canonical, or refused. */
+  /** Unchanged; a target that is not canonical is rejected. */
   readonly target: string
   readonly requestId: string
   /** The path prefix of the public URL. Empty at the root. */

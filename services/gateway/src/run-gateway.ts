@@ -238,7 +238,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  /** Sends an answer if there was none. Returns whether it did. */
+  /** Sends an answer if none was sent yet. Returns whether it did. */
   function crash(exchange: Crashed, error: unknown): boolean {
     const { response } = exchange
     const isOpen = !response.headersSent && !response.destroyed

@@ -6,7 +6,7 @@ import { ContentRefused, type KeysClient } from './authenticate/keys-client.ts'
 export interface Collected {
   readonly kind: keyof UsageReport
   readonly size: number
-  /** Removes lines. Undefined if there are none. */
+  /** Removes and returns lines. Undefined if it is empty. */
   take(): Lines | undefined
 }
 

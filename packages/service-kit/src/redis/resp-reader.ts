@@ -6,7 +6,7 @@ export type RespValue =
   | { readonly kind: 'null' }
   | { readonly kind: 'array'; readonly items: readonly RespValue[] }
 
-/** The peer sent bytes that are not RESP2, or more than is allowed. */
+/** The peer sent invalid RESP2, or too much. */
 export class RedisProtocolError extends Error {
   override readonly name = 'RedisProtocolError'
 }
@@ -34,7 +34,7 @@ export class RespReader {
   readonly #limits: RespLimits
   readonly #open: OpenArray[] = []
   #line = ''
-  /** Bytes of the bulk string that are still to come, with its line end; undefined between bulk strings. */
+  /** Remaining bytes of the bulk string with its line end; undefined between bulk strings. */
   #bulkLeft: number | undefined
   #bulk: Buffer[] | undefined
   #lineEnd = ''
@@ -45,7 +45,7 @@ export class RespReader {
     this.#limits = limits
   }
 
-  /** Gives the values that end in this chunk. Throws a RedisProtocolError; the reader must not be used afterwards. */
+  /** Returns the values that end in this chunk. After a RedisProtocolError the reader cannot be used. */
   read(chunk: Buffer): RespValue[] {
     const values: RespValue[] = []
     let at = 0
@@ -114,7 +114,7 @@ export class RespReader {
 
   #readBulk(part: Buffer, left: number): RespValue | undefined {
     const rest = left - part.length
-    // Of the last two bytes, those that are in this part.
+    // The bytes of the line end in this part.
     const ends = Math.min(part.length, Math.max(0, 2 - rest))
     this.#lineEnd += part.subarray(part.length - ends).toString('latin1')
     // A copy: the chunk belongs to whoever sent it.
@@ -130,7 +130,7 @@ export class RespReader {
     return { kind: 'bulk', text }
   }
 
-  /** Adds a value to the array that is open; gives the outermost one when it is complete. */
+  /** Adds a value to the open array. Returns the outermost array when it is complete. */
   #close(value: RespValue): RespValue | undefined {
     let closed = value
     for (;;) {

@@ -5,7 +5,7 @@ import { type RedisNode, createConnectorClass } from './guarded-connector.ts'
 
 const masterSchema = z.tuple([z.string().min(1), z.coerce.number().int().min(1).max(65_535)])
 
-/** Makes the question to the sentinels of an address where the master is. Each is asked in turn; rejects if none knows. */
+/** Creates a function that asks each sentinel in turn for the master. It rejects if none knows. */
 export function createMasterFinder(
   { nodes, group, sentinelPassword }: RedisAddress,
   timeoutMs: number,

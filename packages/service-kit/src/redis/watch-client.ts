@@ -2,7 +2,7 @@ import { Cluster } from 'ioredis'
 import type { RedisClient } from './client.ts'
 import { type RedisHealth, type RedisHealthOptions, silentAfterMs, watchRedis } from './health.ts'
 
-/** Watches a connection for commands by PING, and opens it again if it is connected and silent. */
+/** Watches a connection by PING, and reconnects if it is silent. */
 export function watchRedisClient(
   client: RedisClient,
   options: Omit<RedisHealthOptions, 'probe' | 'onSilent'>,

@@ -22,7 +22,7 @@ import type { Span, Tracing, TracingSource } from './tracing.ts'
 
 const closeWithinMs = 5_000
 
-/** A span of ours, and the OpenTelemetry one that it stands for. */
+/** Our span for an OpenTelemetry span. */
 class OtlpSpan implements Span {
   readonly otel: OtelSpan
 
@@ -45,7 +45,7 @@ class OtlpSpan implements Span {
   }
 }
 
-/** Tracing over OTLP/HTTP. One a process: it listens to what tenant-db and undici announce in it. */
+/** Opens tracing over OTLP/HTTP, once per process, with the events of tenant-db and undici. */
 export function openOtlpTracing(
   { url, percent }: { readonly url: string; readonly percent: number },
   { service, onFailure, followsCaller }: TracingSource,
@@ -94,14 +94,14 @@ export function openOtlpTracing(
   }
 }
 
-/** What tenant-db announces of a statement. Its parameters are not in it, and its text holds no value. */
+/** tenant-db's event for a statement. It contains no parameters or values. */
 interface StatementMessage {
   readonly text: string
   readonly name: string | undefined
   ended: ((error: unknown) => void) | undefined
 }
 
-/** Makes steps of the statements and of the requests that are made while one of ours is active. */
+/** Creates child spans for statements and requests while one of our spans is active. */
 function listen(tracer: Tracer, active: AsyncLocalStorage<OtlpSpan>): () => void {
   const begin = (name: string, attributes: Readonly<Record<string, string>>): OtelSpan | undefined => {
     const parent = active.getStore()
@@ -175,7 +175,7 @@ function isRequest(request: unknown): request is UndiciRequest {
   return typeof request === 'object' && request !== null && 'addHeader' in request && 'method' in request
 }
 
-/** Version 00 of W3C Trace Context; what is malformed is as if it were not there. */
+/** Parses version 00 of W3C Trace Context. Undefined if it is invalid. */
 function parseTraceparent(text: string | undefined): SpanContext | undefined {
   const match = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/.exec(text ?? '')
   if (match === null) return undefined

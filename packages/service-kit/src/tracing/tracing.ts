@@ -1,37 +1,37 @@
-/** One step of a request, with a beginning and an end. */
+/** One step of a request. */
 export interface Span {
-  /** Of the whole request, over all processes: 32 hexadecimal digits. */
+  /** The id of the whole trace: 32 hexadecimal digits. */
   readonly traceId: string
-  /** What a request that is part of this step carries (W3C Trace Context). */
+  /** The header for requests of this step (W3C Trace Context). */
   readonly traceparent: string
-  /** Ends the step; `status` is that of its HTTP answer, 0 for none. */
+  /** Ends the step with the status of its HTTP answer, 0 if none was sent. */
   end(status: number): void
 }
 
 export interface SpanStart {
-  /** Of a bounded set: method and route, never a URL. */
+  /** Method and route, never a URL, so that the set is bounded. */
   readonly name: string
   readonly attributes: Readonly<Record<string, string | number>>
   /** The traceparent that came with the request. */
   readonly parent: string | undefined
 }
 
-/** Hands spans to an OpenTelemetry collector. There is none of this where tracing is off: nothing is loaded, or asked. */
+/** Exports spans to an OpenTelemetry collector. Not loaded if tracing is off. */
 export interface Tracing {
   /** Begins the step that answering a request is. */
   begin(start: SpanStart): Span
-  /** Runs work so that statements and requests that it makes are steps of this one. */
+  /** Runs work whose statements and requests become child spans. */
   run<T>(span: Span, work: () => T): T
-  /** Runs work that no request has asked for as a trace of its own; it has failed where the work rejects. */
+  /** Runs background work as its own trace, which fails if the work rejects. */
   trace<T>(name: string, attributes: SpanStart['attributes'], work: () => Promise<T>): Promise<T>
-  /** What log lines of this moment say of their trace. */
+  /** Returns the trace fields for log lines of this moment. */
   logFields(): Readonly<Record<string, string>>
-  /** Hands over what is left, for as long as that takes, but at most five seconds. */
+  /** Exports remaining spans, for at most five seconds. */
   close(): Promise<void>
 }
 
 export interface TracingConfig {
-  /** Origin of an OTLP receiver over HTTP; undefined: no tracing. */
+  /** Origin of an OTLP receiver over HTTP. Undefined: no tracing. */
   readonly url: string | undefined
   /** How many of a hundred requests are traced. */
   readonly percent: number
@@ -43,13 +43,13 @@ export interface TracingSource {
   /** Told of what could not be handed over. */
   readonly onFailure: (reason: string) => void
   /**
-   * Whether others decide which requests are traced: true behind the gateway. At the edge whoever calls might have all of
-   * his traced, so there chance decides, and the caller's trace is only gone on with.
+   * Whether the caller decides which requests are traced: true behind the gateway. At the edge clients could trace
+   * everything, so chance decides, and the caller's trace id is only continued.
    */
   readonly followsCaller: boolean
 }
 
-/** Opens tracing where it is configured. The libraries for it are loaded then, and not before. */
+/** Opens tracing if it is configured. Loads its libraries only then. */
 export async function openTracing(config: TracingConfig, source: TracingSource): Promise<Tracing | undefined> {
   if (config.url === undefined) return undefined
   const { openOtlpTracing } = await import('./otlp.ts')

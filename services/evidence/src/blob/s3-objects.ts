@@ -42,12 +42,12 @@ export interface S3Objects {
   list(prefix: string): AsyncIterable<StoredObject>
   /** Starts a multipart upload and returns its id. The object is invisible until completion. */
   begin(key: string): Promise<string>
-  /** Sends a part: at least 5 MiB, but for the last. */
+  /** Sends a part of at least 5 MiB, except for the last one. */
   putPart(key: string, uploadId: string, number: number, bytes: Uint8Array): Promise<StoredPart>
   complete(key: string, uploadId: string, parts: readonly StoredPart[]): Promise<void>
   /** Aborts a multipart upload. Repeatable. */
   abort(key: string, uploadId: string): Promise<void>
-  /** What was begun and neither completed nor given up. */
+  /** Lists multipart uploads that were neither completed nor aborted. */
   listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
   /** Returns the bucket's time in whole seconds, or an invalid date. Rejects if the bucket is unreachable. */
   check(): Promise<Date>

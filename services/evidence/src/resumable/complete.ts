@@ -87,7 +87,7 @@ async function assemble(
     const maxBytes = upload.length
     const limits = { maxBytes, stallMs, isInTime: () => true, scanner, allowedTypes }
     const body = await receiveBody(
-      // Counted in chunks, of which sixteen would lie ready else.
+      // Counted in chunks; the default would buffer sixteen.
       Readable.from(partials.read(tenantId, upload.id, pieces), { highWaterMark: 1 }),
       incoming,
       declared,

@@ -216,7 +216,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       switch (error.code) {
         case 'unsupported_media_type':
         case 'digest_mismatch':
-          // No piece that could still come would mend it.
+          // No further piece could correct it.
           await reading(async () => db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)))
           await deps.afterwards.run(async () => await partials.remove(context.tenantId, upload.id))
           throw error

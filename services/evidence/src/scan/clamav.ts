@@ -48,7 +48,7 @@ function scanOf(
     write: async (chunk) => {
       if (isTooLarge || chunk.length === 0) return
       sent += chunk.length
-      // An early answer means that clamd accepts no more. Closing the connection ends the scan.
+      // An early answer means that clamd rejects further bytes. Closing the connection ends the scan.
       isTooLarge = sent > maxBytes || replies.isThere()
       if (isTooLarge) return
       const length = Buffer.alloc(4)
@@ -121,7 +121,7 @@ function listen(socket: Socket): Replies {
   return {
     isThere: () => waiting.length > 0,
     next: async (timeoutMs) => {
-      // What was said before the connection ended counts.
+      // An answer before the end of the connection counts.
       if (waiting.length === 0) {
         wake = Promise.withResolvers<void>()
         await within(wake.promise, timeoutMs)

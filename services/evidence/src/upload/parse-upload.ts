@@ -232,7 +232,7 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
 
 /** Parses metadata. Throws a problem. */
 export function parseDetails(value: unknown, now: number): EvidenceDetails {
-  // A query is kept as it was run.
+  // The text of a query is stored exactly as it was run.
   const parsed = evidenceDetailsSchema.safeParse(normalizeBody(value, ['query_text']))
   if (parsed.success) {
     const untimely = findUntimely(parsed.data, now)

@@ -10,7 +10,7 @@ export interface DeclaredUpload {
   readonly sha256: string | undefined
 }
 
-/** Headers in which a sender says what the body hashes to. */
+/** Headers with the digest of the body. */
 export type DigestHeader = 'Content-Digest' | 'Repr-Digest'
 
 export type UploadRefusal =

@@ -249,7 +249,7 @@ export type RecordFailure =
   | 'too_many_attachments'
   | 'unexpected'
 
-// disk_full, and configuration_limit_exceeded, in which quota extensions report.
+// disk_full, and configuration_limit_exceeded, which quota extensions use.
 const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
 /** Classifies an error of a transaction. `unexpected` means a bug. */

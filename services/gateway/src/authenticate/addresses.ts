@@ -48,7 +48,7 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
 /** Groups of an IPv6 address that name the network. A client owns all addresses of it (RFC 4291, section 2.5.4). */
 const networkGroups = 4
 
-/** The network for which requests are counted: an IPv4 address, or an IPv6 /64. */
+/** Returns the network of an address for counting: the IPv4 address, or the IPv6 /64. */
 export function networkOf(address: string): string {
   if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address
   const parsed = ipaddr.IPv6.parse(address)

@@ -134,7 +134,7 @@ async function discover(issuer: string, options: RequestInit): Promise<string> {
   const document = discoverySchema.parse(await readJson(address, options, 'discovery'))
   // A document of another issuer must not provide keys (OIDC Discovery, section 4.3).
   if (document.issuer !== issuer) throw new Error('discovery names another issuer')
-  // Who can change them on the way can sign for anybody.
+  // Over plain HTTP, anyone on the path could replace the keys.
   if (!isProtectedUrl(document.jwks_uri)) throw new Error('discovery names keys over plain HTTP')
   return document.jwks_uri
 }

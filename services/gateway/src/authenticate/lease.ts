@@ -119,7 +119,7 @@ export function createLease(parts: LeaseParts): Lease {
       return
     }
     for (const revocation of answer.revocations) watermarks.apply(revocation)
-    // What was announced meanwhile may be ahead of it.
+    // A revocation that arrived meanwhile may be newer.
     if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark }
     // INVARIANT: counted from the moment of sending, because the keys service counts from a later one.
     if (answer.granted) {
