@@ -40,7 +40,7 @@ test.each([0.05, 1, 20])('a connector is tested with the first rows of a file of
   }
 })
 
-test('a large file that is no table is refused with its reason', async () => {
+test('a large file that is not a table is rejected with a reason', async () => {
   const tenant = admin()
   const id = await create(tenant)
   const json = `[${'{"id":1},'.repeat(mebibyte / 4)}{}]`
@@ -48,7 +48,7 @@ test('a large file that is no table is refused with its reason', async () => {
   expect(answer).toMatchObject({ status: 422, json: { errors: [{ code: 'not_a_table' }] } })
 })
 
-test('a large file for a connector that fetches its source is refused with the reason', async () => {
+test('a large file for a connector that fetches its source is rejected with a reason', async () => {
   const tenant = admin()
   const id = await create(tenant, { url: 'https://files.example/table.csv' })
   const body = header + line.repeat(mebibyte / 8)

@@ -14,7 +14,7 @@ const change = async (tenant: Principal, path: string, tag: string, body: object
 const tagOf = ({ headers }: CallAnswer): string => headers['etag'] ?? ''
 
 describe('somebody who edits a connector', () => {
-  test('is refused where somebody else has changed it since, and not what its runs have', async () => {
+  test('is rejected if somebody else has changed it since, but not after a run', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const path = pathOf(connector)
@@ -28,7 +28,7 @@ describe('somebody who edits a connector', () => {
     expect(await change(tenant, path, after)).toBe(200)
   })
 
-  test('may have read it from a service of the release before', async () => {
+  test('may have read it from a service of the previous release', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const tag = `"${connector.id}.${connector.version}.active.2026-11-26T10:00:00.000Z."`
@@ -37,7 +37,7 @@ describe('somebody who edits a connector', () => {
   })
 })
 
-test('whoever has read a connector is sent it again once a run has changed anything of it', async () => {
+test('a conditional read returns a connector again after a run has changed it', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const path = pathOf(connector)
@@ -53,7 +53,7 @@ test('whoever has read a connector is sent it again once a run has changed anyth
   expect([failed.status, failed.json]).toMatchObject([200, { consecutive_failures: 1, state: 'active' }])
 })
 
-test('a pause keeps new runs from beginning: one that waits can be approved, and undone', async () => {
+test('a pause prevents new runs, but a waiting run can be approved and undone', async () => {
   const tenant = admin()
   const connector = await create(tenant, { safety: { min_rows: 5 } })
   const waiting = await runCsv(tenant, connector, csvOf(3))

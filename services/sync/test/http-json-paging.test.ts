@@ -24,7 +24,7 @@ const options = (config: object, secrets = {}) => ({
 const cursor = { kind: 'cursor', parameter: 'after', next: '/next' }
 
 test.each(['/api/more', './more', '/other?page=2', '?page=2', 'more?page=2', '../api/more'])(
-  'the next page %s in an answer is resolved against the URL that was asked',
+  'the next page %s in a response is resolved against the request URL',
   async (next) => {
     const more = new URL(next, `${server.url}/api/people`)
     answers['/api/people'] = ({ url }, response) => {
@@ -55,7 +55,7 @@ test('a relative next page at another origin is refused', async () => {
   expect(failure.code).toBe('page_elsewhere')
 })
 
-test('a token is taken from an answer with null members, a list of scopes or status 201, and asked for an audience', async () => {
+test('a token response with null members, a list of scopes or status 201 is accepted, and an audience is requested', async () => {
   const asked: string[] = []
   answers['/token'] = (request, response) => {
     void textOf(request).then((body) => {

@@ -31,7 +31,7 @@ async function startRun(key: string): Promise<string> {
   return runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).json).id
 }
 
-test('pages of changes that are kept in blocks leave none out, whatever PostgreSQL makes of the query', async () => {
+test('pages of changes in blocks are complete, with any query plan', async () => {
   const [run, other] = [await startRun('in-blocks'), await startRun('in-rows')]
   // Every second row, a thousand of them in one block and the others three by three.
   await world.rows(
@@ -103,7 +103,7 @@ test('pages of changes that are kept in blocks leave none out, whatever PostgreS
   expect([await count(), await count(['create']), await count(['update'])]).toEqual([2500, 2500, 0])
 })
 
-test('exports are whole where most of the life of the assertion is over: they are read at one go then', async () => {
+test('exports are complete although the assertion will expire soon', async () => {
   const run = await startRun('exported')
   await world.rows(
     `insert into sync.run_creation (tenant_id, run_id, first_row, last_row, rows, keys, parents, hashes, contents)
@@ -138,7 +138,7 @@ test('exports are whole where most of the life of the assertion is over: they ar
   expect(connectors).toContain('exported')
 })
 
-test('changes of long texts come in shorter pages, and are whole, page by page and as an export', async () => {
+test('changes with long texts come in shorter pages and are complete, page by page and as an export', async () => {
   const run = await startRun('long-texts')
   await world.rows(
     `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)

@@ -101,7 +101,7 @@ describe('the list of connectors', () => {
     expect(keys).toEqual(['a', 'b', 'c', 'd', 'e'])
   })
 
-  test('can be cut down to one key', async () => {
+  test('can be filtered by key', async () => {
     const principal = admin()
     await makeConnectors(principal.tenantId, 'a', 'b')
     expect(connectorsIn(await list(principal, '?key=b')).map(({ key }) => key)).toEqual(['b'])
@@ -117,7 +117,7 @@ describe('the list of connectors', () => {
 })
 
 describe('the database', () => {
-  test('shows and lets change a tenant its own connectors and runs alone', async () => {
+  test('lets a tenant see and change only its own connectors and runs', async () => {
     const [one, other] = [admin(), admin()]
     for (const principal of [one, other]) await push(caller, principal, [row()])
     const db = openTenantDb({

@@ -56,7 +56,7 @@ const mapping = (source: string) => [
 ]
 
 describe('setting up a connector', () => {
-  test('is refused without the scope, and of another tenant there is nothing', async () => {
+  test('is rejected without the scope, and finds nothing of another tenant', async () => {
     const { connector } = await made(admin())
     const reader = { ...admin(), scopes: ['read:universe'] }
     expect((await caller.call(reader, 'POST', path, { body: body() })).status).toBe(403)
@@ -102,7 +102,7 @@ describe('setting up a connector', () => {
     expect([status, text]).toEqual([422, expect.stringContaining(`"pointer":"${pointer}`)])
   })
 
-  test('is refused where the mapping names an attribute of a directory that is not read', async () => {
+  test('is rejected if the mapping names an attribute of a directory that is not read', async () => {
     const tenant = admin()
     const config = { host: 'ldap.example', bind_dn: 'cn=reader', base_dn: 'dc=example', attributes: ['cn', 'mail'] }
     const unread = expect.stringContaining('"pointer":"/mapping/2/source","code":"unknown","detail":"is not read: ')
@@ -129,7 +129,7 @@ describe('setting up a connector', () => {
   test.each([
     ['csv', { columns: ['entryuuid', 'CN', 'mail'] }],
     ['sql', { engine: 'postgres', host: 'hr.example', database: 'hr', username: 'reader', view: 'people' }],
-  ])('is refused where the mapping names a column of a table (%s) that is not read', async (type, given) => {
+  ])('is rejected if the mapping names a column of a table (%s) that is not read', async (type, given) => {
     const tenant = admin()
     const config = { ...given, columns: ['entryuuid', 'CN', 'mail'] }
     const unread = expect.stringContaining('"pointer":"/mapping/2/source","code":"unknown","detail":"is not read: ')
@@ -151,7 +151,7 @@ describe('setting up a connector', () => {
     expect([lacking.status, lacking.text]).toEqual([422, expect.stringContaining('must name name: without a mapping')])
   })
 
-  test('is refused with certificates to trust that are none, are cut off, or stand beside a key', async () => {
+  test('is rejected with certificates that are invalid, truncated, or accompanied by a key', async () => {
     const { cert, key } = await makeCertificate(['directory.example'])
     const directory = { host: 'directory.example', bind_dn: 'cn=reader', base_dn: 'dc=example' }
     const at = async (ca: string) =>
@@ -175,7 +175,7 @@ describe('setting up a connector', () => {
     }
   })
 
-  test('takes a key once, and gives it again when its connector is retired', async () => {
+  test('accepts a key once, and again after its connector is retired', async () => {
     const tenant = admin()
     const { connector } = await made(tenant, { key: 'erp' })
     expect((await create(tenant, { key: 'erp' })).status).toBe(409)
@@ -185,7 +185,7 @@ describe('setting up a connector', () => {
     expect((await create(tenant, { key: 'erp' })).status).toBe(201)
   })
 
-  test('can be taken back whatever keys others have', async () => {
+  test('can be undone whatever keys others have', async () => {
     const tenant = admin()
     const { connector } = await made(tenant)
     const other = await made(tenant)
@@ -197,7 +197,7 @@ describe('setting up a connector', () => {
     expect((await caller.call(tenant, 'DELETE', `${path}/key:retired-${connector.id}`)).status).toBe(204)
   })
 
-  test('is changed only as it was read', async () => {
+  test('is changed only in the version that was read', async () => {
     const tenant = admin()
     const { connector, etag } = await made(tenant)
     const patch = async (headers: Record<string, string>) =>
@@ -209,7 +209,7 @@ describe('setting up a connector', () => {
     expect((await patch({ 'if-match': etag })).status).toBe(412)
   })
 
-  test('keeps the limits that a change of one of them does not name', async () => {
+  test('keeps the limits that a change does not name', async () => {
     const tenant = admin()
     const safety = { max_deactivate: 2, max_deactivate_pct: 1, min_rows: 1000, max_change_pct: 5 }
     const { connector, etag } = await made(tenant, { safety })
@@ -226,7 +226,7 @@ describe('setting up a connector', () => {
 })
 
 describe('the secrets of a connector', () => {
-  test('are in no answer, in clear in no table, and erased when it is retired', async () => {
+  test('are in no response and in no table in clear text, and are erased when it is retired', async () => {
     const tenant = admin()
     const { connector } = await made(tenant, { secrets: { token: secret } })
     const answers = [
@@ -251,7 +251,7 @@ describe('the secrets of a connector', () => {
     expect(await stored()).not.toContain('"sealed"')
   })
 
-  test('are in no line of the log, and in no answer, where their source refuses them and says them', async () => {
+  test('are in no log line and no response, even if their source echoes them', async () => {
     const tenant = admin()
     const source = await startSourceServer({
       '/people': (request, response) => void response.writeHead(401).end(`no: ${request.headers.authorization}`),
@@ -275,7 +275,7 @@ describe('the secrets of a connector', () => {
     }
   })
 
-  test('are put under the current key for the operator, for nobody else, and still open the source', async () => {
+  test('are moved to the current key for the operator only, and still work', async () => {
     const tenant = admin()
     const seen: (string | undefined)[] = []
     const source = await startSourceServer({
@@ -337,7 +337,7 @@ const configOf = (port: number, place: string) => ({
 })
 
 describe('a change that names another source', () => {
-  test('sends it no secret that was meant for the one before', async () => {
+  test('sends it no secret of the previous source', async () => {
     const tenant = admin()
     const seen: (string | undefined)[] = []
     const take: Answers[string] = (request, response) => {
@@ -391,7 +391,7 @@ describe('a change that names another source', () => {
     ['http_json', 'client_secret', web, { auth: { ...oauth, client_id: 'other' } }],
     ['http_json', 'token', { ...web, auth: header }, { auth: { ...header, name: 'X-Other' } }],
     ['csv', 'token', {}, { url: 'https://mine.example/people', auth: { kind: 'bearer' } }],
-  ])('of %s is refused without its %s: from %j by %j', async (type, name, config, change) => {
+  ])('of %s is rejected without its %s: from %j to %j', async (type, name, config, change) => {
     const tenant = admin()
     const { connector } = await made(tenant, { type, config, secrets: { [name]: secret } })
     const { cert: ca } = await makeCertificate(['mine.example'])
@@ -404,7 +404,7 @@ describe('a change that names another source', () => {
   })
 
   test.each(['Accept', 'accept-encoding', 'Host', 'Content-Type', 'User-Agent'])(
-    'is not sent as %s, which other origins are sent as well',
+    'cannot be the header %s, which other origins receive too',
     async (name) => {
       const tenant = admin()
       const { connector } = await made(tenant, {
@@ -425,7 +425,7 @@ describe('a change that names another source', () => {
     ['ldap', 'password', directory, { base_dn: 'dc=other', encryption: 'ldaps' }],
     ['http_json', 'client_secret', web, { url: 'https://hr.example/staff?all=1', items: '/items' }],
     ['csv', 'token', { url: 'https://hr.example/people', auth: { kind: 'bearer' } }, { url: undefined }],
-  ])('and one of %s that names the same keeps its %s: from %j by %j', async (type, name, config, change) => {
+  ])('of %s that stays the same keeps its %s: from %j to %j', async (type, name, config, change) => {
     const tenant = admin()
     const { connector } = await made(tenant, { type, config, secrets: { [name]: secret } })
     expect((await ask(tenant, connector, { config: { ...config, ...change } })).status).toBe(200)
@@ -433,7 +433,7 @@ describe('a change that names another source', () => {
 })
 
 describe('a schedule', () => {
-  test('that is due makes one run and knows when it is due next; a paused connector is left alone', async () => {
+  test('that is due creates one run and the next time, except for a paused connector', async () => {
     const tenant = admin()
     const schedule = { cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
     const { connector } = await made(tenant, { schedule })
@@ -469,7 +469,7 @@ describe('a schedule', () => {
     expect((await caller.call(tenant, 'POST', `${path}/${connector.id}/runs`)).status).toBe(409)
   })
 
-  test('goes on however often its time could not be looked at', async () => {
+  test('continues however often a job of it has failed', async () => {
     const tenant = admin()
     const { connector } = await made(tenant, { schedule: { cron: '30 2 * * *', time_zone: 'Europe/Berlin' } })
     const setJob = async (due: string, attempts: number) =>

@@ -88,7 +88,7 @@ describe.each(datasets)(
       },
     )
 
-    test('is refused where its form is not valid, before anything is on record', async () => {
+    test('is rejected if it is not valid, before anything is recorded', async () => {
       const principal = admin()
       const answer = await post(principal, dataset, malformed)
       expect(answer.status).toBe(422)
@@ -96,7 +96,7 @@ describe.each(datasets)(
       expect(await runsOf(principal)).toEqual([])
     })
 
-    test('is refused where the universe refuses it, named by its place in what was sent', async () => {
+    test('is rejected if the universe rejects it, with the position in the request', async () => {
       const principal = admin()
       const answer = await post(principal, dataset, bad)
       expect(answer.status).toBe(422)
@@ -104,7 +104,7 @@ describe.each(datasets)(
       expect(await runsOf(principal)).toMatchObject([{ status: 'failed', failure: 'refused' }])
     })
 
-    test('lands in the universe of its tenant alone, and again changes nothing', async () => {
+    test('changes only the universe of its tenant, and a repetition changes nothing', async () => {
       const [principal, other] = [admin(), admin()]
       const first = pushResultSchema.parse((await post(principal, dataset, good)).json)
       expect(first).toMatchObject({ status: 'succeeded', counts: { fetched: 1, created: 1, updated: 0, unchanged: 0 } })
@@ -131,12 +131,12 @@ describe.each(datasets)(
 )
 
 describe('a push of a hierarchy', () => {
-  test.each(['Legal', 'a b', 'x'.repeat(65)])('is answered 404 under a key that can be none: %s', async (key) => {
+  test.each(['Legal', 'a b', 'x'.repeat(65)])('is answered 404 under an invalid key: %s', async (key) => {
     const answer = await post(admin(), `org-structures/${encodeURIComponent(key)}`, hierarchy([node('a')]))
     expect(answer.status).toBe(404)
   })
 
-  test('says how many nodes it has made inactive, and keeps it with the run', async () => {
+  test('reports how many nodes it has made inactive, also in the run', async () => {
     const principal = admin()
     await post(principal, 'org-structures/legal', hierarchy([node('a'), node('b'), node('c')]))
     const answer = await post(principal, 'org-structures/legal', hierarchy([node('a')]))

@@ -102,7 +102,7 @@ describe('a push is refused and changes nothing', () => {
   })
 
   test.each(['/api/v1/connectors', '/api/v1/sync/org-structures/management'])(
-    'as lines, whatever they hold, by %s, which takes none',
+    'as lines by %s, which does not accept them',
     async (path) => {
       const headers = { 'content-type': 'application/x-ndjson' }
       for (const body of ['{"broken\n', '1\n'.repeat(20_001)])
@@ -125,7 +125,7 @@ describe('a push is refused and changes nothing', () => {
     expect(await runsOf(principal.tenantId)).toEqual([])
   })
 
-  test('when one row among good ones is not valid in the universe, named by its place in the push', async () => {
+  test('when one row among good ones is not valid in the universe, with its position', async () => {
     const principal = admin()
     const [good, bad] = [row(), row({ parent_external_id: 'nobody' })]
     const answer = await push(caller, principal, [good, bad])
@@ -150,7 +150,7 @@ const risks = (inherent: number, residual: number) => ({
 })
 
 describe('a push', () => {
-  test('lands in the universe, children before their parents if need be', async () => {
+  test('is applied to the universe, even with children before their parents', async () => {
     const principal = admin()
     const answer = await push(caller, principal, [
       row({ external_id: 'child', name: 'Payments', parent_external_id: 'parent' }),
@@ -171,7 +171,7 @@ describe('a push', () => {
     expect(await runsOf(principal.tenantId)).toEqual([{ id: result.run_id, status: 'succeeded', failure: null }])
   })
 
-  test('of a line for each row lands as a list of them does', async () => {
+  test('of lines is applied like a list', async () => {
     const principal = admin()
     const rows = [row(), row(), row()]
     const answer = await pushLines(principal, `${rows.map((one) => JSON.stringify(one)).join('\r\n')}\n\n`)
@@ -179,7 +179,7 @@ describe('a push', () => {
     expect((await push(caller, principal, rows)).json).toMatchObject({ counts: { fetched: 3, unchanged: 3 } })
   })
 
-  test('of a residual risk above the inherent one is taken in with a warning', async () => {
+  test('of a residual risk above the inherent one is applied with a warning', async () => {
     const principal = admin()
     const answer = await push(caller, principal, [row(risks(50, 50)), row(risks(40, 40.5)), row()])
     const { warnings, counts } = pushResultSchema.parse(answer.json)
@@ -190,7 +190,7 @@ describe('a push', () => {
     expect(pushResultSchema.parse((await push(caller, principal, [row(risks(50, 50))])).json).warnings).toBeUndefined()
   })
 
-  test('again changes nothing, and a changed row alone is updated', async () => {
+  test('that is repeated changes nothing, and only a changed row is updated', async () => {
     const principal = admin()
     const rows = [row({ name: 'Payments' }), row({ name: 'Treasury' })]
     const countsOf = async (body: unknown) => pushResultSchema.parse((await push(caller, principal, body)).json).counts
@@ -200,7 +200,7 @@ describe('a push', () => {
     expect(await countsOf(changed)).toEqual({ fetched: 2, created: 0, updated: 1, unchanged: 1 })
   })
 
-  test('keeps who made it: the key, its label and the request', async () => {
+  test('records who made it: the key, its label and the request', async () => {
     const principal = admin()
     await caller.call(principal, 'POST', '/api/v1/sync/entities', {
       body: [row()],
@@ -225,7 +225,7 @@ describe('a push', () => {
     expect((await entitiesOf(other.tenantId)).map(({ name }) => name)).toEqual(['Other'])
   })
 
-  test('ends the runs of its tenant that a crash has left running, and no others', async () => {
+  test('ends only the runs of its tenant that a crash has left running', async () => {
     const [principal, other] = [admin(), admin()]
     await leaveRunning(principal.tenantId, 6)
     await leaveRunning(principal.tenantId, 4)

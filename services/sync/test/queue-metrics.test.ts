@@ -28,7 +28,7 @@ async function read(url: string, series: string): Promise<number> {
   )
 }
 
-test('how many runs wait, for how long, and what they come to is told to who watches', async () => {
+test('metrics show how many runs wait, for how long, and how runs end', async () => {
   expect(await read(sync.url, 'postern_sync_queue_waiting')).toBe(0)
   expect(await read(sync.url, 'postern_sync_queue_oldest_seconds')).toBe(0)
   const caller = world.syncCaller(sync.url)
@@ -51,7 +51,7 @@ test('how many runs wait, for how long, and what they come to is told to who wat
   }
 })
 
-test('a service whose queue has not started is not ready, and refuses a run in place of letting it wait', async () => {
+test('a service whose queue has not started is not ready and rejects runs', async () => {
   await world.rows(`alter schema ${queueSchema} rename to queue_away`)
   const waiting = await world.startSync('http://127.0.0.1:9')
   const isReady = async (): Promise<[number, unknown]> => {

@@ -17,7 +17,7 @@ beforeAll(() => {
   ;({ world, caller, process } = parts())
 })
 
-test('a connector is not retired while the universe cannot be told, or a run is under way', async () => {
+test('a connector is not retired while the universe is unavailable or a run is in progress', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await run(tenant, connector, ['A'])
@@ -82,14 +82,14 @@ const refuseToRetire = `
   end
   $$`
 
-describe('a connector that is not retired after the universe was told that it is', () => {
+describe('a connector whose retirement fails after the universe was informed', () => {
   test.each([
     ['a run has begun', 409],
     ['a run has begun, told, and ended', 409],
     ['another has retired it', 404],
     ['the answer of the universe was lost', 503],
     ['it cannot be committed', 500],
-  ])('is told as it stands: %s', async (what, status) => {
+  ])('is a source again: %s', async (what, status) => {
     const tenant = admin()
     const connector = await create(tenant)
     await run(tenant, connector, ['A'])

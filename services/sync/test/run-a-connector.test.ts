@@ -76,7 +76,7 @@ const statusTable = (archived: number) =>
     .join('\n')
 
 describe('a connector that reads an uploaded table', () => {
-  test('takes in what is new, leaves alone what is the same, and changes what differs', async () => {
+  test('creates new rows, leaves equal ones and changes different ones', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 100 } })
     const csv = 'external_id,parent_external_id,name,type\nB,A,Second,process\nA,,First,department\n'
@@ -110,7 +110,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(await world.rows(known, [tenant.tenantId])).toEqual(learned)
   })
 
-  test('keeps one bad row from failing the run, and says of each row what to mend', async () => {
+  test('does not fail for one bad row, and says for each what to fix', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const csv = [
@@ -145,7 +145,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(await names(tenant)).toEqual({ A: 'Good active' })
   })
 
-  test('of rows that it knows, sees the one that stands twice, that somebody else has changed, and that closes a circle', async () => {
+  test('finds repeated rows, rows that someone else has changed and cycles among known rows', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 100 } })
     const lines = ['A,,First', 'B,A,Second', 'C,B,Third']
@@ -212,7 +212,7 @@ describe('a connector that reads an uploaded table', () => {
     },
   )
 
-  test('that has brought nothing yet stops before it changes most of what others have brought', async () => {
+  test('asks for approval before its first run changes most rows of others', async () => {
     const tenant = admin()
     const pushed = Array.from({ length: 5 }, (_, n) => ({
       external_id: `E${n}`,
@@ -237,7 +237,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(some).toMatchObject({ status: 'succeeded', counts: { updated: 2, applied: 2 } })
   })
 
-  test('applies nothing of a reviewed change when the universe has become another', async () => {
+  test('applies no reviewed changes if the universe has changed since', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })
     await runCsv(tenant, connector, csvOf(3))
@@ -258,7 +258,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(await names(tenant)).toMatchObject({ E0: 'Entity 0 active', E1: 'Somebody else was here active' })
   })
 
-  test('warns of a residual risk above the inherent one, and takes it in', async () => {
+  test('warns about a residual risk above the inherent one, and applies it', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const table =
@@ -279,7 +279,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(Object.keys(await names(tenant))).toEqual(['E1', 'E2'])
   })
 
-  test('lists a row that is refused though every row before it has a warning', async () => {
+  test('lists a rejected row although every row before it has a warning', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const columns =
@@ -295,7 +295,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(kept.filter((line) => line.includes('"error"'))).toEqual([expect.stringContaining('"X"')])
   })
 
-  test('a dry run says what would be, and changes nothing', async () => {
+  test('a dry run shows the changes and applies none', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, csvOf(2), '?mode=dry_run')
@@ -330,7 +330,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(read.json).toMatchObject({ state: 'active', consecutive_failures: 0 })
   })
 
-  test('brings people, test procedures and a hierarchy as well as entities, and takes back what has gone', async () => {
+  test('applies people, test procedures and hierarchies too, and makes missing ones inactive', async () => {
     const tenant = admin()
     const everything = { max_deactivate_pct: 100, max_change_pct: 100 }
     const of = async (dataset: string, fields: object = {}) =>

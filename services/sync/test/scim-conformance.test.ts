@@ -12,7 +12,7 @@ describe('a text of several lines', () => {
   const address = '100 Main Street\nSpringfield, MI 55645'
 
   test.each(['\n', '\r\n', '\u2028', '\t'])(
-    'is kept as it was sent, and the person has it in one line (%j)',
+    'is stored unchanged, and the person has it on one line (%j)',
     async (break_) => {
       const principal = admin()
       const sent = {
@@ -30,7 +30,7 @@ describe('a text of several lines', () => {
     },
   )
 
-  test('is refused where it is an identifier, and so is another control character anywhere', async () => {
+  test('is rejected in an identifier, and so is another control character anywhere', async () => {
     const principal = admin()
     for (const fields of [
       { userName: 'a\nb' },
@@ -54,7 +54,7 @@ describe('an operation of PATCH', () => {
     expect(errorOf(removal)).toEqual([400, 'noTarget', expect.anything()])
   })
 
-  test.each([true, false])('removes `active` that is %s; the user stays what it was', async (active) => {
+  test.each([true, false])('removes `active` that is %s; the user keeps its state', async (active) => {
     const principal = admin()
     const { id } = await create(principal, { active })
     const removal = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'remove', path: 'active' }))
@@ -67,7 +67,7 @@ describe('an operation of PATCH', () => {
     expect(set.json).toMatchObject({ active: !active })
   })
 
-  test('takes a null value for none', async () => {
+  test('treats null as missing', async () => {
     const principal = admin()
     const user = await create(principal, {
       title: 'T',
@@ -173,7 +173,7 @@ describe('an answer shows', () => {
 describe('an address', () => {
   const emails = [{ value: 'info@x.example' }]
 
-  test.each(['deactivated', 'deleted'])('of a user who was %s goes to the successor', async (how) => {
+  test.each(['deactivated', 'deleted'])('of a user who was %s passes to the successor', async (how) => {
     const principal = admin()
     const first = await create(principal, { externalId: 'a', emails })
     if (how === 'deleted') await scim(principal, 'DELETE', `/Users/${first.id}`)
@@ -185,7 +185,7 @@ describe('an address', () => {
     ])
   })
 
-  test('of an active user stays with that one, and an inactive one changes without it', async () => {
+  test('of an active user stays, and an inactive one changes without it', async () => {
     const principal = admin()
     const first = await create(principal, { externalId: 'a', emails, active: false })
     const second = await create(principal, { externalId: 'b', emails })
@@ -201,7 +201,7 @@ describe('an address', () => {
     ])
   })
 
-  test('is said to be unique by the schema, as are the names of users', async () => {
+  test('is unique according to the schema, as are the names of users', async () => {
     const attribute = z.looseObject({ name: z.string(), uniqueness: z.string() })
     const schema = z.object({ attributes: z.array(attribute.extend({ subAttributes: z.array(attribute).optional() })) })
     const { attributes } = schema.parse((await scim(admin(), 'GET', `/Schemas/${userUrn}`)).json)
@@ -212,7 +212,7 @@ describe('an address', () => {
   })
 })
 
-test('the schema of groups says which members there are, and that a member is not changed', async () => {
+test('the schema of groups lists the types of members and says that they are immutable', async () => {
   const attribute = z.looseObject({ name: z.string(), mutability: z.string() })
   const schema = z.object({ attributes: z.array(attribute.extend({ subAttributes: z.array(attribute).optional() })) })
   const { attributes } = schema.parse((await scim(admin(), 'GET', `/Schemas/${groupUrn}`)).json)
@@ -239,7 +239,7 @@ describe('a search by POST (RFC 7644 §3.4.3)', () => {
     return { principal, ada, bo, group, post }
   }
 
-  test('finds users, or groups, as their lists do', async () => {
+  test('finds the same users or groups as their lists', async () => {
     const { principal, ada, group, post } = await populated()
     const filter = 'displayName eq "ada"'
     const byGet = await scim(principal, 'GET', `/Users?filter=${encodeURIComponent(filter)}&attributes=title`)
@@ -275,7 +275,7 @@ describe('a search by POST (RFC 7644 §3.4.3)', () => {
     expect(await ids('meta.resourceType eq "User"')).toEqual([ada.id, bo.id].toSorted())
   })
 
-  test('is refused without its schema, and with a filter by what nothing has', async () => {
+  test('is rejected without its schema, and with a filter by an unknown attribute', async () => {
     const { principal } = await populated()
     expect((await scim(principal, 'POST', '/.search', {})).status).toBe(400)
     const refused = await scim(principal, 'POST', '/.search', search({ filter: 'colour eq "red"' }))
@@ -283,7 +283,7 @@ describe('a search by POST (RFC 7644 §3.4.3)', () => {
   })
 })
 
-test('what nobody supports is 501, whatever the method', async () => {
+test('unsupported endpoints are 501, whatever the method', async () => {
   for (const [method, path] of [
     ['GET', '/Me'],
     ['POST', '/Me'],
@@ -308,7 +308,7 @@ test('paging and attributes are ignored where the service describes itself, and 
   }
 })
 
-test('addresses of resources are absolute where it is known under which the API is reached', async () => {
+test('URLs of resources are absolute if the public URL is configured', async () => {
   const principal = admin()
   const { id } = await create(principal)
   expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({
@@ -340,7 +340,7 @@ describe('an e-mail address that cannot be used', () => {
       .map(({ source_key, field, code, severity }) => [source_key, field, code, severity])
 
   test.each(['n/a', `${'a'.repeat(300)}@x.example`])(
-    'costs the person the address only; the user stays as it was sent and the run has a warning (%#)',
+    'is dropped only from the person; the user is stored unchanged and the run has a warning (%#)',
     async (value) => {
       const principal = admin()
       const emails = [{ value, primary: true }]
@@ -357,7 +357,7 @@ describe('an e-mail address that cannot be used', () => {
     },
   )
 
-  test('gives way to another address of the user', async () => {
+  test('is replaced by another address of the user', async () => {
     const principal = admin()
     const emails = [
       { value: 'n/a', primary: true },
@@ -369,7 +369,7 @@ describe('an e-mail address that cannot be used', () => {
     expect(await warningsOf(principal.tenantId)).toEqual([])
   })
 
-  test('of a manager leaves the unit its head by name', async () => {
+  test('of a manager leaves the unit its head, known only by name', async () => {
     const principal = admin()
     const head = await create(principal, { displayName: 'Mia Falk', emails: [{ value: 'n/a' }] })
     await create(principal, { [enterpriseUrn]: { department: 'Risk', manager: { value: head.id } } })

@@ -7,7 +7,7 @@ import { create, errorOf, patch, people, resource, scim, sync, useOwnWorld, word
 
 useOwnWorld()
 
-describe('what is refused, is refused in the words of SCIM and changes nothing:', () => {
+describe('a rejected request has a SCIM error and changes nothing:', () => {
   test.each([
     ['a user without a userName', 'POST', '/Users', { active: true }, [400, 'invalidValue', 'userName']],
     ['a filter that is none', 'GET', '/Users?filter=userName', undefined, [400, 'invalidFilter', 'filter']],
@@ -138,7 +138,7 @@ test.each([
   'constructor[value eq "x"]',
   'active eq "constructor"',
   'toString eq "x"',
-])('what every object has is no attribute, and no value: %s', async (filter) => {
+])('a member of Object.prototype is neither an attribute nor a value: %s', async (filter) => {
   for (const list of ['Users', 'Groups']) {
     const answer = await scim(admin(), 'GET', `/${list}?filter=${encodeURIComponent(filter)}`)
     expect(errorOf(answer)).toEqual([400, 'invalidFilter', expect.anything()])
@@ -146,7 +146,7 @@ test.each([
 })
 
 test.each(['0001-01-01T00:00:00+01:00', '0000-01-01T00:00:00Z', '+200000-01-01T00:00:00Z', 'x'])(
-  'a time that there is not is no filter: %s',
+  'a filter with an impossible time is rejected: %s',
   async (time) => {
     for (const list of ['Users', 'Groups']) {
       const filter = encodeURIComponent(`meta.lastModified gt "${time}"`)
@@ -210,7 +210,7 @@ test.each([
   expect([answer.status, answer.json]).toMatchObject([200, { totalResults: found }])
 })
 
-test('two providers who make the same user at once: one is told so, and the person is what is kept', async () => {
+test('of two providers who create the same user at once, one gets a conflict, and the person matches the stored user', async () => {
   const principal = admin()
   const answers = await Promise.all(
     ['One', 'Two', 'Three'].map(async (displayName) =>
@@ -223,7 +223,7 @@ test('two providers who make the same user at once: one is told so, and the pers
   expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'same', name: displayName }])
 })
 
-test('changes of one user at once are all kept', async () => {
+test('concurrent changes of one user are all stored', async () => {
   const principal = admin()
   const { id } = await create(principal)
   const values = { title: 'T', displayName: 'D', nickName: 'N' }
@@ -240,7 +240,7 @@ test('changes of one user at once are all kept', async () => {
 
 const at = (department: string, manager: string) => ({ [enterpriseUrn]: { department, manager } })
 
-test('the manager whom most of a unit name is its head, under the name that the manager has now, and while there is one', async () => {
+test('the manager whom most users of a unit name is its head, under the manager’s current name', async () => {
   const principal = admin()
   const heads = async () => {
     const rows = await world.rows('select name, head from universe.node where tenant_id = $1', [principal.tenantId])
@@ -270,7 +270,7 @@ test('the manager whom most of a unit name is its head, under the name that the 
   expect(await heads()).toMatchObject({ Audit: { name: 'Mia Falk-Orr' } })
 })
 
-test('while the universe is away nothing is kept, and the same request does it later', async () => {
+test('while the universe is unavailable nothing is stored, and the same request succeeds later', async () => {
   const principal = admin()
   const lonely = await world.startSync('http://127.0.0.1:9', { POSTERN_SYNC_WORKERS: '0' })
   try {
@@ -286,7 +286,7 @@ test('while the universe is away nothing is kept, and the same request does it l
   expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'late' }])
 })
 
-test('the service says what of SCIM it does', async () => {
+test('the service describes what it supports', async () => {
   const principal = admin()
   const config = await scim(principal, 'GET', '/ServiceProviderConfig')
   expect(config.json).toMatchObject({
@@ -302,7 +302,7 @@ test('the service says what of SCIM it does', async () => {
   }
 })
 
-describe('names may stand in any case (RFC 7643 §2.1):', () => {
+describe('names are case-insensitive (RFC 7643 §2.1):', () => {
   const urn = enterpriseUrn.toUpperCase()
   const shouted = {
     USERNAME: 'ada',
@@ -314,7 +314,7 @@ describe('names may stand in any case (RFC 7643 §2.1):', () => {
     [urn]: { Department: 'Risk', Manager: { VALUE: 'm-1' } },
   }
 
-  test('who has left is no longer active, whatever else is said', async () => {
+  test('a user who has left is not active, whatever else the change says', async () => {
     const principal = admin()
     const { id } = resource.parse((await scim(principal, 'POST', '/Users', shouted)).json)
     const person = { external_id: 'e-1', name: 'Ada Lund', email: 'ada@x.example', title: 'Auditor', active: true }
@@ -366,7 +366,7 @@ describe('names may stand in any case (RFC 7643 §2.1):', () => {
   })
 })
 
-test('a list of long users has fewer a page, and leaves none out', async () => {
+test('a list of long users has shorter pages and is complete', async () => {
   const tenant = admin()
   await world.rows(
     `insert into sync.scim_user (tenant_id, id, user_name, person_key, active, content)
@@ -388,7 +388,7 @@ test('a list of long users has fewer a page, and leaves none out', async () => {
   expect([pages > 1, seen.size]).toEqual([true, 60])
 })
 
-test('a list of large groups has fewer a page, and leaves none out', async () => {
+test('a list of large groups has shorter pages and is complete', async () => {
   const tenant = admin()
   await world.rows(
     `with person as (

@@ -7,7 +7,7 @@ import { create, errorOf, nodes, patch, people, resource, scim, useOwnWorld, wor
 useOwnWorld()
 
 describe('as Microsoft Entra ID does it', () => {
-  test('a user is looked for, made, changed, made inactive and deleted, and the person follows', async () => {
+  test('a user is searched, created, changed, deactivated and deleted, and the person follows', async () => {
     const principal = admin()
     const query = `/Users?filter=${encodeURIComponent('userName eq "Ada.Lund@x.example"')}`
     expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 0, Resources: [] })
@@ -80,7 +80,7 @@ describe('as Microsoft Entra ID does it', () => {
     ['a null among others', 'PATCH', patch({ op: 'Replace', value: { active: null, title: 'T' } })],
     ['a whole user that leaves it out', 'PUT', { userName: 'ada@x.example', displayName: 'Ada' }],
     ['a whole user that has it as null', 'PUT', { userName: 'ada@x.example', active: null }],
-  ])('who has left does not come back by %s of active', async (_what, method, body) => {
+  ])('a user who has left does not return by %s of active', async (_what, method, body) => {
     const principal = admin()
     const { id } = await create(principal, { externalId: 'a', active: false })
     const answer = await scim(principal, method, `/Users/${id}`, body)
@@ -95,28 +95,31 @@ describe('as Microsoft Entra ID does it', () => {
   test.each([
     ['is added', { op: 'Add', path: 'emails', value: [{ value: 'new@x.example', type: 'home', primary: true }] }],
     ['is named by a filter', { op: 'Replace', path: 'emails[type eq "other"].primary', value: 'True' }],
-  ])('an address that %s as the primary one is that alone, and the person has it', async (_how, operation) => {
-    const principal = admin()
-    const work = { value: 'old@x.example', type: 'work', primary: true }
-    const { id } = await create(principal, {
-      externalId: 'a',
-      emails: [work, { value: 'other@x.example', type: 'other' }],
-    })
-    const { json } = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
-    const { emails } = z
-      .object({ emails: z.array(z.looseObject({ value: z.string(), primary: z.boolean().optional() })) })
-      .parse(json)
-    const chosen = operation.op === 'Add' ? 'new@x.example' : 'other@x.example'
-    expect(emails.filter(({ primary }) => primary === true).map(({ value }) => value)).toEqual([chosen])
-    expect(await people(principal.tenantId)).toMatchObject([{ email: chosen }])
-  })
+  ])(
+    'an address that %s as the primary one is the only primary one, and the person has it',
+    async (_how, operation) => {
+      const principal = admin()
+      const work = { value: 'old@x.example', type: 'work', primary: true }
+      const { id } = await create(principal, {
+        externalId: 'a',
+        emails: [work, { value: 'other@x.example', type: 'other' }],
+      })
+      const { json } = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
+      const { emails } = z
+        .object({ emails: z.array(z.looseObject({ value: z.string(), primary: z.boolean().optional() })) })
+        .parse(json)
+      const chosen = operation.op === 'Add' ? 'new@x.example' : 'other@x.example'
+      expect(emails.filter(({ primary }) => primary === true).map(({ value }) => value)).toEqual([chosen])
+      expect(await people(principal.tenantId)).toMatchObject([{ email: chosen }])
+    },
+  )
 
   test.each([
     ['a part of a value that there is not', { op: 'Remove', path: 'emails[type eq "home"].value' }],
     ['such a value', { op: 'Remove', path: 'emails[type eq "home"]' }],
     ['it, by an empty text', { op: 'Replace', path: 'phoneNumbers[type eq "fax"].value', value: '' }],
     ['it, by null', { op: 'Replace', path: 'addresses[type eq "home"].locality', value: null }],
-  ])('what is not there is gone already, and what else is asked for is done: %s', async (_what, operation) => {
+  ])('removing a missing value succeeds, and the other operations are applied: %s', async (_what, operation) => {
     const principal = admin()
     const emails = [{ value: 'ada@x.example', type: 'work' }]
     const { id } = await create(principal, { emails, phoneNumbers: [{ value: 'tel:+1-201', type: 'work' }] })
@@ -129,7 +132,7 @@ describe('as Microsoft Entra ID does it', () => {
     expect([answer.status, answer.json]).toMatchObject([200, { title: 'T', emails }])
   })
 
-  test('values are told apart by a filter in any case, whatever stands in them', async () => {
+  test('a filter selects values case-insensitively, whatever their text', async () => {
     const principal = admin()
     const { id } = await create(principal, {
       emails: [{ value: 'ada@x.example', type: 'work' }],
@@ -152,7 +155,7 @@ describe('as Microsoft Entra ID does it', () => {
     })
   })
 
-  test('of several values those go that are named beside the path, and the others stay', async () => {
+  test('only the values that are named beside the path are removed', async () => {
     const principal = admin()
     const emails = [
       { value: 'ada@x.example', type: 'work', primary: true },
@@ -182,7 +185,7 @@ describe('as Microsoft Entra ID does it', () => {
     expect(await change({ op: 'Remove', path: 'emails' })).not.toHaveProperty('emails')
   })
 
-  test('what takes the place of the value that a filter means may come as a list of one; of several nobody knows which', async () => {
+  test('the replacement of a selected value may be a list of one, but not of several', async () => {
     const principal = admin()
     const emails = [{ value: 'ada@x.example', type: 'work', primary: true }]
     const { id } = await create(principal, { emails })
@@ -200,7 +203,7 @@ describe('as Microsoft Entra ID does it', () => {
     ['as a whole', { op: 'Add', value: { 'urn:ietf:params:scim:schemas:extension:acme:2.0:User': { badge: '7' } } }],
     ['to be removed', { op: 'Remove', path: 'urn:acme:hr:User:badge' }],
     ['by a filter', { op: 'Add', path: 'urn:acme:hr:User:badges[type eq "door"].value', value: '7' }],
-  ])('an attribute of a schema of the provider’s own, %s, keeps nobody from leaving', async (_how, operation) => {
+  ])('an attribute of the provider’s own schema, %s, does not prevent a deactivation', async (_how, operation) => {
     const principal = admin()
     const user = await create(principal, { externalId: 'a' })
     const left = { op: 'Replace', path: 'active', value: 'False' }
@@ -215,7 +218,7 @@ describe('as Microsoft Entra ID does it', () => {
   })
 
   test.each(['core:2.0:Person:title', 'extension:enterprise:2.0:Users:department', 'core:2.0:User'])(
-    'a schema of SCIM itself that is misspelt, or stands alone, is none of the provider’s own: %s',
+    'a misspelt or incomplete SCIM schema does not count as the provider’s own: %s',
     async (name) => {
       const principal = admin()
       const { id } = await create(principal)
@@ -239,7 +242,7 @@ describe('as Microsoft Entra ID does it', () => {
     ])
   })
 
-  test('a group is another one as soon as a member has another name, or is deleted', async () => {
+  test('a group has a new version when a member is renamed or deleted', async () => {
     const principal = admin()
     const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
     const members = [{ value: ada.id }, { value: bo.id }]
@@ -261,7 +264,7 @@ describe('as Microsoft Entra ID does it', () => {
     expect([third.status, third.json]).toMatchObject([200, { members: [{ value: ada.id }] }])
   })
 
-  test('who is deleted and made anew is the same person; who gets the address of one who has left, is another', async () => {
+  test('a user who is deleted and created again is the same person; one with the address of a former user is not', async () => {
     const principal = admin()
     const emails = [{ value: 'bo@x.example' }]
     const first = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
@@ -317,7 +320,7 @@ describe('as Microsoft Entra ID does it', () => {
   })
 })
 
-test("a flag of Entra ID's own in the address that it provisions to stands in no way, and another parameter does", async () => {
+test('a flag of Entra ID in the URL is accepted, and another parameter is rejected', async () => {
   const principal = admin()
   const flag = 'aadOptscim062020'
   const userSchema = 'urn:ietf:params:scim:schemas:core:2.0:User'
@@ -345,7 +348,7 @@ test("a flag of Entra ID's own in the address that it provisions to stands in no
   expect((await scim(principal, 'GET', '/Users?aadOptAnything')).status).toBe(400)
 })
 
-test('a group that shows another name of a group in it has a new version', async () => {
+test('a group has a new version when a group in it is renamed', async () => {
   const principal = admin()
   const make = async (body: object) => resource.parse((await scim(principal, 'POST', '/Groups', body)).json)
   const inner = await make({ displayName: 'Inner' })
@@ -358,7 +361,7 @@ test('a group that shows another name of a group in it has a new version', async
   expect(after.headers['etag']).not.toBe(before.headers['etag'])
 })
 
-test('whoever asks for more than there may be on a page gets as many as there may, and what is no number is told in the detail, where SCIM has it', async () => {
+test('a page that is too large is cut to the limit, and an invalid number is reported in the SCIM detail', async () => {
   const principal = admin()
   await create(principal)
   const all = await scim(principal, 'GET', '/Users?count=999999999999&startIndex=1')
@@ -426,7 +429,7 @@ describe('a manager', () => {
   })
 
   test.each([[[{ value: 'a' }, { value: 'b' }]], [true], [[[]]], [{ value: { value: 'a' } }]])(
-    'is not %j, and stays who it was',
+    'is not %j, and stays unchanged',
     async (value) => {
       const principal = admin()
       const { id } = await create(principal, { [enterpriseUrn]: { manager: '9c0f' } })
@@ -438,7 +441,7 @@ describe('a manager', () => {
   )
 })
 
-test('a user that is made again with its Idempotency-Key is answered in the same form', async () => {
+test('a repeated creation with its Idempotency-Key has the same response', async () => {
   const principal = admin()
   const key = { 'idempotency-key': '"again"' }
   const [first, second] = [
@@ -449,7 +452,7 @@ test('a user that is made again with its Idempotency-Key is answered in the same
   expect(second.headers['content-type']).toBe(first.headers['content-type'])
 })
 
-describe('an answer has only what is asked for (RFC 7644 §3.9), of what is written as well:', () => {
+describe('a response has only the requested attributes (RFC 7644 §3.9), also after a write:', () => {
   test('of users, when they are made, replaced and changed', async () => {
     const principal = admin()
     const user = { userName: 'ada@x.example', title: 'Auditor', externalId: 'e1' }

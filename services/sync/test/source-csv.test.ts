@@ -40,8 +40,8 @@ const utf32 = (text: string, order: 'big' | 'little'): Buffer => {
   return order === 'little' ? bytes : bytes.swap32()
 }
 
-describe('a table that cannot be read to its end is refused', () => {
-  test('when it is empty, or came with no file', async () => {
+describe('a table that cannot be read to its end is rejected', () => {
+  test('when it is empty, or no file was uploaded', async () => {
     expect(await failure('')).toMatchObject({ code: 'source_empty' })
     expect(await failure('\r\n\r\n')).toMatchObject({ code: 'source_empty' })
     expect((await failureOf('csv')).code).toBe('upload_missing')
@@ -100,7 +100,7 @@ describe('a table that cannot be read to its end is refused', () => {
     expect((await failureOf('csv', { upload: fileOf(`id,name\n1,2\n${quoted}\n`, 65_536) })).row).toBe(3)
   })
 
-  test('where a quote is not closed, or stands inside a value, with its row and column', async () => {
+  test('when a quote is not closed or is inside a value, with its row and column', async () => {
     expect(await failure('id,name\n1,one\n2,"two\n3,three\n')).toMatchObject({ code: 'quote_open', row: 3 })
     expect(await failure('id,name\n1,6" pipe\n')).toMatchObject({ code: 'quote_misplaced', row: 2, field: 'column 2' })
     expect(await failure('id,name\n1,"a "b" c"\n')).toMatchObject({ code: 'quote_misplaced', row: 2 })
@@ -123,7 +123,7 @@ describe('a table that cannot be read to its end is refused', () => {
     expect((await failureOf('csv', { limits: { maxRows: 3 }, upload: more })).code).toBe('too_many_lines')
   })
 
-  test('when nothing comes for too long, or the whole takes too long, and may be tried again', async () => {
+  test('when it is silent or slow for too long, and can be retried', async () => {
     const silent = await failureOf('csv', { limits: { maxSilenceMs: 20 }, upload: stalled() })
     expect(silent).toMatchObject({ code: 'source_too_slow', retryable: true })
     const endless = await failureOf('csv', { limits: { maxDurationMs: 20 }, upload: stalled() })
@@ -152,7 +152,7 @@ describe('a row that cannot be read is an error, and those after it are read', (
     expect(row).toEqual({ kind: 'row', row: 3, values: { id: '2', name: 'two' } })
   })
 
-  test('what begins like a formula and is none is a value', async () => {
+  test('text that only starts like a formula is a value', async () => {
     const cells = ['+49 30 1234', '-5', '-12,50', '@handle', '#1', '- none -']
     expect(await valuesOf(`name\n${cells.map((cell) => `"${cell}"`).join('\n')}\n`)).toEqual(
       cells.map((name) => ({ name })),
@@ -163,7 +163,7 @@ describe('a row that cannot be read is an error, and those after it are read', (
     expect(await valuesOf('id,sum\n1,#REF!\n', { columns: ['id'] })).toEqual([{ id: '1' }])
   })
 
-  test('bytes that are not of the encoding', async () => {
+  test('bytes that are invalid in the encoding', async () => {
     const broken = Buffer.concat([Buffer.from('id,name\n1,Köln\n2,M'), latin1('ü'), Buffer.from('nchen\n3,Jena\n')])
     const [, error, last] = await readCsv(broken)
     expect(error).toMatchObject({ kind: 'error', row: 3, field: 'name', code: 'encoding_broken' })
@@ -177,7 +177,7 @@ describe('a row that cannot be read is an error, and those after it are read', (
   })
 })
 
-test('lines without a value are no rows, whoever reads them, and are not counted as rows', async () => {
+test('lines without a value are not rows', async () => {
   const lines = ['a,b', '1,2', ',', '3,4', '"",""', '","', '']
   const source = sourceTypes.get('csv')
   const context = {
@@ -237,18 +237,18 @@ describe('a table is read', () => {
     expect(await valuesOf(`id${separator}name\n1${separator}a${other}b\n`)).toEqual([{ id: '1', name: `a${other}b` }])
   })
 
-  test('that its first row shows, wherever what is looked at of the file ends', async () => {
+  test('with the delimiter of its first row, wherever the sample ends', async () => {
     const row = `1;"${'x'.repeat(5000)}"\n`
     expect(await valuesOf(`id;name\n${row.repeat(20)}`)).toHaveLength(20)
   })
 
-  test('that its first row shows, behind lines without a value', async () => {
+  test('with the delimiter of its first row, after lines without a value', async () => {
     for (const blank of ['\n', '\r\n\r\n', ';\r\n', '\n;;\n\n']) {
       expect(await valuesOf(`${blank}id;name\n1;a,b\n`)).toEqual([{ id: '1', name: 'a,b' }])
     }
   })
 
-  test('that its first line tells Excel, which is no row', async () => {
+  test('with the delimiter of its first line for Excel, which is not a row', async () => {
     for (const line of ['sep=;\r\n', 'SEP=;\n', '"sep=;"\r', '\uFEFFsep=;\n']) {
       const items = await readCsv(`${line}a,b;c,d,e\n1;2\n`)
       expect(items).toEqual([{ kind: 'row', row: 2, values: { 'a,b': '1', 'c,d,e': '2' } }])
@@ -282,7 +282,7 @@ describe('a table is read', () => {
     ])
   })
 
-  test('only as far as its reader has asked for, and is then let go of', async () => {
+  test('only as far as its reader asks, and is then closed', async () => {
     let given = 0
     const endless = new Readable({
       read() {
@@ -312,7 +312,7 @@ describe('a table is read', () => {
   })
 })
 
-describe('a table that is fetched is of the encoding that its server says', () => {
+describe('a fetched table has the encoding that its server declares', () => {
   const answers: Answers = {}
   const outbound = openOutbound({ networks: ['127.0.0.1'] })
   let server: SourceServer
@@ -341,7 +341,7 @@ describe('a table that is fetched is of the encoding that its server says', () =
     expect(await fetched(mediaType, polish)).toBe(read)
   })
 
-  test('unless the connector names one, the text begins with a byte order mark, or is UTF-8 where the server says what many say of anything', async () => {
+  test('unless the connector names one, the text has a byte order mark, or it is UTF-8 and the server sends the usual default', async () => {
     expect(await fetched('text/csv; charset=shift_jis', polish, 'iso-8859-2')).toBe('Ł')
     expect(await fetched('text/csv; charset=shift_jis', Buffer.from('\uFEFFn\nŁ'))).toBe('Ł')
     expect(await fetched('text/csv; charset=iso-8859-2', utf16le('\uFEFFn\nŁ'))).toBe('Ł')

@@ -95,7 +95,7 @@ describe('a source of JSON is refused', () => {
     expect(await refusal({ items: '/items', paging }, { maxRows: 3 })).toBe('too_many_rows')
   })
 
-  test('when it leads to a page that it has led to before, after whichever that is', async () => {
+  test('when it links to an earlier page', async () => {
     const by = { cursor: { kind: 'cursor', parameter: 'after', next: '/next' }, link: { kind: 'link' } }
     for (const paging of Object.values(by)) {
       // 1, 2, 3, 2, 3, …; what stands beside the items is another each time.
@@ -120,7 +120,7 @@ describe('a source of JSON is refused', () => {
     }
   })
 
-  test('when it answers each number beyond its last page with that page, and the time', async () => {
+  test('when it repeats its last page, with a new time, for higher numbers', async () => {
     page(
       (query) => Math.min(3, Number(query.get('page'))),
       (items) => ({ items, at: server.asked.length }),
@@ -140,7 +140,7 @@ describe('a source of JSON is refused', () => {
     expect(await refusal({ paging: { kind: 'link' } })).toBe('page_elsewhere')
   })
 
-  test('when a page is larger than is held, or all are together', async () => {
+  test('when one page or all pages together are too large', async () => {
     always(`[${'{"id":"x"},'.repeat(10_000)}{}]`)
     expect(await refusal({}, { maxPageBytes: 100_000 })).toBe('page_too_large')
     let count = 0
@@ -148,7 +148,7 @@ describe('a source of JSON is refused', () => {
     expect(await refusal({ paging: { kind: 'page' } }, { maxBytes: 10_000 })).toBe('source_too_large')
   })
 
-  test('when it wants to be asked later than is waited for: it is asked once, and so is a token endpoint', async () => {
+  test('when it asks for too long a delay: it gets one request, and so does a token endpoint', async () => {
     for (const status of [429, 503]) {
       server.asked.length = 0
       answers['/people'] = (_, response) => response.writeHead(status, { 'retry-after': '3600' }).end()
@@ -165,7 +165,7 @@ describe('a source of JSON is refused', () => {
     expect(server.asked).toHaveLength(5)
   })
 
-  test('when it breaks every time it is asked', async () => {
+  test('when it fails every time', async () => {
     answers['/people'] = (_, response) => response.destroy()
     expect(await refusal()).toBe('source_cut_off')
     expect(server.asked).toHaveLength(3)
@@ -173,7 +173,7 @@ describe('a source of JSON is refused', () => {
 })
 
 describe('an item that cannot be used is an error, and those after it are read', () => {
-  test('one that is no object, nests too deep, holds too much, or what no text may', async () => {
+  test('one that is not an object, is nested too deep, holds too much, or has invalid text', async () => {
     let deep: unknown = 'x'
     for (let level = 0; level < 40; level++) deep = { deep }
     always([
@@ -188,7 +188,7 @@ describe('an item that cannot be used is an error, and those after it are read',
     expect(await ids({})).toEqual([...codes, 'ok'])
   })
 
-  test('one whose bytes are not of UTF-8, or that holds half a character, wherever that is', async () => {
+  test('one with invalid UTF-8 or half a character anywhere', async () => {
     const items =
       '[{"id":"1","name":"M\u00fcller"},{"id":"2","name":"\\ud800"},{"id":"3","of":{"\\udc00":1}},{"id":"ok"}]'
     answers['/people'] = (_, response) => response.writeHead(200).end(Buffer.from(items, 'latin1'))
@@ -197,7 +197,7 @@ describe('an item that cannot be used is an error, and those after it are read',
     expect(read).toMatchObject([...broken, { kind: 'row', values: { id: 'ok' } }])
   })
 
-  test('one in which a name stands twice, however it is spelled: whoever reads it takes the first or the last', async () => {
+  test('one with a repeated name, however it is escaped, because readers take the first or the last', async () => {
     const items = [
       '{"id":"1","name":"a","n\\u0061me":"b"}',
       '{"id":"2","of":[{"x":{"y":1}},{"x":{"y":1},"x":{"y":2}}]}',
@@ -222,7 +222,7 @@ describe('an item that cannot be used is an error, and those after it are read',
     }
   })
 
-  test('one with a number beyond all that JavaScript has: no key becomes Infinity, and the rows show what stood there', async () => {
+  test('one with a number out of JavaScript’s range: no key becomes Infinity, and the error shows the text', async () => {
     const items = [
       '{"id":1e400}',
       '{"id":"2","of":[{"x":-2.5E+999}]}',
@@ -241,7 +241,7 @@ describe('an item that cannot be used is an error, and those after it are read',
     expect(read[0]?.values).toEqual({})
   })
 
-  test('a document that nests a million times over ends the read, and nothing else', async () => {
+  test('a document that is nested a million times ends only the read', async () => {
     always(`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`)
     expect(await ids({})).toEqual(['item_not_object'])
   })
@@ -354,7 +354,7 @@ test.each([
   ['0.30000000000000004', 0.300_000_000_000_000_04],
   ['1e21', 1e21],
   ['1.7976931348623157e308', 1.797_693_134_862_315_7e308],
-])('a number is read as what stands there: %s', async (number, read) => {
+])('a number keeps its digits: %s', async (number, read) => {
   const text = `in a text: ${number}`
   always(`[{"text":"${text}","list":[ ${number} ],"id":${number}}]`)
   const [item] = await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })
@@ -413,7 +413,7 @@ describe('with client credentials of an authorization server', () => {
     scope: 'people',
   })
 
-  test('a wrong secret is refused, and does not stand in the reason', async () => {
+  test('a wrong secret is rejected and is not in the message', async () => {
     const config = { url: `${server.url}/people`, auth: auth() }
     const failure = await failureOf('http_json', { config, secrets: { client_secret: 'wrong-secret' }, outbound })
     expect(failure.code).toBe('token_refused')
@@ -422,7 +422,7 @@ describe('with client credentials of an authorization server', () => {
     expect(await refusal({ auth: auth() })).toBe('secret_missing')
   })
 
-  test.each(['basic', 'post'])('a server that takes the secret by %s alone is told it in that way', async (method) => {
+  test.each(['basic', 'post'])('a server that accepts the secret only by %s receives it that way', async (method) => {
     // A secret with what is escaped in the header alone.
     const own = 's:e+c r%t'
     const expected = method === 'basic' ? 'postern:s%3Ae%2Bc+r%25t' : `postern,${own}`
@@ -447,7 +447,7 @@ describe('with client credentials of an authorization server', () => {
     expect([failure.code, failure.message]).toEqual(['token_refused', expect.stringContaining(`to ${method},`)])
   })
 
-  test('a real server takes it in the header too', async () => {
+  test('a real server accepts it in the header too', async () => {
     used.push('a token that is fresh')
     expect(await ids({ auth: { ...auth(), client_authentication: 'basic' } }, { client_secret: secret })).toEqual([1])
   })
@@ -459,7 +459,7 @@ describe('with client credentials of an authorization server', () => {
     [404, 'text/html', '<html>Nothing here</html>', 'check `token_url`'],
     [400, 'application/json', '{"error":"invalid_scope","error_description":"a-word-of-theirs"}', '(invalid_scope): '],
     [400, 'application/json', '{"error":"A word of theirs"}', 'gives no access token: check what'],
-  ])('an answer of %s, %s, %s says what to mend', async (status, type, body, words) => {
+  ])('a response of %s, %s, %s says what to fix', async (status, type, body, words) => {
     answers['/token'] = (_, response) => response.writeHead(status, { 'content-type': type }).end(body)
     const config = { url: `${server.url}/people`, auth: { ...auth(), token_url: `${server.url}/token` } }
     const failure = await failureOf('http_json', { config, secrets: { client_secret: secret }, outbound })
@@ -473,7 +473,7 @@ describe('with client credentials of an authorization server', () => {
     expect(new Set(used).size).toBe(2)
   })
 
-  test.each([429, 503])('an authorization server that wants to be asked later (%s) is asked later', async (status) => {
+  test.each([429, 503])('an authorization server that asks for a later request (%s) gets one', async (status) => {
     let asked = 0
     answers['/token'] = (_, response) => {
       asked += 1

@@ -66,13 +66,13 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     return items.map((item) => (item.kind === 'row' ? item.values : expect.fail(item.message)))
   }
 
-  test('is not read with a wrong password, nor at a place that is not there', async () => {
+  test('is not read with a wrong password, nor below a missing entry', async () => {
     expect(await refusal({}, { password: 'wrong' })).toBe('not_authorized')
     expect(await refusal({}, {})).toBe('secret_missing')
     expect(await refusal({ base_dn: `ou=Nowhere,${suffix}` })).toBe('not_found')
   })
 
-  test('is not read where its certificate is not trusted or is of another name', async () => {
+  test('is not read if its certificate is not trusted or has another name', async () => {
     for (const encryption of ['ldaps', 'starttls']) {
       const port = encryption === 'ldaps' ? directory.tlsPort : directory.port
       expect(await refusal({ encryption, port, ca: undefined }), encryption).toBe('certificate_not_trusted')
@@ -80,7 +80,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     }
   })
 
-  test('is not read over LDAPS where a server speaks no TLS', async () => {
+  test('is not read over LDAPS if the server does not speak TLS', async () => {
     const mail = createPlainServer((socket) => void socket.on('error', () => undefined).end('220 mail.test ESMTP\r\n'))
     mail.listen(0, '127.0.0.1')
     await once(mail, 'listening')
@@ -96,7 +96,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect((await failureOf('ldap', options)).code).toBe('address_not_allowed')
   })
 
-  test('is not read short: one that gives fewer entries than there are is a failure', async () => {
+  test('is never read incompletely: fewer entries than exist are a failure', async () => {
     expect(await refusal({ bind_dn: limited })).toBe('size_limit')
     expect(await rows({ filter: '(objectClass=inetOrgPerson)' })).toHaveLength(people)
   })
@@ -110,7 +110,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect(await bounded({ maxPageBytes: 5_000 }, started)).toBe('page_too_large')
   })
 
-  test('is not waited for where it never answers, nor heard where it never ends', async () => {
+  test('is cut if it never answers or never ends', async () => {
     let said: Buffer | undefined
     const server = createServer(certificate, (socket) => {
       socket.on('error', () => undefined)
@@ -141,17 +141,17 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     ['freezes amid the change to TLS', 'starttls', 'directory.test'],
     // What a client and a server say once they have keys (RFC 8446 §5.2).
     ['freezes once it is over TLS', 'starttls', '\u0017\u0003\u0003'],
-  ])('is not waited for where it %s (%s): silence, the time and a cancellation end it', async (_, encryption, text) => {
+  ])('is cut if it %s (%s): after silence, at the time limit and on cancellation', async (_, encryption, text) => {
     const port = encryption === 'ldaps' ? directory.tlsPort : directory.port
     const optionsAt = (at: number) => ({ config: config({ encryption, port: at }), secrets, outbound })
     await expectToBeLeft('ldap', { port, text }, optionsAt)
   })
 
-  test('takes no filter that is none', async () => {
+  test('rejects an invalid filter', async () => {
     await expect(rows({ filter: '(objectClass=*' })).rejects.toThrow('RFC 4515')
   })
 
-  test('gives its units as a hierarchy, over LDAPS and StartTLS', async () => {
+  test('returns its units as a hierarchy, over LDAPS and StartTLS', async () => {
     const units = await rows({ filter: '(objectClass=organizationalUnit)' })
     const [bank, audit] = units
     expect(units).toHaveLength(2)
@@ -166,7 +166,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect(started).toEqual(units)
   })
 
-  test('gives its people, in pages, each with the unit that it is in', async () => {
+  test('returns its people, in pages, each with its unit', async () => {
     const [, audit] = await rows({ filter: '(objectClass=organizationalUnit)' })
     const found = await rows({ filter: '(uid=*)', attributes: ['uid', 'mail'] })
     expect(found).toHaveLength(people)
@@ -175,14 +175,14 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect(found[0]).toMatchObject({ uid: 'p0', mail: ['p0@example.test', 'second0@example.test'] })
   })
 
-  test('gives what is asked for as it is asked for, and beside it as its server writes it', async () => {
+  test('returns attributes in the requested and in the server’s spelling', async () => {
     const [first] = await rows({ filter: '(uid=p0)', attributes: ['CN', 'MAIL', 'mobile'], key_attribute: 'ENTRYUUID' })
     expect(first).toMatchObject({ CN: 'Person 0', cn: 'Person 0', MAIL: ['p0@example.test', 'second0@example.test'] })
     expect(first?.['key']).toMatch(/^[0-9a-f-]{36}$/)
     expect(first).not.toHaveProperty('mobile')
   })
 
-  test('says of an entry that shows no key which one it is', async () => {
+  test('names an entry without a key', async () => {
     const [item] = await readSource('ldap', {
       config: config({ key_attribute: 'objectGUID', filter: '(ou=Bank)' }),
       secrets,

@@ -56,7 +56,7 @@ function packet(number: number, content: string): Buffer {
 }
 
 test.each(['client_ed25519', 'dialog', 'mysql_clear_password'])(
-  'a server that wants %s is not asked again and again: it is told that the account signs in otherwise',
+  'a server that requires %s is not retried, and the message names the sign-in',
   async (plugin) => {
     const salt = '12345678'
     const greeting = `\n10.11-MariaDB\0\u0001\0\0\0${salt}\0\xff\xf7-\u0002\0\xff\x81\u0015${'\0'.repeat(10)}${salt}1234\0mysql_native_password\0`
@@ -110,7 +110,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
   const refusal = async (fields: object, more: object = {}): Promise<string> =>
     (await failureOf('sql', options(fields, more))).code
 
-  test('is not read where reading it would write', async () => {
+  test('is not read if reading it would write', async () => {
     expect(await refusal({ view: 'writing' })).toBe('answer_refused')
     // What it would have written is not there.
     expect((await readSource('sql', options())).length).toBe(1200)
@@ -124,13 +124,13 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     )
   })
 
-  test('is not read with a wrong password, and the reason does not hold it', async () => {
+  test('is not read with a wrong password, which is not in the message', async () => {
     const failure = await failureOf('sql', options({}, { secrets: { password: 'wrong-password' } }))
     expect([failure.code, failure.retryable]).toEqual(['not_authorized', false])
     expect(failure.message).not.toContain('wrong-password')
   })
 
-  test('is not read when it is not there, or the account may not read it', async () => {
+  test('is not read if it does not exist or the account lacks the right', async () => {
     expect(await refusal({ columns: ['id', 'nothing'] })).toBe('not_found')
     expect(await refusal({ view: 'hidden' })).toBe('not_authorized')
     expect(await refusal({ database: 'nowhere' })).toBe('not_authorized')
@@ -153,7 +153,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     }
   })
 
-  test('is not read where the server goes away, or speaks no TLS, once it is asked for that', async () => {
+  test('is not read if the server disconnects or does not speak TLS', async () => {
     for (const [said, code, retryable] of [
       ['', 'source_unreachable', true],
       ['HTTP/1.1 400 Bad Request\r\n\r\n', 'not_encrypted', false],
@@ -167,7 +167,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     }
   })
 
-  test('is not read where it fails on a value of a row, and says so', async () => {
+  test('is not read if it fails on a value of a row, and says so', async () => {
     for (const [view, name] of [
       ['beyond', 'ER_DATA_OUT_OF_RANGE'],
       ['several', 'ER_SUBQUERY_NO_1_ROW'],
@@ -183,7 +183,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     expect(await refusal({ encryption: 'none' }, { outbound: open })).toBe('not_encrypted')
   })
 
-  test('is not read for longer than it may take, nor where nobody answers', async () => {
+  test('is not read for longer than the limit, nor without an answer', async () => {
     expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 300 } })).toBe('source_too_slow')
     expect(await refusal({}, { limits: { maxBytes: 10_000 } })).toBe('source_too_large')
     expect(await refusal({ view: 'long' }, { limits: { maxPageBytes: 100_000 } })).toBe('page_too_large')
@@ -199,14 +199,11 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     ['freezes at the beginning of the transaction', 'start transaction', 'none'],
     ['freezes at the rows', 'select', 'none'],
     ['freezes amid the rows', 'Unit 20', 'none'],
-  ])(
-    'is not waited for where its server %s: silence, the time and a cancellation end it',
-    async (_, text, encryption) => {
-      await expectToBeLeft('sql', { port: mariadb.port, text }, (port) => options({ port, encryption }))
-    },
-  )
+  ])('is cut if its server %s: after silence, at the time limit and on cancellation', async (_, text, encryption) => {
+    await expectToBeLeft('sql', { port: mariadb.port, text }, (port) => options({ port, encryption }))
+  })
 
-  test('is a failure at once where its connection breaks amid the rows', async () => {
+  test('is a failure at once if its connection breaks during the rows', async () => {
     const peer = await startFrozenPeer({ port: mariadb.port, text: 'Unit 20' })
     const reading = failureOf('sql', options({ port: peer.port, encryption: 'none' }))
     await peer.frozen()
@@ -214,7 +211,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     expect(await reading).toMatchObject({ code: 'source_unreachable', retryable: true })
   })
 
-  test('is read whole over TLS, with numbers, days and times as they stand there', async () => {
+  test('is read completely over TLS, with unchanged numbers, days and times', async () => {
     const items = await readSource('sql', options())
     expect(items).toHaveLength(1200)
     expect(items[0]).toEqual({
@@ -243,7 +240,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     ])
   })
 
-  test('is read with a boolean for what is one alone: the same type holds any small number', async () => {
+  test('is read with booleans for 0 and 1 only, because the type holds any small number', async () => {
     const items = await readSource('sql', options({ view: 'level' }))
     expect(items.map((item) => item.values?.['n'])).toEqual([false, true, '2', '-1', '127', null])
   })
@@ -256,7 +253,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     expect(short).toMatchObject({ kind: 'row', row: 2 })
   })
 
-  test('is read with its columns where it has no rows', async () => {
+  test('is read with its columns if it has no rows', async () => {
     expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
     expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
     expect(await readColumns('sql', options({ view: 'empty', columns: ['id', 'TITLE'] }))).toEqual([['id', 'TITLE']])

@@ -101,7 +101,7 @@ describe('an address that the platform has not listed', () => {
   })
 
   test.each(['010.1.0.0/16', '0xa.1.0.0/16', '10.1/16', '167837953', '10.1.0.0/33', 'anything'])(
-    'is not listed by what is another network to the next reader, or none: %s',
+    'is not listed by an ambiguous or invalid network: %s',
     (network) => {
       expect(() => createAddressPolicy([network])).toThrow(/is no range/)
       expect(() => readConfig({ POSTERN_SYNC_NETWORKS: `10.1.0.0/16,${network}` })).toThrow(/POSTERN_SYNC_NETWORKS/)
@@ -127,7 +127,7 @@ describe('an address that the platform has not listed', () => {
     expect(await fetchCsv(url, openOutbound({ networks: ['127.0.0.1', '::1'] }))).toEqual(rows)
   })
 
-  test('is refused when a name leads to it, also as one address of several', async () => {
+  test('is rejected when a name resolves to it, also as one address of several', async () => {
     const { outbound } = leading({ 'inside.test': ['169.254.169.254'], 'mixed.test': ['1.1.1.1', '10.0.0.5'] })
     expect(await refusal('https://inside.test/latest/meta-data', outbound)).toBe('address_not_allowed')
     expect(await refusal('https://mixed.test/', outbound)).toBe('address_not_allowed')
@@ -135,7 +135,7 @@ describe('an address that the platform has not listed', () => {
     expect(failure.message).not.toContain('169.254')
   })
 
-  test('is refused when a redirect leads to it', async () => {
+  test('is rejected when a redirect leads to it', async () => {
     for (const host of ['169.254.169.254', '[::1]', '127.0.0.2', '2130706434', '[::ffff:127.0.0.2]']) {
       answers['/away'] = (_, response) =>
         response.writeHead(302, { location: `http://${host}:${server.port}/list.csv` }).end()
@@ -146,7 +146,7 @@ describe('an address that the platform has not listed', () => {
     expect(await fetchCsv(`${server.url}/near`)).toEqual(rows)
   })
 
-  test('is refused when a name leads to it later than it was asked first', async () => {
+  test('is rejected when a name resolves to it later', async () => {
     let times = 0
     const lookup: Lookup = async () => [{ address: times++ === 0 ? '127.0.0.1' : '127.0.0.2' }]
     const rebinding = openOutbound({ networks: ['127.0.0.1'], lookup })
@@ -159,7 +159,7 @@ describe('an address that the platform has not listed', () => {
   })
 })
 
-describe('a source is asked', () => {
+describe('a request to a source is sent', () => {
   test('without encryption only at an address that is listed', async () => {
     const { outbound } = leading({ 'public.test': ['1.1.1.1'] })
     expect(await refusal('http://public.test/list.csv', outbound)).toBe('not_encrypted')
@@ -175,7 +175,7 @@ describe('a source is asked', () => {
     expect(await fetchCsv(at('127.0.0.1'), outbound, { ca: certificate.cert })).toEqual(rows)
   })
 
-  test('with what it speaks: neither TLS where it speaks none, nor HTTP where it speaks another language', async () => {
+  test('with a clear error if it speaks neither TLS nor HTTP', async () => {
     const { outbound } = leading({ 'source.test': ['127.0.0.1'] }, ['127.0.0.1'])
     const plain = await failureOf('csv', { config: { url: `https://source.test:${server.port}/list.csv` }, outbound })
     expect(plain).toMatchObject({ code: 'not_encrypted', retryable: false })
@@ -230,20 +230,20 @@ describe('a source is asked', () => {
     expect(seen).toHaveLength(2)
   })
 
-  test('a limited number of times, where it redirects without end', async () => {
+  test('a limited number of times if it redirects without end', async () => {
     answers['/round'] = (_, response) => response.writeHead(302, { location: '/round' }).end()
     expect(await refusal(`${server.url}/round`)).toBe('redirects_endless')
     expect(server.asked).toHaveLength(6)
   })
 
-  test('over http and https alone', async () => {
+  test('only over http and https', async () => {
     answers['/file'] = (_, response) => response.writeHead(302, { location: 'file:///etc/passwd' }).end()
     expect(await refusal(`${server.url}/file`)).toBe('address_invalid')
     await expect(fetchCsv('ftp://127.0.0.1/list.csv')).rejects.toThrow('https URL')
     await expect(fetchCsv('https://user:word@127.0.0.1/')).rejects.toThrow('without a user')
   })
 
-  test('not without the secret that it needs', async () => {
+  test('only with the secret that it needs', async () => {
     expect(await refusal(`${server.url}/list.csv`, here, { auth: { kind: 'bearer' } })).toBe('secret_missing')
     expect(server.asked).toEqual([])
   })
@@ -255,7 +255,7 @@ function* endless(piece: Buffer): Generator<Buffer> {
 }
 
 describe('an answer', () => {
-  test('that is more than may be read is not read further, also where it is a few compressed bytes', async () => {
+  test('that is too large is not read further, even as a few compressed bytes', async () => {
     const { promise: letGo, resolve } = Promise.withResolvers<void>()
     answers['/bomb'] = (_, response) => {
       // Without an end: whoever wants all of it before it is counted waits for ever.
@@ -272,14 +272,14 @@ describe('an answer', () => {
     expect(await fetchCsv(`${server.url}/small`)).toEqual(rows)
   })
 
-  test('that is compressed twice, or in another way, or broken, is refused', async () => {
+  test('that is compressed twice, differently or incorrectly is rejected', async () => {
     answers['/twice'] = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip, gzip' }).end('x')
     expect(await refusal(`${server.url}/twice`)).toBe('encoding_unknown')
     answers['/broken'] = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end('no gzip')
     expect(await refusal(`${server.url}/broken`)).toBe('answer_broken')
   })
 
-  test('that stalls, or never begins, is given up, and may be tried again', async () => {
+  test('that stalls or never begins is cut, and can be retried', async () => {
     answers['/stalls'] = (_, response) => void response.write('id\n')
     answers['/never'] = () => undefined
     for (const path of ['/stalls', '/never']) {
@@ -289,7 +289,7 @@ describe('an answer', () => {
     }
   })
 
-  test('that drips is given up when its time is over', async () => {
+  test('that is too slow is cut at the time limit', async () => {
     answers['/drips'] = (_, response) => {
       response.write('id\n')
       const dripping = setInterval(() => response.write('1\n'), 10)
@@ -300,7 +300,7 @@ describe('an answer', () => {
     expect(failure.code).toBe('source_too_slow')
   })
 
-  test('that is cut off is a failure, and no short table', async () => {
+  test('that is cut off is a failure and not a shorter table', async () => {
     answers['/cut'] = (_, response) => {
       response.writeHead(200, { 'content-length': '100' })
       response.write('id\n1\n', () => response.destroy())
@@ -322,7 +322,7 @@ describe('an answer', () => {
     expect(server.asked).toHaveLength(1)
   })
 
-  test('that puts the reader off is asked for again when it says, a limited number of times', async () => {
+  test('with Retry-After is requested again at that time, a limited number of times', async () => {
     answers['/busy'] = (_, response) => {
       if (server.asked.length < 3) response.writeHead(429, { 'retry-after': '0' }).end()
       else response.end('id\n1\n')
@@ -336,7 +336,7 @@ describe('an answer', () => {
     expect(server.asked).toHaveLength(3 + 5 + 1)
   })
 
-  test('that is a web page with status 200 is no table', async () => {
+  test('that is a web page with status 200 is not a table', async () => {
     answers['/login'] = (_, response) => response.end('<!doctype html><title>Sign in</title>')
     expect(await refusal(`${server.url}/login`)).toBe('not_a_table')
   })

@@ -43,7 +43,7 @@ describe('a SCIM service provider', () => {
     expect(failure.message).not.toContain('another-token')
   })
 
-  test('is not read short where a user is deleted on a page that was read: another falls between the pages', async () => {
+  test('is not read incompletely if a user on an earlier page is deleted', async () => {
     const own = await startProvider()
     const ids: unknown[] = []
     const read = async (): Promise<void> => {
@@ -61,7 +61,7 @@ describe('a SCIM service provider', () => {
     expect(await readSource('scim', options({ url: own }))).toHaveLength(24)
   })
 
-  test('is read to its end, in pages, with all that it says of a user', async () => {
+  test('is read to its end, in pages, with all attributes of a user', async () => {
     const items = await readSource('scim', options())
     expect(items).toHaveLength(25)
     expect(new Set(items.map((item) => (item.kind === 'row' ? item.values['id'] : item.code))).size).toBe(25)
@@ -77,7 +77,7 @@ describe('a SCIM service provider', () => {
     })
   })
 
-  test('is read to its end also where its last page is full', async () => {
+  test('is read to its end also if its last page is full', async () => {
     const items = await readSource('scim', options({ page_size: 5 }))
     expect(new Set(items.map((item) => (item.kind === 'row' ? item.values['id'] : item.code))).size).toBe(25)
     expect(items).toHaveLength(25)
@@ -90,7 +90,7 @@ describe('a SCIM service provider', () => {
   })
 })
 
-describe('a service provider that does not keep to the standard', () => {
+describe('a service provider that deviates from the standard', () => {
   const answers: Answers = {}
   let server: SourceServer
   beforeAll(async () => {
@@ -111,18 +111,18 @@ describe('a service provider that does not keep to the standard', () => {
     }
   }
 
-  test('and gives fewer users than it counts is a failure, which may pass', async () => {
+  test('and returns fewer users than it counts is a failure that can be retried', async () => {
     provide(5, 9)
     const failure = await failureOf('scim', options({ url: server.url }))
     expect(failure).toMatchObject({ code: 'list_incomplete', retryable: true })
   })
 
-  test('and counts fewer than it gives is read to its end', async () => {
+  test('and counts fewer users than it returns is read to its end', async () => {
     provide(5, 2)
     expect(await readSource('scim', options({ url: server.url, page_size: 2 }))).toHaveLength(5)
   })
 
-  test('and counts each page by itself, or nobody beyond the end, is read to its end', async () => {
+  test('and counts each page separately, or zero beyond the end, is read to its end', async () => {
     const count: Record<string, (found: number, start: number) => number> = {
       '/alone/Users': (found) => found,
       '/beyond/Users': (_, start) => (start > 4 ? 0 : 4),
@@ -138,12 +138,12 @@ describe('a service provider that does not keep to the standard', () => {
     }
   })
 
-  test('and gives the same page again and again is a failure', async () => {
+  test('and repeats the same page is a failure', async () => {
     provide(5, 5, false)
     expect((await failureOf('scim', options({ url: server.url }))).code).toBe('paging_endless')
   })
 
-  test('and answers null for an empty list is read as empty', async () => {
+  test('and sends null for an empty list is read as empty', async () => {
     answers['/Users'] = (_, response) => response.end('{"totalResults": 0, "Resources": null}')
     expect(await readSource('scim', options({ url: server.url }))).toEqual([])
   })
@@ -167,7 +167,7 @@ describe('a service provider that does not keep to the standard', () => {
     expect(await readSource('scim', options({ url: server.url }))).toEqual([{ kind: 'row', row: 1, values }])
   })
 
-  test('and has a name twice in a user is told so, whatever the case of the list', async () => {
+  test('and repeats a name in a user causes an error, whatever the case of the list', async () => {
     answers['/Users'] = (_, response) =>
       response.end('{"TotalResults": 1, "RESOURCES": [{"id": "1", "username": "a", "username": "b"}]}')
     expect(await readSource('scim', options({ url: server.url }))).toMatchObject([
@@ -175,7 +175,7 @@ describe('a service provider that does not keep to the standard', () => {
     ])
   })
 
-  test('and answers no list is a failure', async () => {
+  test('and returns no list is a failure', async () => {
     answers['/Users'] = (_, response) => response.end('{"detail": "none"}')
     expect((await failureOf('scim', options({ url: server.url }))).code).toBe('items_missing')
   })

@@ -72,7 +72,7 @@ async function refusal(fields: object, more: object = {}): Promise<string> {
 }
 
 describe('a column of JSON', () => {
-  test('keeps its digits, and is an error of its row where it nests too deep', async () => {
+  test('keeps its digits, and is an error of its row if it is nested too deep', async () => {
     expect(await readSource('sql', options({ view: 'nested' }))).toMatchObject([
       {
         kind: 'error',
@@ -88,21 +88,21 @@ describe('a column of JSON', () => {
 })
 
 describe('a view of a database is not read', () => {
-  test('with a wrong password, and the reason does not hold it', async () => {
+  test('with a wrong password, which is not in the message', async () => {
     const failure = await failureOf('sql', options({}, { secrets: { password: 'wrong-password' } }))
     expect(failure.code).toBe('not_authorized')
     expect(failure.message).not.toContain('wrong-password')
     expect(await refusal({}, { secrets: {} })).toBe('secret_missing')
   })
 
-  test('when it is not there, or the account may not read it', async () => {
+  test('when it does not exist or the account lacks the right', async () => {
     expect(await refusal({ view: 'nothing' })).toBe('not_found')
     expect(await refusal({ columns: ['id', 'nothing'] })).toBe('not_found')
     expect(await refusal({ database: 'nowhere' })).toBe('not_found')
     expect(await refusal({ view: 'hidden' })).toBe('not_authorized')
   })
 
-  test('under a name that is more than a name', async () => {
+  test('under a name that is not a plain identifier', async () => {
     for (const view of ['units; drop table erp.unit', 'units"', 'a.b', '']) {
       await expect(readSource('sql', options({ view })), view).rejects.toThrow('must be the name')
     }
@@ -120,13 +120,13 @@ describe('a view of a database is not read', () => {
     expect(await refusal({ encryption: 'tls' })).toBe('not_encrypted')
   })
 
-  test('where reading it would write', async () => {
+  test('when reading it would write', async () => {
     expect(await refusal({ view: 'writing' })).toBe('answer_refused')
     const { rows } = await admin.query<{ count: string }>(`select count(*) from erp.unit where name = 'x'`)
     expect(rows).toEqual([{ count: '0' }])
   })
 
-  test('where it fails on a value of a row, and says so', async () => {
+  test('when it fails on a value of a row, and says so', async () => {
     for (const [view, state] of [
       ['dividing', '22012'],
       ['several', '21000'],
@@ -137,7 +137,7 @@ describe('a view of a database is not read', () => {
     }
   })
 
-  test('for longer than it may take', async () => {
+  test('for longer than the limit', async () => {
     expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 100 } })).toBe('source_too_slow')
   })
 
@@ -157,7 +157,7 @@ async function countBusySessions(): Promise<number> {
 }
 
 describe('a view of a database is read', () => {
-  test('whole, with numbers, days and times as they stand there', async () => {
+  test('completely, with unchanged numbers, days and times', async () => {
     const items = await readSource('sql', options())
     expect(items).toHaveLength(1200)
     expect(items[0]).toEqual({
@@ -197,7 +197,7 @@ describe('a view of a database is read', () => {
     expect(item).toMatchObject({ values: { name: 'Unit 1' } })
   })
 
-  test('with its columns where it has no rows', async () => {
+  test('with its columns if it has no rows', async () => {
     expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
     expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
     expect(await readColumns('sql', options({ view: 'empty', columns: ['title'] }))).toEqual([['title']])
@@ -291,9 +291,12 @@ test.each([
   ['at the rows', 'select *'],
   ['amid the rows', 'Unit 20'],
   ['at the end of the transaction', 'commit'],
-])('a view is not waited for whose server freezes %s: silence, the time and a cancellation end it', async (_, text) => {
-  await expectToBeLeft('sql', { port: where.port, text }, (port) => options({ port }))
-})
+])(
+  'the read of a view whose server freezes %s ends after silence, at the time limit and on cancellation',
+  async (_, text) => {
+    await expectToBeLeft('sql', { port: where.port, text }, (port) => options({ port }))
+  },
+)
 
 const messageOf = (kind: string, content: string): Buffer => {
   const length = Buffer.alloc(4)
@@ -321,7 +324,7 @@ const codeOfAnswers = async (answers: readonly Buffer[]): Promise<string> => {
   }
 }
 
-describe('what a server says that no PostgreSQL does ends the read, and nothing else:', () => {
+describe('an invalid PostgreSQL message ends only the read:', () => {
   test.each([
     ['a sign-in with Kerberos', messageOf('R', '\0\0\0\u0007'), 'not_authorized'],
     ['a sign-in with nothing', messageOf('R', ''), 'answer_broken'],
@@ -345,7 +348,7 @@ describe('what a server says that no PostgreSQL does ends the read, and nothing 
   })
 })
 
-test('a view is read whose server freezes once all is read', async () => {
+test('a view is read although its server freezes after the last row', async () => {
   // It is what a client says at its end (PostgreSQL §54.7).
   const peer = await startFrozenPeer({ port: where.port, text: 'X\0\0\0\u0004' })
   try {

@@ -39,7 +39,7 @@ describe('a cell that cannot be read', () => {
     }
   })
 
-  test('does not refuse the row without a mapping if its column is no field of the data set', async () => {
+  test('does not reject the row without a mapping if its column is not a field of the dataset', async () => {
     const read = createItemReader([], entities)
     const [foreign, own] = (await readCsv('external_id,name,notes\n1,A,#N/A\n2,#N/A,x\n')).map(read)
     expect(foreign).toMatchObject({ kind: 'row', row: 2 })
@@ -77,7 +77,7 @@ describe('U+FFFD', () => {
     }
   })
 
-  test('does not hide bytes that are not of the encoding', async () => {
+  test('does not hide bytes that are invalid in the encoding', async () => {
     const broken = Buffer.concat([
       Buffer.from('id,name\n1,Köln\n2,"a\uFFFD'),
       Buffer.from([0xe2, 0x82]),
@@ -145,7 +145,7 @@ describe('the date transformation', () => {
   })
 })
 
-describe('a file that is no table is named, with advice that helps', () => {
+describe('a file that is not a table is identified, with advice', () => {
   test.each([
     ['protected with a password', compound('EncryptedPackage')],
     ['old Excel workbook', compound('Workbook')],

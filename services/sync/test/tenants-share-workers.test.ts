@@ -53,7 +53,7 @@ async function until(holds: () => Promise<void> | void): Promise<void> {
   await vi.waitFor(holds, { timeout: 60_000, interval: 100 })
 }
 
-test('a tenant whose sources are slow has its runs wait for each other, and no other tenant', async () => {
+test('slow sources of a tenant delay only its own runs', async () => {
   const [slow, other] = [admin(), admin()]
   const first = await begin(slow, 'first', '/held')
   await until(() => expect(held).toHaveLength(1))

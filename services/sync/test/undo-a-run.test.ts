@@ -31,7 +31,7 @@ const twoPeople = (name: string, address: string) =>
   `external_id,name,email\n1,${name} One,one@x.example\n2,${name} Two,${address}\n`
 
 describe('a rollback', () => {
-  test('undoes of a run what the universe had not refused', async () => {
+  test('undoes what the universe has applied of a run', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     const body = [{ external_id: '9', name: 'Nine', email: 'nine@x.example' }]
@@ -47,7 +47,7 @@ describe('a rollback', () => {
     expect(await world.rows(people, [tenant.tenantId])).toEqual(stored)
   })
 
-  test('is refused where a later run has changed something of the run, and goes where it has changed something else', async () => {
+  test('is rejected if a later run has changed one of the same rows, and only then', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, csvOf(3))
@@ -71,8 +71,8 @@ const peopleOf = async ({ tenantId }: Principal) =>
     )
   ).map(({ person }) => person)
 
-describe('an address that a newcomer has got', () => {
-  test('in the run that took it from another goes back by the rollback, whoever stands first, and the rollback can be undone', async () => {
+describe('an address that passed to a new person', () => {
+  test('returns with the rollback, in any order of rows, and the rollback can be undone', async () => {
     const rows = ['1,Ada,ada.old@x.example,true', '2,Ada New,ada@x.example,true']
     for (const next of [rows, rows.toReversed()]) {
       const tenant = admin()
@@ -92,7 +92,7 @@ describe('an address that a newcomer has got', () => {
     }
   })
 
-  test('that nobody had before stays theirs while they are inactive', async () => {
+  test('that was new stays with the person after the rollback', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
@@ -102,8 +102,8 @@ describe('an address that a newcomer has got', () => {
   })
 })
 
-describe('what is undone already', () => {
-  test('is no change by a later run: the run before can be undone, back to the first', async () => {
+describe('an undone change', () => {
+  test('does not count as a later change, so runs can be undone back to the first', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const first = await runCsv(tenant, connector, csvOf(2))
@@ -119,7 +119,7 @@ describe('what is undone already', () => {
     expect(await refusal(tenant, first)).toEqual([409, 'invalid_transition'])
   })
 
-  test('is left out by the next rollback, which undoes the rest; half a rollback that is undone itself leaves the whole run', async () => {
+  test('is skipped by the next rollback, which undoes the rest', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     const people = async () =>
@@ -145,7 +145,7 @@ describe('what is undone already', () => {
     expect(await refusal(tenant, run)).toEqual([409, 'invalid_transition'])
   })
 
-  test('is brought no longer: limits do not hold up the table that should have come', async () => {
+  test('no longer counts for the limits, so a corrected table can follow', async () => {
     const tenant = admin()
     const safety = { max_deactivate_pct: 20, max_deactivate: 3, min_rows: 0 }
     const connector = await create(tenant, { missing_policy: 'deactivate', safety })
@@ -174,8 +174,8 @@ async function missingOf(tenant: Principal, { id }: Connector): Promise<unknown[
   ]
 }
 
-describe('what a rollback has taken back', () => {
-  test('is no longer missing once it is undone itself; what was missing before it still is', async () => {
+describe('a row that a rollback has made inactive', () => {
+  test('is no longer missing once the rollback is undone; earlier missing rows still are', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     await runCsv(tenant, connector, `${csvOf(1)}\nX,Lost,process`)
@@ -189,7 +189,7 @@ describe('what a rollback has taken back', () => {
     expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { unchanged: 3, applied: 0 } })
   })
 
-  test('and the source has not had since stays missing', async () => {
+  test('and that the source no longer has stays missing', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     await runCsv(tenant, connector, csvOf(1))
@@ -244,7 +244,7 @@ async function laterRuns({ tenantId }: Principal, { id }: Connector, runs: numbe
 }
 
 describe('whether a run can be undone', () => {
-  test('is read from what later runs have made of its own rows: not from what hundreds of them have changed beside these', async () => {
+  test('depends only on later changes of its own rows, not on hundreds of others', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, csvOf(500))
@@ -259,7 +259,7 @@ describe('whether a run can be undone', () => {
     expect(await look(tenant, run)).toMatchObject({ changed: true })
   })
 
-  test('is asked of its first changes: what of the others is undone, or was changed, is found when it is undone', async () => {
+  test('is decided by its first changes; the rollback itself checks the others', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const first = await runCsv(tenant, connector, csvOf(5))

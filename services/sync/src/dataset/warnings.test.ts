@@ -4,7 +4,7 @@ import { withUsableAddresses } from './warnings.ts'
 const fieldsOf = (row: Record<string, unknown>) => withUsableAddresses(row).warnings.map(({ field }) => field)
 
 describe('a row', () => {
-  test('with usable addresses is returned as it is', () => {
+  test('with usable addresses is returned unchanged', () => {
     const row = { email: 'ada@x.example', owner: { email: 'bo@x.example' }, custom: { email: 'n/a' } }
     expect(withUsableAddresses(row)).toEqual({ row, warnings: [] })
     expect(withUsableAddresses(row).row).toBe(row)
@@ -16,14 +16,14 @@ describe('a row', () => {
     expect(fieldsOf({ email, owner: { email } })).toEqual(['owner.email', 'email'])
   })
 
-  test('has no person where a source has null for the address and nothing else', () => {
+  test('has no person if the source has only a null address for it', () => {
     expect(withUsableAddresses({ name: 'N', owner: { email: null }, head: { email: null, name: 'H' } })).toEqual({
       row: { name: 'N', head: { name: 'H' } },
       warnings: [],
     })
   })
 
-  test('names a person by an unusable address of several lines in one line, and by none that is too long', () => {
+  test('takes an unusable address as the name, on one line, unless it is too long', () => {
     expect(withUsableAddresses({ owner: { email: 'Ada\nLund' } }).row).toEqual({ owner: { name: 'Ada Lund' } })
     expect(withUsableAddresses({ owner: { email: 'x'.repeat(256) } }).row).toEqual({})
   })

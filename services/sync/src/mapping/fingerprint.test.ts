@@ -9,8 +9,8 @@ const hashOf = (rules: readonly MappingRule[], values: Record<string, unknown>) 
 
 const row = { external_id: 'A', name: 'Ab', description: 'c', type: 'process' }
 
-describe('a row is known again', () => {
-  test('not without a key', () => {
+describe('the fingerprint of a row', () => {
+  test('is undefined without a key', () => {
     expect(print([], { ...row, external_id: ' ' })).toBeUndefined()
     expect(
       print([{ target: 'external_id', source: 'Id', transforms: [{ kind: 'number' }] }], { Id: 'x' }),
@@ -23,30 +23,30 @@ describe('a row is known again', () => {
     ['a number that was text', { ...row, description: 3 }],
     ['nothing where an empty text was', { ...row, description: null }],
     ['a column more', { ...row, status: 'active' }],
-  ])('not with %s', (_what, changed) => {
+  ])('differs with %s', (_what, changed) => {
     expect(hashOf([], changed)).not.toBe(hashOf([], row))
   })
 
-  test('not when it is mapped in another way', () => {
+  test('changes with the mapping', () => {
     const rule = { target: 'external_id', source: 'Id' }
     const plain = [rule, { target: 'name', source: 'Name' }]
     const upper: MappingRule[] = [rule, { target: 'name', source: 'Name', transforms: [{ kind: 'upper' }] }]
     expect(hashOf(plain, { Id: 'A', Name: 'a' })).not.toBe(hashOf(upper, { Id: 'A', Name: 'a' }))
   })
 
-  test('whatever stands in what no rule reads', () => {
+  test('ignores columns that no rule reads', () => {
     expect(hashOf([], { ...row, 'last sign-in': 'today' })).toBe(hashOf([], { ...row, 'last sign-in': 'never' }))
     const values = { ...row, external_id: ' A ', parent_external_id: 'P ' }
     expect(print([], values)).toMatchObject({ key: 'A', also: 'P' })
   })
 })
 
-describe('a line of a table is known again by its text', () => {
+describe('the text fingerprint of a line', () => {
   const table = { columns: ['external_id', 'name', 'type'], form: 'a', isWhole: true }
   const prints = (more: Partial<typeof table> = {}, rules: readonly MappingRule[] = []) =>
     createTextPrinter(rules, datasetRules.auditable_entities)({ ...table, ...more })
 
-  test('where the table is of the same form, and mapped in the same way', () => {
+  test('is equal for the same form and mapping', () => {
     const hash = prints()?.hashOf('A,Ab,process')
     expect(prints()?.hashOf('A,Ab,process')).toBe(hash)
     expect(prints()?.hashOf('A,Ac,process')).not.toBe(hash)
@@ -56,7 +56,7 @@ describe('a line of a table is known again by its text', () => {
     expect(prints({}, rules)?.hashOf('A,Ab,process')).not.toBe(prints({}, upper)?.hashOf('A,Ab,process'))
   })
 
-  test('not where the mapping leaves something of it out, or finds no key in it', () => {
+  test('is undefined if the mapping skips a column or finds no key', () => {
     expect(prints({ columns: [...table.columns, 'last sign-in'] })).toBeUndefined()
     expect(prints({ isWhole: false })).toBeUndefined()
     expect(prints({ columns: ['name', 'type'] })).toBeUndefined()

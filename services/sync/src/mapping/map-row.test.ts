@@ -9,7 +9,7 @@ const mapEntity = (rules: readonly MappingRule[], values: Record<string, unknown
   createMapper(rules, entities)(values)
 
 describe('a row of a source', () => {
-  test('that lacks what must be there says which field, and keeps its key', () => {
+  test('without a required field names the field, and keeps its key', () => {
     expect(mapEntity([], { external_id: 'A', name: '', type: 'process' })).toEqual({
       ok: false,
       key: 'A',
@@ -17,7 +17,7 @@ describe('a row of a source', () => {
     })
   })
 
-  test('that would say what its object is made like is refused, as it is where it is pushed', () => {
+  test('with a member `__proto__` is rejected, like a pushed one', () => {
     const row = { external_id: 'A', name: 'N', type: 'process' }
     const faults = [{ field: 'custom.__proto__', code: 'forbidden_key' }]
     expect(mapEntity([], { ...row, 'custom.__proto__': 'x' })).toMatchObject({ ok: false, key: 'A', faults })
@@ -47,13 +47,13 @@ describe('a row of a source', () => {
     },
   )
 
-  test('with a value that cannot be taken says what stood there, and no more than 80 characters of it', () => {
+  test('with an invalid value shows at most 80 characters of it', () => {
     const type = 'x'.repeat(100)
     const mapped = mapEntity([], { external_id: 'A', name: 'N', type })
     expect(mapped).toMatchObject({ ok: false, faults: [{ field: 'type', code: 'invalid', excerpt: 'x'.repeat(80) }] })
   })
 
-  test('says of a value that no transformation takes what stood there, without what a database cannot hold', () => {
+  test('shows a value that no transformation accepts, without characters that a database cannot store', () => {
     const map = createMapper(
       [{ target: 'active', source: 'flag', transforms: [{ kind: 'map', values: { Y: 'yes' } }] }],
       datasetRules.people,
@@ -72,7 +72,7 @@ describe('a row of a source', () => {
     ])
   })
 
-  test('is told what to mend in words of ours, whatever is wrong with it', () => {
+  test('says what to fix in our own words, whatever is wrong', () => {
     const values = {
       external_id: 'x'.repeat(256),
       name: { first: 'N' },
@@ -107,7 +107,7 @@ describe('a row of a source', () => {
     })
   })
 
-  test('takes a number with more decimals than JavaScript has, which is text where it is read', () => {
+  test('accepts a number with more decimals than JavaScript has', () => {
     const row = { external_id: 'A', name: 'N', type: 'process', 'inherent_risk.rating': 'high' }
     expect(mapEntity([], { ...row, 'inherent_risk.score': '33.33333333333333333333' })).toMatchObject({
       content: { inherent_risk: { score: 33.333_333_333_333_336 } },
@@ -162,7 +162,7 @@ describe('a row of a source', () => {
     })
   })
 
-  test('never takes a member that every object has for a value', () => {
+  test('never uses a member of Object.prototype as a value', () => {
     const rules: MappingRule[] = [
       { target: 'external_id', source: 'id' },
       { target: 'name', source: '/constructor/name' },
@@ -182,7 +182,7 @@ describe('a row of a source', () => {
 
 describe('a table whose header has been changed', () => {
   const dataset = datasetRules.auditable_entities
-  test('lacks what must be given, or what a rule names, unless there is something to take instead', () => {
+  test('lacks required columns and those of rules, unless a rule has a default', () => {
     expect(missingColumns([], dataset, ['external_id', 'Name', 'type'])).toEqual(['name'])
     const rules = [
       { target: 'external_id', source: 'Key' },

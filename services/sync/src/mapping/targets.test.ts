@@ -17,7 +17,7 @@ describe('a mapping is refused', () => {
     ])
   })
 
-  test('with a whole behind a member of it, which would be gone; the other way round the member is put into the whole', () => {
+  test('if it sets a whole field after a member of it, but not in the other order', () => {
     expect(replacingTargets(to('owner.email', 'name', 'owner', 'custom.a', 'custom'))).toEqual([2, 4])
     expect(replacingTargets(to('owner', 'owner.email', 'owner.name', 'custom', 'custom.a', 'custom.a.b'))).toEqual([])
   })

@@ -20,18 +20,18 @@ describe('the limits of a connector', () => {
     [{ known: 0, changed: 41 }, ['max_change_pct']],
     [{ known: 0, deactivated: 11, changed: 11 }, ['max_deactivate_pct']],
     [{ known: 10_000, missing: 1, deactivated: 51, changed: 51 }, ['max_deactivate']],
-  ])('are passed by %j', (impact, limits) => {
+  ])('are exceeded by %j', (impact, limits) => {
     expect(broken(impact)).toEqual(limits)
   })
 
-  test('are kept by what lies on them, and by a first import', () => {
+  test('accept changes on the limit, and a first import', () => {
     expect(broken({ missing: 10, changed: 40 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 0 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 500 })).toEqual([])
     expect(broken({ known: 0, valid: 0 })).toEqual(['min_rows'])
   })
 
-  test('are kept at 100 % by whatever changes, rows that were missing and those of others among it', () => {
+  test('accept everything at 100 %, including missing rows and those of others', () => {
     const all = { ...safety, min_rows: 0, max_deactivate: 1000, max_deactivate_pct: 100, max_change_pct: 100 }
     const impact = { valid: 3, known: 1, missing: 1, deactivated: 2, changed: 3 }
     expect(breachesOf(all, 'deactivate', impact)).toEqual([])
@@ -46,13 +46,13 @@ describe('the limits of a connector', () => {
     [0, { known: 5_000_000, missing: 1 }, 0.01],
     [10.005, { known: 1_000_000, missing: 100_051 }, 10.01],
     [99.99, { known: 3_000_000, missing: 2_999_701 }, 100],
-  ])('of %d %% that are passed by little, by %j, say more than that', (allowed, impact, actual) => {
+  ])('of %d %% that are barely exceeded, by %j, show a percentage above the limit', (allowed, impact, actual) => {
     const narrow = { ...safety, min_rows: 0, max_deactivate: 10_000_000, max_deactivate_pct: allowed }
     const all = { valid: 0, deactivated: 0, changed: 0, ...impact }
     expect(breachesOf(narrow, 'flag', all)).toEqual([{ limit: 'max_deactivate_pct', actual, allowed }])
   })
 
-  test('ask about what the source itself makes inactive under every policy', () => {
+  test('require approval if the source itself makes rows inactive, under every policy', () => {
     for (const policy of ['ignore', 'flag', 'deactivate'] as const) {
       expect(broken({ deactivated: 11, changed: 11 }, policy)).toEqual(['max_deactivate_pct'])
     }
@@ -62,7 +62,7 @@ describe('the limits of a connector', () => {
     expect(broken(half, 'flag')).toEqual(['max_deactivate_pct'])
   })
 
-  test('ask about rows that are gone only where something is made of them', () => {
+  test('require approval for missing rows only if the policy changes them', () => {
     expect(broken({ missing: 90 }, 'ignore')).toEqual([])
     expect(broken({ missing: 90 }, 'deactivate')).toEqual(['max_deactivate', 'max_deactivate_pct'])
   })
@@ -75,8 +75,8 @@ const askedOf = (
   trigger: Run['trigger'] = 'api',
 ) => movesOf({ status, connector_id, trigger, counts: { ...counts, applied } })
 
-describe('what can be asked of a run', () => {
-  test('that waits for approval is to approve or to cancel it', () => {
+describe('the actions on a run', () => {
+  test('that waits for approval are approve and cancel', () => {
     expect(askedOf('needs_approval')).toEqual(['approve', 'cancel'])
   })
 
@@ -87,7 +87,7 @@ describe('what can be asked of a run', () => {
     },
   )
 
-  test('that has ended is to undo it, where it has changed something and is a connector’s', () => {
+  test('that has ended include undo, if a connector’s run has changed something', () => {
     for (const status of ['succeeded', 'partial', 'failed', 'cancelled'] as const) {
       expect(askedOf(status, 1)).toEqual(['rollback'])
       expect(askedOf(status)).toEqual([])
@@ -95,7 +95,7 @@ describe('what can be asked of a run', () => {
     }
   })
 
-  test('that is a push is nothing, whatever it has changed', () => {
+  test('that is a push are none, whatever it has changed', () => {
     for (const status of ['applying', 'succeeded', 'failed'] as const) {
       expect(askedOf(status, 1, 'c', 'push')).toEqual([])
     }

@@ -3,7 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import { expect, test, vi } from 'vitest'
 import { tidyEndedRuns } from './tidy.ts'
 
-test('whoever waits behind what is done already waits for no more rounds than fit into two seconds', async () => {
+test('a caller behind finished work waits at most two seconds', async () => {
   let at = 0
   const write = vi.fn<() => Promise<number>>(async () => {
     at += 900

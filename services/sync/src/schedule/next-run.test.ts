@@ -25,7 +25,7 @@ describe('a schedule', () => {
     expect(scheduleFault(schedule, new Date('2026-01-01T00:00:00Z'))?.field).toBe(field)
   })
 
-  test('of every five minutes, or once a night, is taken', () => {
+  test('of every five minutes, or once a night, is accepted', () => {
     for (const cron of ['*/5 * * * *', '30 2 * * *', '0 6 1 * *']) {
       expect(scheduleFault({ cron, time_zone: 'Europe/Berlin' }, new Date('2026-01-01T00:00:00Z'))).toBeUndefined()
     }
@@ -48,7 +48,7 @@ describe('a schedule', () => {
       '2026-10-03T15:30:00.000Z',
       '2026-10-04T15:15:00.000Z',
     ],
-  ])('%s in %s, which is skipped, is due as soon as clocks have moved, and once', (cron, zone, after, ...due) => {
+  ])('%s in %s, which clocks skip, is due once, right after the change', (cron, zone, after, ...due) => {
     expect(times(cron, zone, after, 2)).toEqual(due)
   })
 
@@ -62,7 +62,7 @@ describe('a schedule', () => {
       '2026-04-05T15:15:00.000Z',
     ],
     ['30 23 * * *', 'America/Santiago', '2026-04-04T12:00:00Z', '2026-04-05T02:30:00.000Z', '2026-04-06T03:30:00.000Z'],
-  ])('%s in %s, which comes twice, is due the first time and not again', (cron, zone, after, ...due) => {
+  ])('%s in %s, which occurs twice, is due only the first time', (cron, zone, after, ...due) => {
     expect(times(cron, zone, after, 2)).toEqual(due)
   })
 
@@ -76,29 +76,26 @@ describe('a schedule', () => {
       '0 */2 * * *',
       ['01:00', '02:00', '04:00', '06:00', '08:00', '10:00', '12:00', '14:00', '16:00', '18:00', '20:00'],
     ],
-  ])(
-    '%s has each of its times on the day on which clocks go forward, one that they skip as soon as they have',
-    (cron, due) => {
-      const found = times(cron, 'Europe/Berlin', '2026-03-28T23:30:00.000Z', due.length + 1)
-      expect(found.slice(0, -1)).toEqual(due.map((time) => `2026-03-29T${time}:00.000Z`))
-      // Midnight there.
-      expect(Date.parse(found.at(-1) ?? '')).toBeGreaterThanOrEqual(Date.parse('2026-03-29T22:00:00Z'))
-      expect(scheduleFault({ cron, time_zone: 'Europe/Berlin' }, new Date('2026-03-28T00:00:00Z'))).toBeUndefined()
-    },
-  )
+  ])('%s has all its times on the day when clocks go forward, skipped ones right after the change', (cron, due) => {
+    const found = times(cron, 'Europe/Berlin', '2026-03-28T23:30:00.000Z', due.length + 1)
+    expect(found.slice(0, -1)).toEqual(due.map((time) => `2026-03-29T${time}:00.000Z`))
+    // Midnight there.
+    expect(Date.parse(found.at(-1) ?? '')).toBeGreaterThanOrEqual(Date.parse('2026-03-29T22:00:00Z'))
+    expect(scheduleFault({ cron, time_zone: 'Europe/Berlin' }, new Date('2026-03-28T00:00:00Z'))).toBeUndefined()
+  })
 
   test.each([
     ['0 2,14 * * *', ['00:00', '13:00']],
     ['0 2-4 * * *', ['00:00', '02:00', '03:00']],
     ['0,30 2 * * *', ['00:00', '00:30']],
     ['15 1,2 * * *', ['00:15']],
-  ])('%s has each of its times once on the day on which clocks go back', (cron, due) => {
+  ])('%s has each of its times once on the day when clocks go back', (cron, due) => {
     const found = times(cron, 'Europe/Berlin', '2026-10-24T23:30:00.000Z', due.length + 1)
     expect(found.slice(0, -1)).toEqual(due.map((time) => `2026-10-25T${time}:00.000Z`))
     expect(found.at(-1)).toMatch(/^2026-10-26T0/)
   })
 
-  test('of a time that is shown twice is not due again where it is asked amid the second time', () => {
+  test('of a time that occurs twice is not due during the second occurrence', () => {
     expect(at('0,30 2 * * *', 'Europe/Berlin', '2026-10-25T01:10:00Z')).toBe('2026-10-26T01:00:00.000Z')
   })
 
@@ -115,7 +112,7 @@ describe('a schedule', () => {
   })
 
   test.each(['30 * * * *', '30 */1 * * *', '30 0-23 * * *', '30 0-11,12-23 * * *', '30 * 1-31 1-12 0-6'])(
-    '%s is due in each hour, also in the one that is shown twice',
+    '%s is due in each hour, also in the one that occurs twice',
     (cron) => {
       const due = ['23:30', '00:30', '01:30', '02:30'].map(
         (time, index) => `2026-10-2${index === 0 ? 4 : 5}T${time}:00.000Z`,
@@ -131,7 +128,7 @@ describe('a schedule', () => {
     ])
   })
 
-  test('of a place without daylight saving never moves', () => {
+  test('in a zone without daylight saving never shifts', () => {
     expect(at('0 6 * * *', 'Asia/Kolkata', '2026-03-28T12:00:00Z')).toBe('2026-03-29T00:30:00.000Z')
   })
 })

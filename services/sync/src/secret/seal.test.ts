@@ -13,7 +13,7 @@ const ring = { current: first }
 const place = { tenantId: 't', connectorId: 'c', name: 'password' }
 
 describe('a sealed secret', () => {
-  test('cannot be opened in the place of another tenant, connector or name, nor with another key', () => {
+  test('cannot be decrypted for another tenant, connector or name, or with another key', () => {
     const sealed = sealSecret(ring, place, 'hunter2')
     for (const other of [{ tenantId: 'u' }, { connectorId: 'd' }, { name: 'token' }]) {
       expect(() => openSecret(ring, { ...place, ...other }, sealed)).toThrow(SealBroken)
@@ -23,7 +23,7 @@ describe('a sealed secret', () => {
     expect(openSecret(ring, place, sealed)).toBe('hunter2')
   })
 
-  test('is refused where any part of it was changed', () => {
+  test('is rejected if any part of it was changed', () => {
     const sealed = sealSecret(ring, place, 'hunter2')
     const parts = sealed.split('.')
     for (const at of [0, 1, 2, 3]) {
@@ -33,13 +33,13 @@ describe('a sealed secret', () => {
     expect(() => openSecret(ring, place, 'v1.k1')).toThrow(SealBroken)
   })
 
-  test('shows nothing of its value, and is another each time', () => {
+  test('does not show its value, and differs each time', () => {
     const [one, other] = [sealSecret(ring, place, 'hunter2'), sealSecret(ring, place, 'hunter2')]
     expect(one).not.toBe(other)
     expect(Buffer.from(one.split('.')[3] ?? '', 'base64url').toString('latin1')).not.toContain('hunter2')
   })
 
-  test('goes over to a new key, and needs the old one no longer', () => {
+  test('can be moved to a new key and then no longer needs the old one', () => {
     const sealed = sealSecret(ring, place, 'hunter2')
     const both = { current: second, previous: first }
     expect(openSecret(both, place, sealed)).toBe('hunter2')

@@ -31,7 +31,7 @@ async function readAll(config: unknown): Promise<SourceItem[]> {
 }
 
 describe('a source type', () => {
-  test('reads nothing with a configuration that is not of its schema', async () => {
+  test('reads nothing with an invalid configuration', async () => {
     for (const config of [{ to: 'three' }, { to: 1, unknown: true }]) {
       await expect(readAll(config)).rejects.toMatchObject({ code: 'config_invalid', retryable: false })
     }
@@ -69,7 +69,7 @@ describe('an item whose texts are decomposed (NFD)', () => {
   test.each([
     ['a name', { id: 1, '\u00fc': 2, 'u\u0308': 3 }],
     ['a name within a value', { id: 1, '\u00fc': { '\u00e4': 2, 'a\u0308': 3 } }],
-  ])('is a fault of the column in which %s stands in two forms', async (_what, values) => {
+  ])('is a fault of the column that has %s in two forms', async (_what, values) => {
     expect(await read(values)).toMatchObject([
       { kind: 'error', row: 1, field: '\u00fc', code: 'duplicate_key', values: { id: 1 } },
     ])

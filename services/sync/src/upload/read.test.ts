@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
 import { readChunks } from './read.ts'
 
-test('chunks of an upload come one after the other, to the end, however many are read at a time', async () => {
+test('chunks of an upload come in order and completely, whatever the batch size', async () => {
   const chunks = ['first,', 'second,', 'third,', 'fourth,', 'fifth'].map((text) => Buffer.from(text))
   for (const most of [1, 2, 5]) {
     const read = readChunks(async (first) => await Promise.resolve(chunks.slice(first, first + most)))
@@ -12,7 +12,7 @@ test('chunks of an upload come one after the other, to the end, however many are
   }
 })
 
-test('that the next chunks cannot be read is told to who comes to them, and ends nothing else meanwhile', async () => {
+test('a failed read of the next chunks rejects only when they are requested', async () => {
   const ended = vi.fn<(reason: unknown) => void>()
   process.on('unhandledRejection', ended)
   try {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { unfinishedBytes } from './receive.ts'
 
-test.each(['a', 'ü', '€', '𝄞'])('a part that ends within %s is text without the beginning of it', (character) => {
+test.each(['a', 'ü', '€', '𝄞'])('a chunk that ends within %s leaves its first bytes for the next one', (character) => {
   const text = Buffer.from(`before it ${character}`)
   const begun = 'before it '.length
   for (let end = begun; end <= text.length; end += 1) {
@@ -10,7 +10,7 @@ test.each(['a', 'ü', '€', '𝄞'])('a part that ends within %s is text withou
   }
 })
 
-test('of bytes that are no text none is left for the next part but what may begin a character', () => {
+test('of binary data, only a possible start of a character is left for the next chunk', () => {
   expect(unfinishedBytes(Buffer.from([0x80, 0x80, 0x80, 0x80]))).toBe(0)
   expect(unfinishedBytes(Buffer.from([0xff, 0xff]))).toBe(1)
   expect(unfinishedBytes(Buffer.from([]))).toBe(0)

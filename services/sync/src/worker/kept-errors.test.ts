@@ -6,7 +6,7 @@ const fault = (row: number): StagedError => ({ row, key: null, field: null, code
 const warning = (row: number): StagedError => ({ ...fault(row), severity: 'warning' })
 const rowsOf = (kept: readonly StagedError[]): (number | null)[] => kept.map(({ row }) => row)
 
-test('of errors as many as there is place for are kept, over all batches', () => {
+test('a run keeps errors up to its limit, over all batches', () => {
   const keep = createErrorKeeper({ errors: 3, warnings: 3 })
   expect(rowsOf(keep([1, 2].map(fault)))).toEqual([1, 2])
   expect(rowsOf(keep([3, 4].map(fault)))).toEqual([3])

@@ -42,7 +42,7 @@ async function* inPieces(text: string, size: number): AsyncGenerator<string> {
   for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size)
 }
 
-test('what is cut by hand is what the parser reads, in whatever pieces it comes', async () => {
+test('lines that are split directly equal those of the parser, for any chunks', async () => {
   const options = { delimiter: ',', lenientQuotes: false, maxColumns: 100 }
   let tried = 0
   for (const text of texts(400)) {
@@ -55,7 +55,7 @@ test('what is cut by hand is what the parser reads, in whatever pieces it comes'
   expect(tried).toBeGreaterThan(50)
 })
 
-test('a record is the same where its text is, and the text of the last one is without a line end too', async () => {
+test('equal texts give equal records, also for a last line without a line end', async () => {
   const options = { delimiter: ',', lenientQuotes: false, maxColumns: 100 }
   const textsOf = async (text: string): Promise<(string | undefined)[]> => {
     const found: (string | undefined)[] = []

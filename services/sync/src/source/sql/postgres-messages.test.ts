@@ -20,7 +20,7 @@ function codeOf(bytes: Buffer): string | undefined {
   return undefined
 }
 
-test('in whatever pieces they come, messages are handed on whole, in their order, and as soon as they have ended', () => {
+test('messages are passed on whole, in order and immediately, for any chunks', () => {
   const messages = [message('Z', 'I'), message('D', 'x'.repeat(900)), message('1', ''), message('E', 'Serror\0\0')]
   const all = Buffer.concat(messages)
   const ends = new Set(messages.map((_, index) => Buffer.concat(messages.slice(0, index + 1)).length))
@@ -44,6 +44,6 @@ test.each([
   ['of a notice whose text has no end', message('N', 'Snotice'), 'answer_broken'],
   ['of a sign-in with Kerberos', message('R', '\0\0\0\u0007'), 'not_authorized'],
   ['of a row that is longer than a page', Buffer.from('D\0\0\u0010\0'), 'page_too_large'],
-])('no message is handed on %s', (_what, bytes, code) => {
+])('no message is passed on %s', (_what, bytes, code) => {
   expect(codeOf(bytes)).toBe(code)
 })

@@ -28,7 +28,7 @@ async function two(tenant: Principal, dataset: 'auditable_entities' | 'people') 
 const nothing = { missing: 0, deactivated: 0, applied: 0 }
 
 describe.each(['auditable_entities', 'people'] as const)('of %s, what two sources have', (dataset) => {
-  test('is there while one of them has it: who has read it last loses it', async () => {
+  test('stays active while one of them has it, if the last reader loses it', async () => {
     const { one, other, read, active } = await two(admin(), dataset)
     await read(one, 'x', 'y')
     await read(other, 'x', 'z')
@@ -39,7 +39,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     expect(await active()).toEqual(['y', 'z'])
   })
 
-  test('is there while one of them has it: who has read it first loses it', async () => {
+  test('stays active while one of them has it, if the first reader loses it', async () => {
     const { one, other, read, active } = await two(admin(), dataset)
     await read(one, 'x', 'y')
     await read(other, 'x', 'z')
@@ -50,7 +50,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     expect(await active()).toEqual(['y', 'z'])
   })
 
-  test('is gone once both have lost it, though neither run before has', async () => {
+  test('becomes inactive once both have lost it', async () => {
     const { one, other, read, active } = await two(admin(), dataset)
     await read(one, 'x')
     await read(other, 'x')
@@ -60,7 +60,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     expect(await active()).toEqual([])
   })
 
-  test('is the other one’s once one of them is retired', async () => {
+  test('belongs to the other one after one of them is retired', async () => {
     const tenant = admin()
     const { one, other, read, active } = await two(tenant, dataset)
     await read(other, 'x', 'z')
@@ -70,7 +70,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     expect(await active()).toEqual(['y', 'z'])
   })
 
-  test('comes back by the other one after what one of them has made is undone', async () => {
+  test('returns through the other one after a rollback of one of them', async () => {
     const tenant = admin()
     const { one, other, read, active } = await two(tenant, dataset)
     const made = await read(one, 'x')
@@ -84,7 +84,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     expect(await active()).toEqual(['x'])
   })
 
-  test('counts among what each of them has brought, against which limits hold what it loses', async () => {
+  test('counts among the rows of both for the limits', async () => {
     const tenant = admin()
     const { one, other, read } = await two(tenant, dataset)
     const keys = Array.from({ length: 10 }, (_, n) => `k${n}`)

@@ -29,7 +29,7 @@ const deep = `${'['.repeat(levels)}${']'.repeat(levels)}`
 const entity = (key: string, custom: string) =>
   `{"external_id":"${key}","name":"Entity ${key}","type":"process","custom":${custom}}`
 
-describe('one item that nests deeper than any reader goes fails no run', () => {
+describe('an item that is nested too deep does not fail the run', () => {
   test.each([
     ['of entities over HTTP', entity('A', `{"region":${deep}}`)],
     ['beside a number of many digits', entity('A', `{"region":${deep},"number":12345678901234567890}`)],
@@ -64,7 +64,7 @@ describe('one item that nests deeper than any reader goes fails no run', () => {
   })
 })
 
-test('a secret that cannot be opened ends the run at once, and is to be set again', async () => {
+test('a secret that cannot be decrypted fails the run at once and asks for a new one', async () => {
   const tenant = admin()
   const config = { url: `${server.url}/secret`, auth: { kind: 'bearer' } }
   const connector = await create(tenant, { type: 'http_json', config, secrets: { token: 'a-token-of-the-source' } })

@@ -189,7 +189,7 @@ async function entitiesOf({ tenantId }: Principal): Promise<unknown> {
   return await world.rows(text, [tenantId])
 }
 
-test('a worker that is killed at any step is followed by another: nothing is lost, nothing is done twice', async () => {
+test('after a worker is killed at any step, another one continues: nothing is lost or done twice', async () => {
   await world.rows(pauseAtSteps)
   await world.rows(pauseTrigger)
   await world.rows(pauseWhenTelling)

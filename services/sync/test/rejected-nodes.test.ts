@@ -20,7 +20,7 @@ async function faults(tenant: Principal, run: Run): Promise<unknown[]> {
 
 const connect = async (tenant: Principal) => await create(tenant, { dataset: 'org_structure', hierarchy })
 
-test('a node that names an entity that is not there is refused with what is new below it, and no other', async () => {
+test('only a node that names a missing entity, and new nodes below it, are rejected', async () => {
   const tenant = admin()
   const connector = await connect(tenant)
   const rows = tree('N1,N0,One,', 'N2,N0,Two,NOPE', 'N3,N2,Below,', 'N4,N3,Below that,', 'N5,N1,Five,')
@@ -41,7 +41,7 @@ test('a node that names an entity that is not there is refused with what is new 
   expect(next).toMatchObject({ status: 'succeeded', counts: { created: 3, applied: 3 } })
 })
 
-test('a node that contradicts itself is an error of its row, whoever looks first, and fails no other', async () => {
+test('a contradictory node is an error of its row, and fails no other', async () => {
   const tenant = admin()
   const connector = await connect(tenant)
   const rows = [
@@ -61,7 +61,7 @@ test('a node that contradicts itself is an error of its row, whoever looks first
   }
 })
 
-test('a node that is there stays as it is where its change is refused, and keeps what is below it', async () => {
+test('an existing node is unchanged if its change is rejected, and keeps its children', async () => {
   const tenant = admin()
   const connector = await connect(tenant)
   await runCsv(tenant, connector, tree('N1,N0,One,', 'N2,N1,Two,'))
@@ -75,7 +75,7 @@ test('a node that is there stays as it is where its change is refused, and keeps
   ])
 })
 
-test('what is wrong with the shape fails the run, whatever is wrong beside it, and changes nothing', async () => {
+test('a fault of the tree fails the run and changes nothing, whatever else is wrong', async () => {
   const tenant = admin()
   const connector = await connect(tenant)
   await runCsv(tenant, connector, tree('A,N0,Above,', 'B,A,Below,', 'C,N0,Other,'))

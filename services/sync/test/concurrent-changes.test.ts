@@ -18,7 +18,7 @@ beforeAll(() => {
 })
 
 describe('what somebody pushes', () => {
-  test('over a row that a connector has brought is seen by its next run, whatever the source said before', async () => {
+  test('over a row of a connector is seen by its next run', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     await runCsv(tenant, connector, csvOf(2))
@@ -28,7 +28,7 @@ describe('what somebody pushes', () => {
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active'])
   })
 
-  test('over a whole hierarchy is seen also of units that it does not name', async () => {
+  test('over a whole hierarchy is seen also for units that it does not name', async () => {
     const tenant = admin()
     const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
     const connector = await create(tenant, { dataset: 'org_structure', hierarchy })
@@ -39,7 +39,7 @@ describe('what somebody pushes', () => {
     expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { reactivated: 1, unchanged: 1 } })
   })
 
-  test('while a run of a connector comes to its end is seen by the next one', async () => {
+  test('while a run of a connector ends is seen by the next one', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const body = [{ external_id: 'E9', name: 'Pushed', type: 'process' }]
@@ -56,8 +56,8 @@ describe('what somebody pushes', () => {
   })
 })
 
-describe('what another connector writes while a run is under way is seen by the next one, whoever remembers the row last:', () => {
-  test('what it has found there, and changed', async () => {
+describe('a write of another connector during a run is seen by the next run:', () => {
+  test('of a row that the run has changed', async () => {
     const tenant = admin()
     const [connector, other] = [await create(tenant), await create(tenant)]
     const run = await start(tenant, connector, csvOf(3))
@@ -73,7 +73,7 @@ describe('what another connector writes while a run is under way is seen by the 
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
   })
 
-  test('what neither of them has found there', async () => {
+  test('of a row that neither of them has found', async () => {
     const tenant = admin()
     const [connector, other] = [await create(tenant), await create(tenant)]
     const run = await start(tenant, connector, csvOf(3))
@@ -117,7 +117,7 @@ function deciding({ id }: Run, decision: () => Promise<unknown>): TenantDb {
 }
 
 describe('a decision about a run that waits', () => {
-  test('is carried out also when it comes before the worker has let go of the run', async () => {
+  test('is applied even if it comes before the worker has released the run', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })
     await runCsv(tenant, connector, csvOf(2))
@@ -130,7 +130,7 @@ describe('a decision about a run that waits', () => {
     expect(await names(tenant)).toEqual(['Renamed 0 active', 'Renamed 1 active'])
   })
 
-  test('stays made: what a newer run has overtaken by then does not wait again', async () => {
+  test('is final: a run that was overtaken meanwhile does not wait again', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })
     await runCsv(tenant, connector, csvOf(2))
@@ -139,7 +139,7 @@ describe('a decision about a run that waits', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', finished_at: expect.any(String) })
   })
 
-  test('is not to be made any more once its connector is retired', async () => {
+  test('is impossible once its connector is retired', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })
     await runCsv(tenant, connector, csvOf(2))
@@ -164,7 +164,7 @@ async function plan(tenant: Principal, { id }: Run, count: number, name: string)
 }
 
 describe('changes that are applied', () => {
-  test('are no more than are under way when the run is cancelled', async () => {
+  test('end with the current batch when the run is cancelled', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1))
     await plan(tenant, run, 16_000, 'x')
@@ -179,7 +179,7 @@ describe('changes that are applied', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 10_000 } })
   })
 
-  test('are sent a batch at a time: where one ends the run, the universe has taken in no other that is noted nowhere', async () => {
+  test('are sent one batch at a time, so that no batch is applied unrecorded when the run ends', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1))
     await plan(tenant, run, 11_000, 'x')
@@ -221,7 +221,7 @@ describe('changes that are applied', () => {
     expect(sizes).toEqual([5000, 5000, 2])
   })
 
-  test('of a hierarchy are none where they are too large for one push: its shape never changes in parts', async () => {
+  test('of a hierarchy that are too large for one push are not applied in parts', async () => {
     const tenant = admin()
     const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
     const connector = await create(tenant, { dataset: 'org_structure', hierarchy })
@@ -260,7 +260,7 @@ const changesOf = async (tenant: Principal, run: Run, query: string) =>
   (await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes${query}`)).json
 
 describe('a first import', () => {
-  test('of which the universe has nothing is kept in blocks, and its changes are listed and undone one by one', async () => {
+  test('of only new rows is stored in blocks, and its changes are listed and undone one by one', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, many(1200))
@@ -288,7 +288,7 @@ describe('a first import', () => {
     })
   })
 
-  test('that is cancelled has brought what was applied: the next run compares the rest alone', async () => {
+  test('that is cancelled keeps what was applied: the next run compares only the rest', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await start(tenant, connector, csvOf(5002))
@@ -307,7 +307,7 @@ describe('a first import', () => {
     expect(await runCsv(tenant, connector, csvOf(5002))).toMatchObject({ status: 'succeeded', counts: rest })
   })
 
-  test('is not undone once a later run has changed something of it', async () => {
+  test('cannot be undone once a later run has changed one of its rows', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, csvOf(2))
@@ -315,7 +315,7 @@ describe('a first import', () => {
     expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/rollback`, { body: {} })).status).toBe(409)
   })
 
-  test('is compared row by row where it is not all new, or its parents come late', async () => {
+  test('is compared row by row if some rows exist, or parents come late', async () => {
     const tenant = admin()
     const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
     await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })
@@ -329,7 +329,7 @@ describe('a first import', () => {
     expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
   })
 
-  test('that fails before it is planned leaves no rows, and no changes', async () => {
+  test('that fails before its plan leaves no rows and no changes', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), `${csvOf(1500)}\nX,"never closed,process\n`)
     const blocks = 'select from sync.run_creation where run_id = $1'
@@ -344,7 +344,7 @@ describe('a first import', () => {
     expect([await world.rows(blocks, [run.id]), await changesOf(tenant, run, '')]).toEqual([[], []])
   })
 
-  test('of which the universe refuses a row brings the others', async () => {
+  test('with a row that the universe rejects applies the others', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1100))
     const detail = 'is not wanted'
@@ -377,8 +377,8 @@ describe('a first import', () => {
   })
 })
 
-describe('a line that is as it was', () => {
-  test('is known once: where it stands again it is refused, and where its header means something else it is read', async () => {
+describe('an unchanged line', () => {
+  test('is recognized once: a repeated one is rejected, and one under a changed header is parsed', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     await runCsv(tenant, connector, csvOf(2))
@@ -414,8 +414,8 @@ describe('a line that is as it was', () => {
   })
 })
 
-describe('rows that a source has no longer', () => {
-  test('are counted at the time when the others were found to be as they were, whoever takes some over then', async () => {
+describe('missing rows', () => {
+  test('are counted when the others were compared, even if another connector takes some over', async () => {
     const tenant = admin()
     const [connector, other] = [await create(tenant), await create(tenant)]
     await runCsv(tenant, connector, csvOf(3))
@@ -435,7 +435,7 @@ describe('rows that a source has no longer', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { unchanged: 3, missing: 0 } })
   })
 
-  test('are held against the limits once: what was approved needs no approval again', async () => {
+  test('count against the limits once: approved ones need no second approval', async () => {
     const tenant = admin()
     const safety = { max_deactivate_pct: 10, max_change_pct: 100 }
     const connector = await create(tenant, { missing_policy: 'deactivate', safety })
@@ -450,7 +450,7 @@ describe('rows that a source has no longer', () => {
     expect(more).toMatchObject({ status: 'needs_approval', breaches: [{ actual: 50 }] })
   })
 
-  test('are listed with the time since when, until they are back; to nobody but their tenant', async () => {
+  test('are listed with the time since when, until they return, and only for their tenant', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const missing = async (by: Principal, query = '') =>
@@ -475,7 +475,7 @@ describe('rows that a source has no longer', () => {
     expect((await missing(admin())).status).toBe(404)
   })
 
-  test('are not those that cannot be read, with a key or without', async () => {
+  test('do not include unreadable rows, with or without a key', async () => {
     const tenant = admin()
     const connector = await create(tenant, { missing_policy: 'deactivate' })
     await runCsv(tenant, connector, csvOf(3))

@@ -39,7 +39,7 @@ async function age(days: number, ...runs: readonly Run[]): Promise<void> {
 }
 
 describe('details of runs that are kept for 90 days', () => {
-  test('go behind a run of their tenant: errors, and changes that were only looked at', async () => {
+  test('are deleted after a run of their tenant: errors, and changes that were not applied', async () => {
     const [tenant, other] = [admin(), admin()]
     const connector = await create(tenant)
     const ofOther = await runCsv(other, await create(other), withError('Theirs'), '?mode=dry_run')
@@ -79,7 +79,7 @@ describe('details of runs that are kept for 90 days', () => {
     expect((await now(tenant, back)).counts).toMatchObject({ applied: 1 })
   })
 
-  test('stay for as long as the database is where no time is set', async () => {
+  test('are kept forever without a retention time', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
@@ -88,7 +88,7 @@ describe('details of runs that are kept for 90 days', () => {
     expect(await leftOf(tenant, looked)).toEqual([1, 1, false])
   })
 
-  test('stay of a run that may have applied more than it has counted', async () => {
+  test('are kept for a run that may have applied more than it has counted', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const doubtful = await runCsv(tenant, connector, withError('One'))
@@ -98,7 +98,7 @@ describe('details of runs that are kept for 90 days', () => {
     expect(await leftOf(tenant, doubtful)).toEqual([1, 0, true])
   })
 
-  test('go in parts, and what is left behind one run goes behind the next', async () => {
+  test('are deleted in parts: the next run deletes what one has left', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
@@ -116,8 +116,8 @@ describe('details of runs that are kept for 90 days', () => {
     expect(await leftOf(tenant, looked)).toEqual([0, 0, true])
   })
 
-  describe('behind a run, of which nothing else stays', () => {
-    test('where they cannot be removed', async () => {
+  describe('after a run', () => {
+    test('that cannot be removed', async () => {
       const tenant = admin()
       const connector = await create(tenant)
       const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
@@ -137,7 +137,7 @@ describe('details of runs that are kept for 90 days', () => {
       expect(await keptOf(next)).toEqual({ parts: 0, grants: 0 })
     })
 
-    test('where that takes longer than an assertion lives', async () => {
+    test('that take longer than an assertion is valid', async () => {
       const tenant = admin()
       const connector = await create(tenant)
       const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
@@ -210,7 +210,7 @@ async function keptOf({ id }: Run): Promise<unknown> {
   return row
 }
 
-test('what the runbook says clears a tenant that runs no connector any more', async () => {
+test('the steps of the runbook clear a tenant that no longer runs connectors', async () => {
   const [tenant, other] = [admin(), admin()]
   const connector = await create(tenant)
   const ofOther = await runCsv(other, await create(other), withError('Theirs'), '?mode=dry_run')

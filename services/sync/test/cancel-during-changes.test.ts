@@ -39,8 +39,8 @@ async function missing(tenant: Principal, { id }: Connector): Promise<unknown> {
   return answer.headers['x-total-count']
 }
 
-describe('what a later run of a connector has made before it ended amid its changes is its connector’s: the next run finds it gone', () => {
-  test('where it was cancelled', async () => {
+describe('rows of an interrupted run belong to its connector, so the next run finds them missing', () => {
+  test('after a cancellation', async () => {
     const tenant = admin()
     const connector = await create(tenant, follows)
     await runCsv(tenant, connector, entities('E0'))
@@ -51,7 +51,7 @@ describe('what a later run of a connector has made before it ended amid its chan
     expect(await missing(tenant, connector)).toBe('2')
   })
 
-  test('where its last attempt has failed, or each of its workers has died', async () => {
+  test('after its last attempt failed, or all its workers died', async () => {
     for (const end of ['failed', 'lost']) {
       const tenant = admin()
       const connector = await create(tenant, follows)
@@ -69,7 +69,7 @@ describe('what a later run of a connector has made before it ended amid its chan
     }
   })
 
-  test('where it was cancelled amid its first import, of people', async () => {
+  test('after a cancellation during a first import of people', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people', ...follows })
     await cancelled(tenant, connector, people('P1', 'P2'))
@@ -78,7 +78,7 @@ describe('what a later run of a connector has made before it ended amid its chan
   })
 })
 
-test('what the source of a run has lost that is cancelled amid its changes is missing only once a run is carried out', async () => {
+test('rows are missing only after a completed run, not after a cancelled one', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await runCsv(tenant, connector, entities('E0', 'E1'))

@@ -49,8 +49,8 @@ async function undone(tenant: Principal, run: Run): Promise<Run> {
   return await now(tenant, back)
 }
 
-describe('a batch that the universe has taken in, and that nobody has noted,', () => {
-  test('is noted when the run is cancelled, and undone with it', async () => {
+describe('a batch that was applied but not recorded', () => {
+  test('is recorded when the run is cancelled, and undone with it', async () => {
     const tenant = admin()
     const run = await left(tenant)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
@@ -60,7 +60,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await names(tenant)).toEqual(['Entity 0 archived', 'Entity 1 archived', 'Entity 2 archived'])
   })
 
-  test('is noted when the tenant is suspended', async () => {
+  test('is recorded when the tenant is suspended', async () => {
     const tenant = admin()
     const run = await left(tenant)
     await world.rows('insert into tenancy.suspended_tenant (tenant_id) values ($1)', [tenant.tenantId])
@@ -71,7 +71,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await undone(tenant, run)).toMatchObject({ status: 'succeeded', counts: { deactivated: 3 } })
   })
 
-  test('is noted when the last attempt at the run has failed', async () => {
+  test('is recorded when the last attempt at the run has failed', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(3))
     await work(run, { universe: unheard() }, { isLast: true })
@@ -79,7 +79,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await now(tenant, run)).toMatchObject(ended)
   })
 
-  test('is noted with the one before it, whose note was lost too, and both are undone in parts, the last change first', async () => {
+  test('is recorded with the one before it, and both are undone in parts, the last change first', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(6000))
     const noted = { text: 'select count(*)::int as n from sync.applied_batch where run_id = $1', values: [run.id] }
@@ -110,7 +110,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await world.rows(changes, [back.id])).toEqual([{ n: 6000, first: 1, last: 6000, keys: ['E5999', 'E5998'] }])
   })
 
-  test('is noted although somebody has changed a row of it since', async () => {
+  test('is recorded although one of its rows was changed since', async () => {
     const tenant = admin()
     const run = await left(tenant)
     const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
@@ -131,7 +131,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Pushed active', 'Entity 2 active'])
   })
 
-  test('keeps its run until the universe can be asked of it, or the last attempt', async () => {
+  test('keeps its run open until the universe answers, or until the last attempt', async () => {
     const tenant = admin()
     const run = await left(tenant)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
@@ -142,7 +142,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
   })
 
-  test('keeps its run from no end, whatever the universe answers', async () => {
+  test('does not keep its run from ending, whatever the universe answers', async () => {
     const tenant = admin()
     const run = await left(tenant)
     const odd: Universe = {
@@ -154,7 +154,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await now(tenant, run)).toMatchObject(ended)
   })
 
-  test('is noted if it was applied only when the last attempt asks again', async () => {
+  test('is recorded if it was applied only when the last attempt asks again', async () => {
     const tenant = admin()
     let sent: Parameters<Universe['applyRows']>[0] | undefined
     let asked = 0
@@ -196,7 +196,7 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
   })
 })
 
-test('a batch that the universe cannot take just now is sent again, and costs the run no attempt', async () => {
+test('a batch is sent again while the universe is busy, and costs the run no attempt', async () => {
   const tenant = admin()
   const run = await start(tenant, await create(tenant), csvOf(3))
   const kinds = ['conflict', 'unavailable'] as const
@@ -211,7 +211,7 @@ test('a batch that the universe cannot take just now is sent again, and costs th
   expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', attempt: 1, counts: { applied: 3 } })
 })
 
-test('a batch that waits to be sent again is not, once its run is cancelled', async () => {
+test('a batch that waits to be sent again is dropped once its run is cancelled', async () => {
   const tenant = admin()
   const run = await start(tenant, await create(tenant), csvOf(3))
   let sent = 0
@@ -225,7 +225,7 @@ test('a batch that waits to be sent again is not, once its run is cancelled', as
   expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
 })
 
-describe('what is wrong with a source as a whole is among the errors of its run, with its place:', () => {
+describe('a fault of a whole source is an error of its run, with its position:', () => {
   test.each([
     ['a quote that is never closed', `${csvOf(5)}\nX,"never closed,process\n`, [7, 'column 2', 'quote_open']],
     ['a web page', '<!doctype html><html><body>Sign in</body></html>', ['', '', 'not_a_table']],
@@ -251,7 +251,7 @@ describe('what is wrong with a source as a whole is among the errors of its run,
     ['a quote that is never closed', `${csvOf(2)}\nX,"never closed,process\n`, 'row 4: a quote is opened'],
     ['a column of another name', csvOf(2).replace('external_id', 'id'), 'row 1: the table has no column external_id'],
     ['such a column, without a row', 'id,name,type\n', 'row 1: the table has no column external_id'],
-  ])('tried out, it is told with its place too: %s', async (_what, body, told) => {
+  ])('a test of the connector reports it with its position too: %s', async (_what, body, told) => {
     const tenant = admin()
     const { id } = await create(tenant)
     const upload = { body, headers: { 'content-type': 'text/csv' } }
@@ -260,7 +260,7 @@ describe('what is wrong with a source as a whole is among the errors of its run,
   })
 })
 
-test('a column is gone too where the mapping takes a place within it (RFC 6901): nothing of it is emptied', async () => {
+test('a missing column is found even if the mapping reads a member of it (RFC 6901), so nothing is emptied', async () => {
   const tenant = admin()
   const mapping = [
     { target: 'external_id', source: 'external_id' },
@@ -296,7 +296,7 @@ test('the hash of a plan is the same for a dry run, a run that waits, and one th
   expect(hashes.size).toBe(1)
 })
 
-test('a connector is in error after five failures until a run succeeds: what is stopped, or undone, says nothing of its source', async () => {
+test('a connector is in error after five failures until a run succeeds; cancelled and undone runs do not count', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const state = async () => (await caller.call(tenant, 'GET', `/api/v1/connectors/${connector.id}`)).json
@@ -340,8 +340,8 @@ function awaySource(meanwhile: () => Promise<unknown> = async () => undefined) {
   return { sources: new Map([['csv', source]]) }
 }
 
-describe('a run whose source is away, and that is to be tried again,', () => {
-  test('is cancelled at once: nobody has it, and another one can begin', async () => {
+describe('a run that waits to retry an unavailable source', () => {
+  test('is cancelled at once, and another one can begin', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await start(tenant, connector, csvOf(2))
@@ -358,7 +358,7 @@ describe('a run whose source is away, and that is to be tried again,', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
   })
 
-  test('ends as cancelled with its attempt, where it was cancelled during it', async () => {
+  test('that is cancelled during an attempt ends as cancelled with it', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(2))
     const cancel = async () => expect(await decide(tenant, run, 'cancel')).toBe(202)
@@ -366,7 +366,7 @@ describe('a run whose source is away, and that is to be tried again,', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', failure: null })
   })
 
-  test('is tried again where nobody cancels it', async () => {
+  test('is retried unless it is cancelled', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(2))
     await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
@@ -376,7 +376,7 @@ describe('a run whose source is away, and that is to be tried again,', () => {
   })
 })
 
-test('a run that waits for approval says why it waits no more, where another one has taken its place', async () => {
+test('a run that waited for approval says that another one superseded it', async () => {
   const tenant = admin()
   const connector = await create(tenant, { safety: { min_rows: 5 } })
   const waiting = await runCsv(tenant, connector, csvOf(3))
@@ -389,7 +389,7 @@ test('a run that waits for approval says why it waits no more, where another one
   ])
 })
 
-test('and so it does where the connector was retired, but not where it was changed', async () => {
+test('a run that waited for approval says that its connector was retired, but not that it was changed', async () => {
   const tenant = admin()
   const connector = await create(tenant, { safety: { min_rows: 5 } })
   const waiting = await runCsv(tenant, connector, csvOf(3))
@@ -407,8 +407,8 @@ const refuseAll: Universe['applyRows'] = async (application) => {
   return { kind: 'refused', detail: undefined, errors }
 }
 
-describe('what the universe refuses', () => {
-  test('is told with the row of the source, its field and what stands there', async () => {
+describe('a rejection of the universe', () => {
+  test('is reported with the row of the source, its field and its value', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'test_procedures' })
     await runCsv(tenant, await create(tenant), csvOf(1))
@@ -419,7 +419,7 @@ describe('what the universe refuses', () => {
     expect(await errorsOf(tenant, run)).toMatchObject([refused])
   })
 
-  test('is kept as far as a run keeps errors, and so is what is wrong between rows', async () => {
+  test('counts against the limit of errors, like faults between rows', async () => {
     const tenant = admin()
     const full = `insert into sync.run_error (tenant_id, run_id, seq, code, message)
       select $1, $2, n, 'invalid', 'x' from generate_series(1, 99999) as n`
@@ -441,7 +441,7 @@ describe('what the universe refuses', () => {
   })
 })
 
-test('of a chain that is too deep each row below the last level is told so, and none that it is in a circle', async () => {
+test('of a chain that is too deep is reported for each row below the last level, and not as a cycle', async () => {
   const tenant = admin()
   const chain = Array.from({ length: 15 }, (_, n) => `E${n},${n === 0 ? '' : `E${n - 1}`},Level ${n + 1},process`)
   const run = await runCsv(tenant, await create(tenant), treeOf(chain.join('\n')))
@@ -451,7 +451,7 @@ test('of a chain that is too deep each row below the last level is told so, and 
   )
 })
 
-test('what is applied is learned in parts: a worker that dies between them loses nothing', async () => {
+test('applied rows are stored in parts: a worker that dies between them loses nothing', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   // What was kept in blocks, with each batch; then what was compared row by row.

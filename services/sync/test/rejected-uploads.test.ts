@@ -61,7 +61,7 @@ describe.each(operations)('to %s a file', (operation, done) => {
     'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
     'application/vnd.oasis.opendocument.spreadsheet',
     'image/png',
-  ])('is refused at once where it is sent as %s', async (type) => {
+  ])('is rejected at once if it is sent as %s', async (type) => {
     const tenant = admin()
     const answer = await send(tenant, await create(tenant), type)
     expect(answer).toMatchObject({ status: 415, json: { code: 'unsupported_media_type' } })
@@ -80,20 +80,20 @@ describe.each(operations)('to %s a file', (operation, done) => {
     'application/csv',
     'application/x-csv',
     'application/x-www-form-urlencoded',
-  ])('is taken as %s', async (type) => {
+  ])('is accepted as %s', async (type) => {
     const tenant = admin()
     expect((await send(tenant, await create(tenant), type)).status).toBe(done)
   })
 })
 
-test('who sends JSON to a connector that fetches its source is told that, and not of types', async () => {
+test('JSON for a connector that fetches its source is rejected for that reason, and not for its type', async () => {
   const tenant = admin()
   const id = await create(tenant, { url: 'https://tables.example/t.csv' })
   const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, { body: {} })
   expect(answer).toMatchObject({ status: 422, json: { detail: 'The connector fetches its source: send no body.' } })
 })
 
-describe('of a client that hangs up amid', () => {
+describe('of a client that disconnects during', () => {
   const ways = [
     ['a file to be run', 'runs', 'text/csv'],
     ['a file to be tried', 'test', 'text/csv'],

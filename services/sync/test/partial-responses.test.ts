@@ -56,7 +56,7 @@ async function play(universe: Universe) {
   }
 }
 
-test('a run and its rollback find the same, told in parts or at once', async () => {
+test('a run and its rollback have the same result with one response or several', async () => {
   const expected = await play(whole)
   expect(expected.run).toMatchObject({ status: 'succeeded', counts: { created: 1, updated: 2, deactivated: 2 } })
   asked = 0
@@ -64,7 +64,7 @@ test('a run and its rollback find the same, told in parts or at once', async () 
   expect(asked).toBeGreaterThan(6)
 })
 
-test('what was reviewed is approved, and not what has changed since in a later part', async () => {
+test('an approval covers what was reviewed, and not what has changed since in a later part', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await ran(tenant, await start(tenant, connector, first), whole)

@@ -22,7 +22,7 @@ beforeAll(() => {
   ;({ world, caller, workerDb, universe, process } = parts())
 })
 
-test('a run says where its entities come from, and writes none that it does not change', async () => {
+test('a run records the source of its entities, and writes only those that it changes', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ status: 'succeeded' })
@@ -40,7 +40,7 @@ test('a run says where its entities come from, and writes none that it does not 
   expect(second.source?.last_seen_at).not.toBe(first.source?.last_seen_at)
 })
 
-test('what a source has lost is missing since then, and was last there in the run before', async () => {
+test('a row that a source has lost is missing since then, and was last seen in the run before', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await run(tenant, connector, ['A', 'B'])
@@ -61,7 +61,7 @@ test('what a source has lost is missing since then, and was last there in the ru
   expect(found.source).toEqual({ ...before, last_seen_at: other.source?.last_seen_at })
 })
 
-test('a run with rows whose keys cannot be read has not seen the rest', async () => {
+test('a run with unreadable keys marks no other row as missing', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await run(tenant, connector, ['A', 'B'])
@@ -70,7 +70,7 @@ test('a run with rows whose keys cannot be read has not seen the rest', async ()
   expect(await read(tenant, 'A')).toEqual(before)
 })
 
-test('what was pushed passes to the connector that brings it, though it is as it was', async () => {
+test('a pushed row passes to the connector that delivers it, even if it is unchanged', async () => {
   const tenant = admin()
   const rows = ['A', 'B'].map((key) => ({ external_id: key, name: key, type: 'process' }))
   expect((await push(caller, tenant, rows)).status).toBe(200)
@@ -83,7 +83,7 @@ test('what was pushed passes to the connector that brings it, though it is as it
   expect((await read(tenant, 'A')).version).toBe(2)
 })
 
-test('a rollback reads nothing: what the run has made is inactive, was seen when it was, and is brought no longer', async () => {
+test('a rollback reads no source: created rows become inactive and keep the time when they were seen', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const made = await run(tenant, connector, ['A'])
@@ -129,8 +129,8 @@ async function forget({ tenantId }: Principal): Promise<void> {
   await world.rows('update sync.known_row set told_connector_id = null where tenant_id = $1', [tenantId])
 }
 
-describe('what is pushed over a row', () => {
-  test('while it is noted as told is seen by the next run', async () => {
+describe('a push over a row', () => {
+  test('while its source is being recorded is seen by the next run', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     await run(tenant, connector, ['A', 'B'])
@@ -140,7 +140,7 @@ describe('what is pushed over a row', () => {
     expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
   })
 
-  test('while it is learned is seen by the next run, however this one ends', async () => {
+  test('while the baseline is being updated is seen by the next run, however this one ends', async () => {
     for (const isLast of [true, false]) {
       const tenant = admin()
       const connector = await create(tenant)
@@ -157,7 +157,7 @@ describe('what is pushed over a row', () => {
     }
   })
 
-  test('before a run makes it is not what the run has made: it passes to the connector', async () => {
+  test('before a run creates it is not a creation of the run, and passes to the connector', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const applyRows: Universe['applyRows'] = async (application) => {
@@ -171,7 +171,7 @@ describe('what is pushed over a row', () => {
   })
 })
 
-test('a row that a connector leaves to another one is compared by the next run of that', async () => {
+test('a row that passes to another connector is compared by its next run', async () => {
   const tenant = admin()
   const [first, second] = [await create(tenant), await create(tenant)]
   await run(tenant, first, ['A', 'B'])
@@ -182,8 +182,8 @@ test('a row that a connector leaves to another one is compared by the next run o
   expect(await run(tenant, second, ['A'])).toMatchObject({ counts: { unchanged: 1 } })
 })
 
-describe('where the universe is away', () => {
-  test('a run that has nothing else to do succeeds, and the next one tells', async () => {
+describe('while the universe is unavailable', () => {
+  test('a run without other work succeeds, and the next one records the sources', async () => {
     const tenant = admin()
     const rows = [{ external_id: 'A', name: 'A', type: 'process' }]
     expect((await push(caller, tenant, rows)).status).toBe(200)
@@ -202,7 +202,7 @@ describe('where the universe is away', () => {
   })
 })
 
-test('what a release that knows nothing of it writes is told by the next run', async () => {
+test('sources of rows that an earlier release wrote are recorded by the next run', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await run(tenant, connector, ['A', 'B'])
@@ -219,7 +219,7 @@ test('what a release that knows nothing of it writes is told by the next run', a
   expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id, missing_since: null })
 })
 
-test('a run that has waited says when it has read, and not when it was approved', async () => {
+test('an approved run records when it read, and not when it was approved', async () => {
   const tenant = admin()
   const connector = await create(tenant, { safety: { ...anything, max_change_pct: 0 } })
   await run(tenant, connector, ['A', 'B', 'C'])
@@ -239,7 +239,7 @@ async function both(tenant: Principal) {
 }
 
 describe('entities that two connectors bring', () => {
-  test('stay those of the first, and are not written by runs that change nothing, until its source has them no longer', async () => {
+  test('belong to the first until its source no longer has them, and are not written by runs without changes', async () => {
     const tenant = admin()
     const { one, other } = await both(tenant)
     for (const connector of [other, one, other]) {
@@ -262,7 +262,7 @@ describe('entities that two connectors bring', () => {
     expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: other.id, missing_since: null })
   })
 
-  test('are there, though one connector says that they are gone while the other finds them', async () => {
+  test('stay active although one connector misses them while the other finds them', async () => {
     const tenant = admin()
     const { one, other } = await both(tenant)
     const late: Universe['tellSources'] = async (asker, body) => {
@@ -275,7 +275,7 @@ describe('entities that two connectors bring', () => {
     expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: other.id, missing_since: null })
   })
 
-  test('pass to the other when one is retired; what nobody else brings has no source, and is not missing', async () => {
+  test('pass to the other one when one is retired; the rest has no source and is not missing', async () => {
     const tenant = admin()
     const { one, other } = await both(tenant)
     await run(tenant, other, ['A'])

@@ -102,7 +102,7 @@ test('a source that fails is read again later and later, until it works', async 
   expect(later).toBeGreaterThan(soon * 1.5)
 })
 
-test('a run that is cancelled while its source gives nothing more ends so, lets go of the source and applies nothing', async () => {
+test('a run that is cancelled while its source is silent ends, closes the source and applies nothing', async () => {
   const tenant = admin()
   const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
   answers['/slow'] = (response) => resolve(response)
@@ -143,7 +143,7 @@ test('a run is followed to its end, by its own tenant', async () => {
   }
 })
 
-test('a worker that was frozen for too long and thaws again changes nothing: another has finished its run', async () => {
+test('a worker that was frozen for too long changes nothing: another one has finished its run', async () => {
   const tenant = admin()
   const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
   answers['/frozen'] = (response) => resolve(response)

@@ -31,7 +31,7 @@ afterAll(async () => {
   await world.close()
 })
 
-test('a service that drains takes runs in and carries none out: the next one does', async () => {
+test('a draining service accepts runs but leaves them to the next one', async () => {
   const settings = { POSTERN_SYNC_NETWORKS: '127.0.0.0/8', POSTERN_DRAIN_MS: '4000' }
   const ending = await world.startSync(universe.url, settings)
   const tenant = admin()
@@ -57,7 +57,7 @@ test('a service that drains takes runs in and carries none out: the next one doe
 test.for([
   { passedMs: 18_500, leftMs: 1_500 },
   { passedMs: 22_000, leftMs: 1_000 },
-])('jobs have $leftMs ms more where $passedMs passed since no more were looked for', async ({ passedMs, leftMs }) => {
+])('jobs have $leftMs ms left if $passedMs passed since polling stopped', async ({ passedMs, leftMs }) => {
   const logger = createLogger({ service: 'sync', level: 'silent' })
   const queue = openQueue({ servers: openServers(world.database.url('sync')), pollMs: 500, logger })
   let aborted: Promise<unknown> | undefined

@@ -36,7 +36,7 @@ const lastRun = async (tenant: Principal, by = caller) => {
 const countsOf = async (tenant: Principal, by = caller) => (await lastRun(tenant, by)).counts
 
 describe('the counts of a push', () => {
-  test('that was refused tell the rows that could have been taken in from those that could not', async () => {
+  test('that was rejected distinguish valid rows from invalid ones', async () => {
     const tenant = admin()
     const risk = { inherent_risk: { rating: 'low', score: 1 } }
     const bad = row({ parent_external_id: 'nobody', status: 'archived', ...risk })
@@ -65,7 +65,7 @@ describe('the counts of a push', () => {
     expect(await countsOf(tenant)).toMatchObject({ fetched: 1, valid: 1, updated: 1, deactivated: 1, applied: 2 })
   })
 
-  test('of which the universe has said nothing say nothing of its rows', async () => {
+  test('without an answer of the universe do not count rows', async () => {
     const tenant = admin()
     const alone = await world.startSync('http://127.0.0.1:1', { POSTERN_SYNC_WORKERS: '0' })
     try {
@@ -76,7 +76,7 @@ describe('the counts of a push', () => {
     }
   })
 
-  test('that was taken in are those of its answer, and it can neither be undone nor cancelled', async () => {
+  test('that was applied are those of its answer, and it can neither be undone nor cancelled', async () => {
     const tenant = admin()
     const rows = [row(), row(), row()]
     await push(caller, tenant, rows)
@@ -101,7 +101,7 @@ describe('the counts of what an identity provider sends', () => {
       headers: { 'content-type': 'application/scim+json' },
     })
 
-  test('are of the person and of the nodes', async () => {
+  test('include the person and the nodes', async () => {
     const tenant = admin()
     expect((await send(tenant, caller)).status).toBe(201)
     expect(await countsOf(tenant)).toMatchObject({ fetched: 2, valid: 2, invalid: 0, created: 2, applied: 2 })
@@ -110,7 +110,7 @@ describe('the counts of what an identity provider sends', () => {
   test.each([
     [422, { status: 'failed', counts: { fetched: 2, valid: 1, invalid: 1, created: 0, applied: 0 } }],
     [503, { status: 'failed', counts: { fetched: 2, valid: 0, invalid: 0, created: 0, applied: 0 } }],
-  ])('say that neither person nor node was taken in where the universe answers %i', async (status, expected) => {
+  ])('show that neither person nor node was applied if the universe answers %i', async (status, expected) => {
     const tenant = admin()
     const errors = [{ pointer: '/nodes/0/name', code: 'invalid', detail: 'is not taken' }]
     const refusal = problemDocument(status === 422 ? 'invalid_content' : 'service_unavailable', 'r', { errors })

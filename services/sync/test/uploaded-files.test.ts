@@ -44,7 +44,7 @@ const waiting = async (tenant: Principal) => {
   return { connector, run: await runCsv(tenant, connector, csvOf(3)) }
 }
 
-describe('of a file that was sent nothing stays', () => {
+describe('an uploaded file is deleted', () => {
   test('when its run is cancelled before a worker has it', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(3))
@@ -62,7 +62,7 @@ describe('of a file that was sent nothing stays', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
   })
 
-  test.each(['cancelled', 'superseded', 'retired'])('where its worker died and the run was %s', async (how) => {
+  test.each(['cancelled', 'superseded', 'retired'])('if its worker died and the run was %s', async (how) => {
     const tenant = admin()
     const { connector, run } = await waiting(tenant)
     await leave(tenant, await uploadOf(run))
@@ -72,7 +72,7 @@ describe('of a file that was sent nothing stays', () => {
     expect([(await now(tenant, run)).status, await stored(tenant)]).toEqual(['cancelled', 0])
   })
 
-  test('when it breaks off', async () => {
+  test('when its upload breaks off', async () => {
     const tenant = admin()
     let before = 0
     async function* broken() {
@@ -85,7 +85,7 @@ describe('of a file that was sent nothing stays', () => {
     expect([before > 0, await stored(tenant)]).toEqual([true, 0])
   })
 
-  test('a day after it broke off with the process that took it in, as soon as any run of the tenant ends', async () => {
+  test('a day after its process died, as soon as any run of the tenant ends', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1))
     await leave(tenant, randomUUID(), '25 hours')
@@ -105,7 +105,7 @@ const runsOf = async ({ tenantId }: Principal) =>
   (await world.rows('select id from sync.run where tenant_id = $1', [tenantId])).length
 
 describe('a file that comes with its digest (RFC 9530)', () => {
-  test('begins a run where it is the one that was announced', async () => {
+  test('starts a run if the digest matches', async () => {
     const tenant = admin()
     const [connector, csv] = [await create(tenant), csvOf(3)]
     const begun = await send(tenant, connector, csv, `sha-256=:${digestOf(csv)}:`)
@@ -113,7 +113,7 @@ describe('a file that comes with its digest (RFC 9530)', () => {
     expect([begun.status, begun.json]).toMatchObject([202, { input_sha256: inputSha256 }])
   })
 
-  test('begins none where lines of it were lost on the way, and nothing of it stays', async () => {
+  test('starts no run if lines were lost on the way, and is deleted', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const announced = `sha-256=:${digestOf(csvOf(2000))}:`
@@ -128,14 +128,14 @@ describe('a file that comes with its digest (RFC 9530)', () => {
     ['is none', 'sha-256=:AAAA:'],
     ['is of an algorithm that is not checked', `sha-512=:${digestOf(csvOf(3), 'sha512')}:`],
     ['is no such header', digestOf(csvOf(3))],
-  ])('begins none where its digest %s: whoever sends it believes that it was checked', async (_what, digest) => {
+  ])('starts no run if its digest %s, because the sender relies on the check', async (_what, digest) => {
     const tenant = admin()
     const refused = await send(tenant, await create(tenant), csvOf(3), digest)
     expect([refused.status, refused.json]).toMatchObject([400, { errors: [{ parameter: 'Content-Digest' }] }])
     expect([await runsOf(tenant), await stored(tenant)]).toEqual([0, 0])
   })
 
-  test('begins none where all of it was lost, also of a connector that fetches its source', async () => {
+  test('starts no run if all of it was lost, also for a connector that fetches its source', async () => {
     const tenant = admin()
     const fetching = await create(tenant, { config: { url: 'https://erp.example/units.csv' } })
     const lost = await send(tenant, fetching, '', `sha-256=:${digestOf(csvOf(3))}:`)

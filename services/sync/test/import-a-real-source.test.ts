@@ -73,7 +73,7 @@ describe('a PostgreSQL of its own', () => {
     await server?.stop()
   })
 
-  test('is read over TLS into entities, and what has changed there the next time', async () => {
+  test('is read over TLS into entities, and so are later changes', async () => {
     // Its settings are read again beside its sessions.
     await expect.poll(async () => (await erp.query('show ssl')).rows, { timeout: 20_000 }).toEqual([{ ssl: 'on' }])
     const tenant = admin()
@@ -139,7 +139,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
   })
   afterAll(async () => await directory?.stop())
 
-  test('becomes a hierarchy, and a unit that is moved there is moved and no other', async () => {
+  test('becomes a hierarchy, and only a unit that is moved there moves', async () => {
     const tenant = admin()
     const config = {
       host: 'directory.test',
@@ -186,7 +186,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect(await nodes()).toEqual([audit, bank, models, { ...risk, above: 'Audit' }])
   })
 
-  test('has its attributes in whatever case they are named, and the first of their values, where they have one or several', async () => {
+  test('finds attributes in any case, and the first value of single and repeated ones', async () => {
     const tenant = admin()
     const connector = await create(tenant, {
       type: 'ldap',

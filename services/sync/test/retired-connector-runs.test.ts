@@ -16,7 +16,7 @@ const retire = async (tenant: Principal, id: string): Promise<number> =>
   (await parts().caller.call(tenant, 'DELETE', `/api/v1/connectors/${id}`)).status
 
 describe('runs of a retired connector', () => {
-  test('are found by the key that it had, with those of the connector that has it by now', async () => {
+  test('are found by its former key, with those of the connector that has it now', async () => {
     const tenant = admin()
     const first = await create(tenant, { key: 'erp' })
     const old = await runCsv(tenant, first, csvOf(2))
@@ -43,7 +43,7 @@ describe('runs of a retired connector', () => {
     ).toEqual(['erp', other.connector_key, 'erp'])
   })
 
-  test('stay as they were read when it is retired, and are read again where the release before has retired it', async () => {
+  test('stay in the baseline when it is retired, and are read again if the previous release has retired it', async () => {
     const tenant = admin()
     const [connector, another] = [await create(tenant), await create(tenant)]
     const [run, second] = [await runCsv(tenant, connector, csvOf(1)), await runCsv(tenant, another, csvOf(1))]
@@ -64,7 +64,7 @@ describe('runs of a retired connector', () => {
   })
 })
 
-test('a push that has ended is not taken for the one that was under way', async () => {
+test('a push that has ended is not mistaken for one in progress', async () => {
   const tenant = admin()
   await push(parts().caller, tenant, [row()])
   const [run] = runSchema.array().parse((await call(tenant, '/api/v1/sync-runs')).json)

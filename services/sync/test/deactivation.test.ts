@@ -31,7 +31,7 @@ const table = (keys: readonly string[]) =>
   ['external_id,name,type', ...keys.map((key) => `${key},${key},process`)].join('\n')
 
 describe('a leaver', () => {
-  test('whose address comes back under another key becomes inactive, and the newcomer has the address', async () => {
+  test('whose address returns under another key becomes inactive, and the new person has the address', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people', missing_policy: 'deactivate' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true', '2,Bob,bob@x.example,true'))
@@ -48,7 +48,7 @@ describe('a leaver', () => {
   test.each([
     ['behind', ['1b,Ada,ada@x.example,true', '1,Ada,ada@x.example,false']],
     ['before', ['1,Ada,ada@x.example,false', '1b,Ada,ada@x.example,true']],
-  ])('who stands %s the newcomer becomes inactive and hands over the address', async (_where, rows) => {
+  ])('a person %s the new one becomes inactive and hands over the address', async (_where, rows) => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
@@ -67,7 +67,7 @@ describe('a leaver', () => {
     expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])
   })
 
-  test('keeps the address while nobody else claims it, and an active person gives it up to nobody', async () => {
+  test('keeps the address while no one else claims it, and an active person never gives it up', async () => {
     const tenant = admin()
     const connector = await create(tenant, { dataset: 'people' })
     await runCsv(tenant, connector, staff('1,Ada,ada@x.example,false', '2,Bob,bob@x.example,true'))
@@ -83,7 +83,7 @@ describe('a leaver', () => {
 const records = (name: string, active: boolean) =>
   staff('0,Ada,ada@x.example,false', `1,${name},ada@x.example,${active}`)
 
-test('of two records of one person the active one has the address, and when both are inactive neither is refused', async () => {
+test('of two records of one person the active one has the address; if both are inactive, neither is rejected', async () => {
   const tenant = admin()
   const connector = await create(tenant, { dataset: 'people' })
   for (const text of [records('Ada', true), records('Ada Lund', true), records('Ada Lund', false)]) {
@@ -96,7 +96,7 @@ test('of two records of one person the active one has the address, and when both
   ])
 })
 
-test('an entity that is gone becomes inactive where what was above it cannot move', async () => {
+test('a missing entity becomes inactive even if its former parent cannot move', async () => {
   const tenant = admin()
   const connector = await create(tenant, { missing_policy: 'deactivate' })
   const chain = Array.from({ length: 11 }, (_none, at) => `C${at},${at === 0 ? '' : `C${at - 1}`},Chain ${at},process`)
@@ -106,7 +106,7 @@ test('an entity that is gone becomes inactive where what was above it cannot mov
   expect((await errorsOf(tenant, run)).map(({ source_key: key }) => key)).toEqual(['P'])
 })
 
-test('a run that waits names the rows that would only be flagged, and is approved for those alone', async () => {
+test('a waiting run names the rows that would only be flagged, and its approval covers only those', async () => {
   const tenant = admin()
   const connector = await create(tenant, { missing_policy: 'flag', safety: { max_deactivate: 5 } })
   const keys = Array.from({ length: 20 }, (_, n) => `F${String(n).padStart(2, '0')}`)

@@ -20,7 +20,7 @@ async function push(tenant: Principal, people: readonly object[]) {
 }
 
 describe('a push of people', () => {
-  test('takes the addresses that directories hold, in lower case', async () => {
+  test('accepts the addresses of directories, in lower case', async () => {
     const tenant = admin()
     const addresses = ['ADA_example.com#EXT#@harbourline.onmicrosoft.com', 'r&d=c/o@x.example', 'Jürgen@Bücher.example']
     const people = addresses.map((email, at) => ({ external_id: String(at), name: 'N', email }))
@@ -66,7 +66,7 @@ const sent = async (tenant: Principal, path: string, body: object, type = 'appli
   return (pushResultSchema.parse(answer.json).warnings ?? []).map(({ pointer, code }) => [pointer, code])
 }
 
-describe('an e-mail address that cannot be used costs only itself', () => {
+describe('only an unusable e-mail address is dropped, not its row', () => {
   const long = `${'x'.repeat(70)}@x.example`
   test('in a push of entities', async () => {
     const tenant = admin()

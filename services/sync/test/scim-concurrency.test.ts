@@ -93,7 +93,7 @@ async function unit({ tenantId }: Principal): Promise<unknown> {
   return await world.rows('select name, status, head from universe.node where tenant_id = $1', [tenantId])
 }
 
-test('who was deleted while somebody else changed him is not active', async () => {
+test('a user who was deleted during another change is not active', async () => {
   const tenant = admin()
   const { id } = await create(tenant, 'ada')
   meanwhile('"X"', async () => expect((await scim(tenant, 'DELETE', `/Users/${id}`)).status).toBe(204))
@@ -101,7 +101,7 @@ test('who was deleted while somebody else changed him is not active', async () =
   expect(await person(tenant)).toMatchObject([{ active: false }])
 })
 
-test('who was deactivated by a change that held another one is not active', async () => {
+test('a user who was deactivated by a change that overtook another one is not active', async () => {
   const tenant = admin()
   const { id } = await create(tenant, 'ada')
   meanwhile('"X"', async () => expect(await change(tenant, id, { title: 'X', active: false })).toBe(200))
@@ -109,7 +109,7 @@ test('who was deactivated by a change that held another one is not active', asyn
   expect(await person(tenant)).toEqual([{ title: 'X', active: false }])
 })
 
-test('a change of what somebody else has changed meanwhile is refused, and the person is as that one said', async () => {
+test('a change that was overtaken is rejected, and the person has the other change', async () => {
   const tenant = admin()
   const { id, meta } = await create(tenant, 'ada')
   meanwhile('"Mine"', async () => expect(await change(tenant, id, { title: 'Theirs' })).toBe(200))
@@ -117,7 +117,7 @@ test('a change of what somebody else has changed meanwhile is refused, and the p
   expect(await person(tenant)).toEqual([{ title: 'Theirs', active: true }])
 })
 
-test('a change that was told before a refused one that says what is kept already is told again', async () => {
+test('a stored change is pushed again after a rejected one overtook it', async () => {
   const tenant = admin()
   const { id, meta } = await create(tenant, 'ada')
   const refused = Promise.withResolvers<void>()
@@ -156,14 +156,14 @@ test('a unit that its last user leaves while another comes is active', async () 
   expect(await unit(tenant)).toMatchObject([{ name: 'Risk', status: 'active' }])
 })
 
-describe('a write that is not kept', () => {
+describe('a write that is not stored', () => {
   const refusing = { path: internalPaths.pushOrgStructures, status: 422, isTaken: false }
   const away = { path: internalPaths.pushOrgStructures, status: 503, isTaken: true }
 
   test.each([
     ['whose unit the universe refuses', refusing, 400],
     ['of which nobody knows whether the universe took it in', away, 503],
-  ])('%s leaves the person as it was', async (_what, lie, status) => {
+  ])('%s leaves the person unchanged', async (_what, lie, status) => {
     const tenant = admin()
     const { id } = await create(tenant, 'ada', { title: 'Auditor' })
     instead = lie
@@ -172,14 +172,14 @@ describe('a write that is not kept', () => {
     expect(await person(tenant)).toEqual([{ title: 'Auditor', active: true }])
   })
 
-  test('makes nobody where the universe has not taken it in', async () => {
+  test('creates no person if the universe has not applied it', async () => {
     const tenant = admin()
     instead = { path: internalPaths.pushPeople, status: 503, isTaken: false }
     expect((await scim(tenant, 'POST', '/Users', { userName: 'ada' })).status).toBe(503)
     expect(await person(tenant)).toEqual([])
   })
 
-  test('makes nobody, and leaves whom another source has brought as that one says', async () => {
+  test('creates no person, and leaves the person of another source unchanged', async () => {
     const tenant = admin()
     const known = [{ external_id: 'ada', name: 'Ada Lund', title: 'Auditor', active: true }]
     await pushPerson(tenant, known[0])
@@ -198,7 +198,7 @@ describe('a write that is not kept', () => {
     ['was refused for its unit', refusing, 400, 1],
     ['may have been taken in', away, 503, 2],
   ])(
-    'keeps its address from nobody where it %s, also for who is called as somebody else once was',
+    'does not block its address if it %s, also for a user with a former name of another one',
     async (_what, lie, status, people) => {
       const tenant = admin()
       const { id } = await create(tenant, 'ann')
@@ -214,21 +214,18 @@ describe('a write that is not kept', () => {
   test.each([
     ['was changed', 'Risk', [{ external_id: 'ada', name: 'Ada', title: 'Auditor' }], refusing, 400],
     ['was made', 'X', [], { ...away, isTaken: false }, 503],
-  ])(
-    'leaves a person who %s by another source meanwhile as that one says',
-    async (_what, words, known, lie, status) => {
-      const tenant = admin()
-      for (const row of known) await pushPerson(tenant, row)
-      meanwhile(`"${words}"`, async () => {
-        await pushPerson(tenant, { external_id: 'ada', name: 'Ada', title: 'Chief', active: true })
-        instead = lie
-      })
-      expect((await scim(tenant, 'POST', '/Users', { userName: 'ada', title: 'X', ...risk })).status).toBe(status)
-      expect(await person(tenant)).toEqual([{ title: 'Chief', active: true }])
-    },
-  )
+  ])('leaves a person who %s by another source meanwhile unchanged', async (_what, words, known, lie, status) => {
+    const tenant = admin()
+    for (const row of known) await pushPerson(tenant, row)
+    meanwhile(`"${words}"`, async () => {
+      await pushPerson(tenant, { external_id: 'ada', name: 'Ada', title: 'Chief', active: true })
+      instead = lie
+    })
+    expect((await scim(tenant, 'POST', '/Users', { userName: 'ada', title: 'X', ...risk })).status).toBe(status)
+    expect(await person(tenant)).toEqual([{ title: 'Chief', active: true }])
+  })
 
-  test('is as if it had never been where the universe has refused the person', async () => {
+  test('has no effect if the universe has rejected the person', async () => {
     const tenant = admin()
     const emails = [{ value: 'ada@x.example' }]
     await create(tenant, 'ada', { emails })
@@ -242,7 +239,7 @@ describe('a write that is not kept', () => {
   })
 })
 
-test('a write that is kept is answered so, also where it cannot be seen who else is in its unit', async () => {
+test('a stored write succeeds even if the other users of its unit cannot be read', async () => {
   const tenant = admin()
   await create(tenant, 'ada', risk)
   // What is written is read by transactions that may write; only a look afterwards is one that may not.

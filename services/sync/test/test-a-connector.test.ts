@@ -43,8 +43,8 @@ async function triedOf({ url }: { readonly url: string }, fields: object): Promi
   return await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/test`)
 }
 
-describe('a connector that is tried says what to mend', () => {
-  test('where its source takes its time over each byte', async () => {
+describe('a connector test says what to fix', () => {
+  test('if its source sends byte by byte', async () => {
     answers['/people'] = (_, response) => void response.write('[')
     const detail = expect.stringContaining('within 0.5 s')
     expect(await tried(hasty, {})).toMatchObject({
@@ -61,7 +61,7 @@ describe('a connector that is tried says what to mend', () => {
     { type: 'sql', config: { engine: 'postgres', database: 'erp', username: 'reader', view: 'units' } },
     { type: 'ldap', config: { bind_dn: 'cn=reader', base_dn: 'dc=example' } },
     { type: 'ldap', config: { bind_dn: 'cn=reader', base_dn: 'dc=example', encryption: 'starttls' } },
-  ])('where its source says nothing: %j', async ({ type, config }) => {
+  ])('if its source is silent: %j', async ({ type, config }) => {
     const silent = createServer().listen(0, '127.0.0.1')
     const accepted: Socket[] = []
     silent.on('connection', (socket) => accepted.push(socket.on('error', () => undefined)))
@@ -81,7 +81,7 @@ describe('a connector that is tried says what to mend', () => {
     }
   })
 
-  test.each(['abc\n', '\u5bc6\u7801', 'a\u0001b'])('where its secret can stand in no header: %j', async (token) => {
+  test.each(['abc\n', '\u5bc6\u7801', 'a\u0001b'])('if its secret is not a valid header value: %j', async (token) => {
     answers['/people'] = (_, response) => response.end('[{"external_id":"A","name":"A"}]')
     for (const auth of [{ kind: 'bearer' }, { kind: 'header', name: 'X-Token' }]) {
       const answer = await tried(sync, { auth }, { token })

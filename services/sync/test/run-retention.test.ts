@@ -41,7 +41,7 @@ const waiting = async (tenant: Principal) => {
   return { connector, run }
 }
 
-test('what the universe refuses it is sent once, however many rows that are', async () => {
+test('rejected rows are sent to the universe once, however many they are', async () => {
   const tenant = admin()
   const connector = await create(tenant, { dataset: 'test_procedures' })
   const lines = Array.from({ length: 120 }, (_, n) => `T${n},Test ${n},examine,E0`)
@@ -59,7 +59,7 @@ test('what the universe refuses it is sent once, however many rows that are', as
 
 const longRow = (name: string) => `external_id,name,type,description\n0,${name},process,${'x'.repeat(19_000)}\n`
 
-test('a file comes to its run as it was sent, whatever its bytes and however many parts it has', async () => {
+test('a run reads exactly the bytes of its file, whatever their content and number', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const many = (name: string) => longRow(name) + longRow(name).split('\n')[1]?.concat('\n').repeat(60)
@@ -82,7 +82,7 @@ test('a file comes to its run as it was sent, whatever its bytes and however man
 })
 
 describe('a draft', () => {
-  test('that its source has no longer stays, and the run says so and takes in the rest', async () => {
+  test('that its source no longer has stays, and the run reports it and applies the rest', async () => {
     const tenant = admin()
     const connector = await create(tenant, { missing_policy: 'deactivate' })
     await runCsv(tenant, connector, drafts('active', 'active', 'draft'))
@@ -96,7 +96,7 @@ describe('a draft', () => {
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 archived', 'Entity 2 draft'])
   })
 
-  test('that a run has made, or has made active, is what its rollback leaves, and says so', async () => {
+  test('that a run has created or activated is left by its rollback, which reports it', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const made = await runCsv(tenant, connector, drafts('active', 'draft', 'draft'))
@@ -116,7 +116,7 @@ describe('a draft', () => {
     expect(made).toMatchObject({ status: 'succeeded' })
   })
 
-  test('and a test procedure has none: what a rollback leaves of them it says', async () => {
+  test('and a test procedure have no inactive state, so a rollback reports what it leaves', async () => {
     const tenant = admin()
     await runCsv(tenant, await create(tenant), csvOf(1))
     const connector = await create(tenant, { dataset: 'test_procedures' })
@@ -128,7 +128,7 @@ describe('a draft', () => {
   })
 })
 
-test('of what waits for approval as much is looked at as whoever approves can wait for', async () => {
+test('an approval checks only as many changes as fit into its time', async () => {
   const tenant = admin()
   const run = await runCsv(tenant, await create(tenant, { safety: { min_rows: 5 } }), csvOf(3))
   const by = { assertion: mintAssertion(parseKeyRing(world.database.assertionKeys), tenant.tenantId, Date.now()) }
@@ -153,7 +153,7 @@ test('of what waits for approval as much is looked at as whoever approves can wa
   expect([await isOver(1), asked]).toEqual([true, 1])
 })
 
-describe('what a run that waited had read of its source goes', () => {
+describe('the staged rows of a waiting run are deleted', () => {
   test('when it is cancelled, or its connector is retired', async () => {
     const tenant = admin()
     const [one, two] = [await waiting(tenant), await waiting(tenant)]
@@ -162,7 +162,7 @@ describe('what a run that waited had read of its source goes', () => {
     expect([await staged(one.run), await staged(two.run)]).toEqual([[], []])
   })
 
-  test('with the next run of another connector, where that failed', async () => {
+  test('by the next run of another connector, if that failed', async () => {
     const tenant = admin()
     const { connector, run } = await waiting(tenant)
     // As what retires a connector would, if it died then.
@@ -173,7 +173,7 @@ describe('what a run that waited had read of its source goes', () => {
   })
 })
 
-test('a connector has one run at a time: another is refused while it is under way, however it is asked for', async () => {
+test('a connector has one run at a time: another one is rejected meanwhile, however it is requested', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const before = await runCsv(tenant, connector, csvOf(1))
@@ -218,7 +218,7 @@ describe('a schedule that is due', () => {
     return { sent, begin, runs, comes, close: async () => await queue.close() }
   }
 
-  test('while a run is under way leaves this time out, and waits for the next', async () => {
+  test('during a run skips this time and waits for the next one', async () => {
     const tenant = admin()
     const { sent, begin, runs, comes, close } = await scheduled(tenant)
     try {
@@ -235,7 +235,7 @@ describe('a schedule that is due', () => {
     }
   })
 
-  test('makes its run though the five runs before it have failed, and none while the connector is paused', async () => {
+  test('creates a run although the last five have failed, but none while the connector is paused', async () => {
     const tenant = admin()
     const { sent, runs, comes, close } = await scheduled(tenant)
     const connectorIs = async (state: string) =>
@@ -253,7 +253,7 @@ describe('a schedule that is due', () => {
     }
   })
 
-  test('while a run waits for approval leaves this time out: what is reviewed can be approved', async () => {
+  test('while a run waits for approval skips this time, so that the run can still be approved', async () => {
     const tenant = admin()
     const { sent, begin, runs, comes, close } = await scheduled(tenant, { safety: { min_rows: 5 } })
     const source = defineSourceType({
@@ -285,8 +285,8 @@ describe('a schedule that is due', () => {
   })
 })
 
-describe('a run that is under way', () => {
-  test('is followed by its counts, which are those of what is read by then', async () => {
+describe('a run in progress', () => {
+  test('shows the counts of what was read so far', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(2500))
     const seen = new Set<number>()
@@ -301,7 +301,7 @@ describe('a run that is under way', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { fetched: 2500, applied: 2500 } })
   })
 
-  test('is told of as events until it ends, or waits, to its tenant alone', async () => {
+  test('is reported as events until it ends or waits, only to its tenant', async () => {
     const tenant = admin()
     const limited = await create(tenant, { safety: { min_rows: 5 } })
     for (const [connector, status] of [
@@ -325,7 +325,7 @@ describe('a run that is under way', () => {
 const table = (column: string, ...cells: readonly string[]) =>
   [`external_id,name,type,${column}`, ...cells.map((cell, n) => `E${n},Entity ${n},process,${cell}`)].join('\n')
 
-test('a value that a database cannot hold, where a transformation takes none such, is an error of its row alone', async () => {
+test('a value that a database cannot store is an error of only its row, also in a transformation', async () => {
   const tenant = admin()
   const run = await start(tenant, await create(tenant, { dataset: 'people' }), 'any')
   const source = defineSourceType({
@@ -344,7 +344,7 @@ test('a value that a database cannot hold, where a transformation takes none suc
   ])
 })
 
-test('a column that has got another name is warned of, and one that a row has left empty is not', async () => {
+test('a renamed column causes a warning, and an empty value does not', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   await runCsv(tenant, connector, table('description', 'One', 'Two', 'Three'))
@@ -357,7 +357,7 @@ test('a column that has got another name is warned of, and one that a row has le
   expect(await errorsOf(tenant, await runCsv(tenant, connector, table('description', 'A', 'B', 'C')))).toEqual([])
 })
 
-test('a first run warns of what a rule names and no item has; what some have, or has a default, is not warned of', async () => {
+test('a first run warns about a source of a rule that no item has, unless the rule has a default', async () => {
   const tenant = admin()
   const mapping = [
     { target: 'external_id', source: '/ids/0' },
