@@ -56,9 +56,9 @@ const floors: Readonly<Record<string, string>> = {
 const programFloors: readonly (readonly [string, string, RegExp, string])[] = [
   // Hash collisions (CVE-2026-21717), and those of January 2026.
   ['Node', 'deploy/Dockerfile', /^ARG NODE_IMAGE=node:(\S+?)-/m, '24.14.1'],
-  // 28 CVEs (August 2026).
-  ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.6'],
-  ['PostgreSQL', 'deploy/kubernetes/overlays/development/postgres.yaml', /image: postgres:(\S+?)-/, '18.6'],
+  // 28 CVEs (August 2026), and CVE-2026-6460 (November 2026).
+  ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.7'],
+  ['PostgreSQL', 'deploy/kubernetes/overlays/development/postgres.yaml', /image: postgres:(\S+?)-/, '18.7'],
   // PUBLISH in a cluster (GHSA-f4q9-j22m-xqq9), CLIENT KILL over TLS (CVE-2026-56684).
   ['Valkey', 'deploy/compose.yaml', /:-valkey\/valkey:(\S+?)-/, '8.1.11'],
   ['Valkey', 'deploy/kubernetes/overlays/development/redis.yaml', /image: valkey\/valkey:(\S+?)-/, '8.1.11'],
