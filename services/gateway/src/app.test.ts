@@ -4,7 +4,7 @@ import { createLogger, createMetrics, watchServer } from '@postern/service-kit'
 import { expect, test } from 'vitest'
 import { createGatewayApp } from './app.ts'
 
-test('ends in order also while a client has a connection over which it asks nothing', async () => {
+test('shuts down in order even if a client has an idle connection', async () => {
   const app = createGatewayApp({
     refusePipelined: (_request, response) => response.end(),
     keepAliveMs: 60_000,

@@ -19,7 +19,7 @@ describe('a list of addresses', () => {
     ['0.0.0.0/0', '2001:db8::1'],
     ['::/0', '192.0.2.1'],
     ['not an address', '192.0.2.1'],
-  ])('%s does not hold %s', (range, address) => {
+  ])('%s does not contain %s', (range, address) => {
     expect(createAddressMatcher([range])(address)).toBe(false)
   })
 
@@ -30,27 +30,27 @@ describe('a list of addresses', () => {
     ['2001:db8::/32', '2001:DB8:0:0::1'],
     ['::1', '::1'],
     ['2001:db8::1', '2001:db8:0::1'],
-  ])('%s holds %s', (range, address) => {
+  ])('%s contains %s', (range, address) => {
     expect(createAddressMatcher([range])(address)).toBe(true)
   })
 
-  test('that is empty holds no address', () => {
+  test('that is empty contains no address', () => {
     expect(createAddressMatcher([])('192.0.2.1')).toBe(false)
   })
 
-  test('with one entry that cannot be read holds none at all', () => {
+  test('with one invalid entry contains no address', () => {
     expect(createAddressMatcher(['192.0.2.1', '192.0.2.0/33'])('192.0.2.1')).toBe(false)
     expect(parseAddressRanges(['fe80::1%eth0'])).toBeUndefined()
   })
 
   test.each(['10.01.1.1', '0x0a010101', '10.1', '167837953', '010.0.0.0/8', '0xa.0.0.0/8', '10/8', '::ffff:010.0.0.1'])(
-    'is none with what one reader takes for another address than the next: %s',
+    'is unknown if readers disagree on it: %s',
     (entry) => {
       expect(parseAddressRanges([entry])).toBeUndefined()
     },
   )
 
-  test.each(['10.01.1.1', '0x0a010101', '10.1', '167837953'])('does not hold what is no address: %s', (address) => {
+  test.each(['10.01.1.1', '0x0a010101', '10.1', '167837953'])('does not contain an invalid address: %s', (address) => {
     expect(createAddressMatcher(['0.0.0.0/0', '::/0'])(address)).toBe(false)
   })
 })
@@ -58,15 +58,15 @@ describe('a list of addresses', () => {
 describe('the address of a client', () => {
   const behindProxies = createClientAddress(['10.0.0.0/8'])
 
-  test('is that of the connection where no proxy is trusted, whatever it says', () => {
+  test('is that of the connection if no proxy is trusted', () => {
     expect(createClientAddress([])(socketOf('192.0.2.1'), '203.0.113.9')).toBe('192.0.2.1')
   })
 
-  test('is that of the connection when this is no trusted proxy', () => {
+  test('is that of the connection if it is not a trusted proxy', () => {
     expect(behindProxies(socketOf('192.0.2.1'), '203.0.113.9')).toBe('192.0.2.1')
   })
 
-  test('is the last that no trusted proxy has: what stands to its left anyone could have written', () => {
+  test('is the last one that is not a trusted proxy, because anyone could write those before it', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '198.51.100.7, 203.0.113.9, 10.0.0.2')).toBe('203.0.113.9')
     expect(behindProxies(socketOf('::ffff:10.0.0.1'), '198.51.100.7,203.0.113.9')).toBe('203.0.113.9')
   })
@@ -76,7 +76,7 @@ describe('the address of a client', () => {
     ['198.51.100.7:1, 203.0.113.9:51234, 10.0.0.2:443', '203.0.113.9'],
     ['[2001:db8::1]:51234', '2001:db8::1'],
     ['[2001:db8::1]', '2001:db8::1'],
-  ])('is without the port that a proxy writes behind it: %s', (forwardedFor, address) => {
+  ])('has no port, even if a proxy writes one: %s', (forwardedFor, address) => {
     expect(behindProxies(socketOf('10.0.0.1'), forwardedFor)).toBe(address)
   })
 
@@ -94,19 +94,16 @@ describe('the address of a client', () => {
     '3405803785',
     '203.113.9',
     '::ffff:203.0.0113.9',
-  ])(
-    'is in no list when its proxy names something else than an address (%s), of which is told once',
-    (forwardedFor) => {
-      const told: unknown[] = []
-      const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
-      const addresses = Array.from({ length: 3 }, () => addressOf(socketOf('10.0.0.1'), forwardedFor))
-      expect(addresses).toEqual(['unknown', 'unknown', 'unknown'])
-      expect(told).toEqual([['unreadable', '10.0.0.1']])
-      expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])('unknown')).toBe(false)
-    },
-  )
+  ])('is in no list if its proxy names no address (%s), which is logged once', (forwardedFor) => {
+    const told: unknown[] = []
+    const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
+    const addresses = Array.from({ length: 3 }, () => addressOf(socketOf('10.0.0.1'), forwardedFor))
+    expect(addresses).toEqual(['unknown', 'unknown', 'unknown'])
+    expect(told).toEqual([['unreadable', '10.0.0.1']])
+    expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])('unknown')).toBe(false)
+  })
 
-  test('is that of a proxy that nobody said is trusted, of which is told once a proxy', () => {
+  test('is that of a proxy that is not trusted, which is logged once per proxy', () => {
     const told: unknown[] = []
     const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
     for (const peer of ['172.18.0.1', '172.18.0.1', '172.18.0.2', '10.0.0.1']) addressOf(socketOf(peer), '203.0.113.9')
@@ -117,20 +114,20 @@ describe('the address of a client', () => {
     ])
   })
 
-  test('is told of 16 of them at the most, however many strangers write the header', () => {
+  test('is logged for at most 16 peers, however many write the header', () => {
     const told: unknown[] = []
     const addressOf = createClientAddress([], (...fault) => void told.push(fault))
     for (let host = 1; host <= 100; host += 1) addressOf(socketOf(`192.0.2.${host}`), '203.0.113.9')
     expect(told).toHaveLength(16)
   })
 
-  test('is that of the proxy when it names none', () => {
+  test('is that of the proxy if it names no client', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '')).toBe('10.0.0.1')
     expect(behindProxies(socketOf('10.0.0.1'), ' ')).toBe('10.0.0.1')
     expect(behindProxies(socketOf('10.0.0.1'), undefined)).toBe('10.0.0.1')
   })
 
-  test('is none where the connection is gone', () => {
+  test('is empty if the connection is closed', () => {
     expect(behindProxies(new Socket(), '203.0.113.9')).toBe('')
   })
 

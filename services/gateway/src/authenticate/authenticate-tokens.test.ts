@@ -14,7 +14,7 @@ import {
 const failedToken = `token from ${address}`
 
 describe('an access token', () => {
-  test('is not accepted where no issuer is configured', async () => {
+  test('is not accepted without a configured issuer', async () => {
     const { ask, said, failed, unreadable } = setUp()
     await ask(withToken)
     expect(said).toEqual([invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.')])
@@ -25,21 +25,21 @@ describe('an access token', () => {
     ['is forged', { kind: 'invalid' as const, detail: 'Why.', isForged: true }, invalidToken('Why.'), [failedToken]],
     ['has ended', { kind: 'invalid' as const, detail: 'Why.', isForged: false }, invalidToken('Why.'), []],
     ['cannot be checked now', { kind: 'unavailable' as const }, unavailable, []],
-  ])('that %s is refused, and counts where somebody made it up', async (_what, check, refusal, noted) => {
+  ])('that %s is rejected, and counts as a failure if it is forged', async (_what, check, refusal, noted) => {
     const { ask, said, failed, asked, crashes } = setUp({ check })
     await ask(withToken)
     expect(said).toEqual([refusal])
     expect([failed, asked, crashes]).toEqual([noted, ['some.token'], []])
   })
 
-  test('whose check fails in an unexpected way is neither accepted nor refused', async () => {
+  test('whose check fails unexpectedly is neither accepted nor rejected', async () => {
     const error = new Error('unthought of')
     const { ask, said } = setUp({ check: error })
     await ask(withToken)
     expect(said).toEqual([error])
   })
 
-  test('that is forged is 429 for an address that has sent too many of them', async () => {
+  test('that is forged gets 429 if the address has sent too many of them', async () => {
     const check = { kind: 'invalid', detail: 'It is forged.', isForged: true } as const
     const { ask, said } = setUp({ check, wait: { token: 9 } })
     await ask(withToken)
@@ -52,13 +52,13 @@ describe('an access token', () => {
     ['for one whose keys have failed', { wait: { key: 9 } }],
     ['for one from which too many others were forged', { wait: { token: 9 } }],
     ['that was verified a moment ago', { wait: { token: 9 }, isTokenKnown: true }],
-  ])('lets a person in all the same %s', async (_what, given) => {
+  ])('authenticates a person even %s', async (_what, given) => {
     const { ask, said } = setUp({ check: valid, tenants: [foundTenant()], ...given })
     await ask(withToken)
     expect(said).toEqual([acceptedPerson])
   })
 
-  test('lets a person in, in the tenant that it names, once', async () => {
+  test('authenticates a person in the tenant that it names, once', async () => {
     const { ask, said, asked } = setUp({ check: valid, tenants: [foundTenant()] })
     await ask(withToken)
     expect(said).toEqual([acceptedPerson])
@@ -79,11 +79,14 @@ describe('an access token', () => {
       ['tenant_suspended', { detail: 'The platform has suspended the tenant.', headers: [] }],
       [],
     ],
-  ])('of a tenant that %s is refused, and counts where there is none', async (_what, answer, refusal, noted) => {
-    const { ask, said, failed, asked } = setUp({ check: valid, tenants: [answer] })
-    const { principal } = await ask(withToken)
-    expect(said).toEqual([refusal])
-    expect([failed, asked]).toEqual([noted, ['some.token', tenant.tenantId]])
-    expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)
-  })
+  ])(
+    'of a tenant that %s is rejected, and counts as a failure if the tenant does not exist',
+    async (_what, answer, refusal, noted) => {
+      const { ask, said, failed, asked } = setUp({ check: valid, tenants: [answer] })
+      const { principal } = await ask(withToken)
+      expect(said).toEqual([refusal])
+      expect([failed, asked]).toEqual([noted, ['some.token', tenant.tenantId]])
+      expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)
+    },
+  )
 })

@@ -37,7 +37,7 @@ describe('by the header alone', () => {
     expect([asked, looked.inMemory]).toEqual([[], 0])
   })
 
-  test('an address that sends too many requests without credentials is refused for that', async () => {
+  test('an address that sends too many requests without credentials is rejected', async () => {
     const { ask, said } = setUp({ unreadableWait: 7 })
     await ask(undefined)
     expect(said).toMatchObject([['too_many_requests', { retryAfterSeconds: 7, headers: ['connection', 'close'] }]])
@@ -88,7 +88,7 @@ describe('a key in memory', () => {
     expect(failed).toEqual([])
   })
 
-  test('that was overtaken is judged again, and neither accepted nor refused when that does not end', async () => {
+  test('that was overtaken is checked again, and is neither accepted nor rejected if that repeats', async () => {
     const { ask, said, watermarks } = setUp({ inMemory: entryOf() })
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
@@ -114,13 +114,13 @@ describe('a key that is not in memory', () => {
     expect([failed, asked]).toEqual([noted, [hash]])
   })
 
-  test('is looked up for an address whose tokens alone have failed', async () => {
+  test('is looked up for an address if only its tokens have failed', async () => {
     const { ask, said } = setUp({ lookups: [found()], wait: { token: 9 } })
     await ask(withKey)
     expect(said).toEqual([acceptedKey])
   })
 
-  test('is accepted also from an address of which too many others were refused', async () => {
+  test('is accepted also from an address with too many rejected keys', async () => {
     const { ask, said } = setUp({ lookups: [found()], wait: { key: 9 } })
     await ask(withKey)
     expect(said).toEqual([acceptedKey])
@@ -137,7 +137,7 @@ describe('a key that is not in memory', () => {
     },
   )
 
-  test('is read five times when it is overtaken each time, and no more', async () => {
+  test('is read at most five times if it is overtaken each time', async () => {
     const { ask, said, asked, watermarks } = setUp({ lookups: [found()] })
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     await ask(withKey)
@@ -145,7 +145,7 @@ describe('a key that is not in memory', () => {
     expect(asked).toEqual(Array.from({ length: 5 }, () => hash))
   })
 
-  test('that was revoked while it was looked up is refused', async () => {
+  test('that was revoked during its look-up is rejected', async () => {
     const { ask, said, watermarks, meanwhile } = setUp({ lookups: [found()] })
     meanwhile.run = () => watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
@@ -158,7 +158,7 @@ describe('a key that is not in memory', () => {
     expect([said, asked]).toEqual([[['overloaded', {}]], []])
   })
 
-  test('whose look-up fails in an unexpected way is neither accepted nor refused', async () => {
+  test('whose look-up fails unexpectedly is neither accepted nor rejected', async () => {
     const error = new Error('unthought of')
     const { ask, said } = setUp({ lookups: [error] })
     await ask(withKey)
@@ -179,7 +179,7 @@ describe('a key that is known to be revoked, and is not in memory', () => {
     ['found', found({ revoked: true }), [[record.id, address, 'revoked']], []],
     ['unknown', { kind: 'unknown' as const }, [], []],
     ['not to be had', new Error('no answer'), [], [['request-id-1', new Error('no answer')]]],
-  ])('is refused; whose it is, is %s', async (_what, lookup, denials, failures) => {
+  ])('is rejected; its owner is %s', async (_what, lookup, denials, failures) => {
     const { ask, said, denied, crashes, watermarks, failed } = setUp({ lookups: [lookup] })
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)

@@ -16,8 +16,8 @@ function setUp(options: { maxBatch?: number; maxConcurrent?: number; maxWaiting?
   return { ask, asked, clocks, answers: { answer, fail } }
 }
 
-describe('questions that are put at the same time', () => {
-  test('are asked together, and each gets its own answer', async () => {
+describe('concurrent inputs', () => {
+  test('are sent together, and each gets its own answer', async () => {
     const { ask, asked, answers } = setUp()
     const both = Promise.all([ask('a'), ask('b')])
     await settle()
@@ -26,14 +26,14 @@ describe('questions that are put at the same time', () => {
     expect(await both).toEqual(['of a', 'of b'])
   })
 
-  test('are asked in several goes when they are more than one takes', async () => {
+  test('are sent in several batches if they are too many for one', async () => {
     const { ask, asked } = setUp({ maxBatch: 2, maxConcurrent: 2 })
     void Promise.all(['a', 'b', 'c'].map(ask))
     await settle()
     expect(asked).toEqual([['a', 'b'], ['c']])
   })
 
-  test('all fail when the answer does not come, and the next ones are asked all the same', async () => {
+  test('all fail if their batch fails, and the next ones are still sent', async () => {
     const { ask, asked, answers } = setUp()
     const both = Promise.allSettled([ask('a'), ask('b')])
     await settle()
@@ -46,7 +46,7 @@ describe('questions that are put at the same time', () => {
     expect(asked).toEqual([['a', 'b'], ['c']])
   })
 
-  test('fail alone where the answer leaves them out', async () => {
+  test('fail separately if the answer omits them', async () => {
     const { ask, answers } = setUp()
     const both = Promise.allSettled([ask('a'), ask('b')])
     await settle()
@@ -57,7 +57,7 @@ describe('questions that are put at the same time', () => {
   })
 })
 
-test('a question that is put while one is under way is asked after it, never answered by it', async () => {
+test('an input that arrives during a batch is sent after it, and never answered by it', async () => {
   const { ask, asked, answers } = setUp()
   const first = ask('a')
   await settle()
@@ -71,8 +71,8 @@ test('a question that is put while one is under way is asked after it, never ans
   expect([await first, await later]).toEqual(['before', 'after'])
 })
 
-describe('while no answer comes', () => {
-  test('only so many wait: who comes then is refused at once', async () => {
+describe('while answers are pending', () => {
+  test('only a limited number waits; further inputs are rejected at once', async () => {
     const { ask, asked } = setUp({ maxWaiting: 2 })
     void ask('under way')
     await settle()
@@ -81,7 +81,7 @@ describe('while no answer comes', () => {
     expect(asked).toEqual([['under way']])
   })
 
-  test('who has waited too long is never asked for, and holds no place', async () => {
+  test('an input that has waited too long is dropped', async () => {
     const { ask, asked, answers, clocks } = setUp({ maxWaiting: 2 })
     const underWay = ask('under way')
     await settle()
@@ -99,7 +99,7 @@ describe('while no answer comes', () => {
     expect(await Promise.all(inTime)).toEqual(['of c', 'of d'])
   })
 
-  test('those who waited too long are told when the one under way fails', async () => {
+  test('inputs that waited too long reject when the current batch fails', async () => {
     const { ask, asked, answers, clocks } = setUp()
     const both = Promise.allSettled([ask('a'), settle().then(async () => await ask('b'))])
     await settle()

@@ -88,32 +88,29 @@ function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
 }
 
 test.each(['http://sign-in.example', 'http://10.0.0.1:8190', 'http://127.0.0.1.example', 'ftp://x', 'sign-in'])(
-  'a gateway does not start with a provider that anybody on the way could speak for: %s',
+  'a gateway does not start with a provider over plain HTTP: %s',
   (issuer) => {
     expect(() => verifierFor(issuer)).toThrow('POSTERN_OIDC_ISSUER')
   },
 )
 
-describe('a provider whose name ends in a slash', () => {
-  test.each(['/', '/realms/audit/', '', '/realms/audit'])(
-    'or not is taken by its name to the letter: …%s',
-    async (path) => {
-      const [name, other] = [origin + path, path.endsWith('/') ? origin + path.slice(0, -1) : `${origin}${path}/`]
-      publish(name)
-      const { verify } = verifierFor(name)
-      expect(await verify(await tokenOf(other))).toMatchObject({ kind: 'invalid' })
-      expect(await verify(await tokenOf(name))).toMatchObject({ kind: 'valid', token: { subject: 'ada', tenantId } })
-    },
-  )
+describe('a provider with a final slash in its name', () => {
+  test.each(['/', '/realms/audit/', '', '/realms/audit'])('or not is compared literally: …%s', async (path) => {
+    const [name, other] = [origin + path, path.endsWith('/') ? origin + path.slice(0, -1) : `${origin}${path}/`]
+    publish(name)
+    const { verify } = verifierFor(name)
+    expect(await verify(await tokenOf(other))).toMatchObject({ kind: 'invalid' })
+    expect(await verify(await tokenOf(name))).toMatchObject({ kind: 'valid', token: { subject: 'ada', tenantId } })
+  })
 
-  test('lends its keys to no name that differs by that slash', async () => {
+  test('is not accepted without that slash', async () => {
     publish(origin, `${origin}/`)
     expect(await verifierFor(origin).verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
   })
 })
 
-describe('what a token says', () => {
-  test('is taken over: who it is, of which tenant, with those roles that there are, until when', async () => {
+describe('the claims of a token', () => {
+  test('are used: person, tenant, known roles and expiry', async () => {
     publish(origin)
     const exp = secondsNow() + 300
     const text = await tokenOf(origin, { exp, name: 'Ada L.', postern_roles: ['superuser', 'viewer', 'admin'] })
@@ -153,7 +150,7 @@ describe('what a token says', () => {
       'The access token ends at no date that there is: exp counts in seconds.',
     ],
     ['that has ended', { exp: 1 }, 'The access token does not verify, or has expired.'],
-  ])('is refused with a reason where it is one %s', async (_what, changes, detail) => {
+  ])('is rejected with a reason if it is one %s', async (_what, changes, detail) => {
     publish(origin)
     expect(await verifierFor(origin).verify(await tokenOf(origin, changes))).toEqual({
       kind: 'invalid',
@@ -163,7 +160,7 @@ describe('what a token says', () => {
   })
 
   test.each(['ä', '愛', '😀'])(
-    'is told to services whole, whatever the longest subject and name are made of: %s',
+    'is passed to services completely, with the longest subject and name of: %s',
     async (text) => {
       publish(origin)
       const sub = text.repeat(255).slice(0, 254)
@@ -176,7 +173,7 @@ describe('what a token says', () => {
   )
 
   test.each(['x', 'ä', '愛', '😀'])(
-    'is told to services also where it gives no name: as much of the longest subject as of a name, as for %s',
+    'is passed to services without a name, with the subject shortened like a name, as for %s',
     async (text) => {
       publish(origin)
       const { verify } = verifierFor(origin)
@@ -200,7 +197,7 @@ describe('what a token says', () => {
     })
   })
 
-  test('may name somebody by 255 characters', async () => {
+  test('may name a person with 255 characters', async () => {
     publish(origin)
     const sub = 'x'.repeat(255)
     expect(await verifierFor(origin).verify(await tokenOf(origin, { sub }))).toMatchObject({ token: { subject: sub } })
@@ -228,7 +225,7 @@ describe('what a token says', () => {
   })
 })
 
-describe('what is signed by a key pair', () => {
+describe('a signature by a key pair', () => {
   test.each([
     ['RS256', 'valid'],
     ['PS256', 'valid'],
@@ -268,7 +265,7 @@ describe('as time goes on', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
   afterEach(() => void vi.useRealTimers())
 
-  test('a token has ended five seconds after its end, for a clock that is a little ahead, and not before', async () => {
+  test('a token expires five seconds after its end, to tolerate a fast clock', async () => {
     publish(origin)
     const text = await tokenOf(origin, { exp: secondsNow() + 300 })
     goOn(304)
@@ -277,7 +274,7 @@ describe('as time goes on', () => {
     expect(await verifierFor(origin).verify(text)).toMatchObject({ kind: 'invalid' })
   })
 
-  test('one that was believed a moment ago is over when it has ended', async () => {
+  test('a token that was verified before expires at its end', async () => {
     publish(origin)
     const { find, verify } = verifierFor(origin)
     const end = secondsNow() + 300
@@ -294,7 +291,7 @@ describe('as time goes on', () => {
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })
   })
 
-  test('one that was believed is believed for half a minute without asking anybody', async () => {
+  test('a verified token is accepted for half a minute without another check', async () => {
     publish(origin)
     const { find, verify } = verifierFor(origin)
     const text = await tokenOf(origin, { exp: secondsNow() + 3600 })
@@ -315,7 +312,7 @@ describe('as time goes on', () => {
 })
 
 describe('a provider', () => {
-  test('that moves its keys is followed, though a copy of the old ones stays where they were', async () => {
+  test('that moves its keys is followed, even if the old ones stay available', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     publish(origin)
     const { verify } = verifierFor(origin)
@@ -328,7 +325,7 @@ describe('a provider', () => {
     vi.useRealTimers()
   })
 
-  test('is asked once for all tokens that wait for what it says, and told of once when it says nothing', async () => {
+  test('is asked once for all waiting tokens, and its failure is logged once', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     answering = promise
     const log: Record<string, unknown>[] = []
@@ -351,7 +348,7 @@ describe('a provider', () => {
     expect(asked).toEqual([])
   })
 
-  test('that has a new key is asked for it five seconds later at the latest, and told of as little as a made-up key', async () => {
+  test('that has a new key is asked for it within five seconds', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     publish(origin)
     const log: Record<string, unknown>[] = []
@@ -370,7 +367,7 @@ describe('a provider', () => {
   })
 })
 
-describe('a provider that cannot be asked leaves a token neither valid nor invalid, and that is told:', () => {
+describe('an unavailable provider leaves a token neither valid nor invalid, and is logged:', () => {
   test.each<readonly [string, () => void, object]>([
     ['it is not found', () => undefined, { message: 'discovery answered 404' }],
     [
@@ -416,7 +413,7 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
     expect(log).toMatchObject([{ event: 'token_check_unavailable', err }])
   })
 
-  test('it takes longer than three seconds, which is told of once', async () => {
+  test('it takes longer than three seconds, which is logged once', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     answering = promise
     const log: Record<string, unknown>[] = []
@@ -431,7 +428,7 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
     expect(asked).toHaveLength(1)
   })
 
-  test('it is left alone for a second, and asked again then', async () => {
+  test('it is asked again after a second', async () => {
     const log: Record<string, unknown>[] = []
     const { verify } = verifierFor(origin, log)
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })

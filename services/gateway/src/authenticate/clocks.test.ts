@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks } from '../../test/builders.ts'
 import { createDatabaseClock, isFresh, systemClocks } from './clocks.ts'
 
-test('the clocks of the system are the monotonic one of the process and that of the host', () => {
+test('the system clocks are the monotonic one of the process and the clock of the host', () => {
   const before = [performance.now(), Date.now()] as const
   const [monotonic, wall] = [systemClocks.monotonic(), systemClocks.wall()]
   const after = [performance.now(), Date.now()] as const
@@ -16,7 +16,7 @@ describe('the database clock', () => {
     expect(createDatabaseClock(fakeClocks()).latest()).toBeUndefined()
   })
 
-  test('is never behind the real one, however long the answer took', () => {
+  test('is never behind the real one, even after a slow answer', () => {
     const clocks = fakeClocks()
     const clock = createDatabaseClock(clocks)
     const sent = clocks.monotonic()
@@ -58,7 +58,7 @@ describe('the database clock', () => {
     expect(clock.latest()).toBe(databaseStart + 600)
   })
 
-  test('goes on with the monotonic clock, whatever the wall clock does', () => {
+  test('follows the monotonic clock, whatever the wall clock does', () => {
     const clocks = fakeClocks()
     const clock = createDatabaseClock(clocks)
     clock.observe(databaseStart, clocks.monotonic())
@@ -68,7 +68,7 @@ describe('the database clock', () => {
   })
 })
 
-test('whether a moment has passed is for it to say as long as the gateway’s own is within ten seconds of it', () => {
+test('decides whether a moment has passed while the gateway’s clock is within ten seconds of it', () => {
   const clocks = fakeClocks()
   const clock = createDatabaseClock(clocks)
   clock.observe(databaseStart, clocks.monotonic())
@@ -84,14 +84,14 @@ describe('whether a moment has passed', () => {
     expect([clock.hasPassed(0), clock.hasPassed(Infinity), clock.highest()]).toEqual([undefined, undefined, undefined])
   })
 
-  test('is told from its millisecond on', () => {
+  test('is true from its millisecond on', () => {
     const clocks = fakeClocks()
     const clock = createDatabaseClock(clocks)
     clock.observe(databaseStart, clocks.monotonic())
     expect([clock.hasPassed(databaseStart), clock.hasPassed(databaseStart + 1)]).toEqual([true, false])
   })
 
-  test('is known, however far the clocks are apart, where both say the same', () => {
+  test('is known if both clocks agree on it, however different they are', () => {
     const clocks = fakeClocks()
     const clock = createDatabaseClock(clocks)
     clock.observe(clocks.wall() + 3_600_000, clocks.monotonic())
@@ -101,7 +101,7 @@ describe('whether a moment has passed', () => {
   })
 })
 
-test('the highest that the clock has shown stays when it is set back, until it is there again', () => {
+test('the highest time stays when the clock is set back, until it is reached again', () => {
   const clocks = fakeClocks()
   const clock = createDatabaseClock(clocks)
   clock.observe(databaseStart, clocks.monotonic())
@@ -122,7 +122,7 @@ function watched() {
   return { clocks, clock, told: () => told }
 }
 
-describe('that the clock was set back is told', () => {
+describe('a clock that was set back is reported', () => {
   test('when it shows more than seconds less than it did', () => {
     const { clocks, clock, told } = watched()
     clocks.pass(10_000)
@@ -135,7 +135,7 @@ describe('that the clock was set back is told', () => {
     expect(told()).toBe(1)
   })
 
-  test('when that was done in many small steps', () => {
+  test('when it happened in many small steps', () => {
     const { clocks, clock, told } = watched()
     for (let step = 1; step <= 15; step += 1) {
       clocks.pass(100)
@@ -144,7 +144,7 @@ describe('that the clock was set back is told', () => {
     expect(told()).toBe(1)
   })
 
-  test('and not when an answer was slow, or the clock is set forward', () => {
+  test('but not after a slow answer, or when the clock is set forward', () => {
     const { clocks, clock, told } = watched()
     const sent = clocks.monotonic()
     clocks.pass(2500)
@@ -167,7 +167,7 @@ describe('a record is fresh', () => {
     expect(isFresh(databaseStart + age, clock)).toBe(expected)
   })
 
-  test('never while nothing is known of the database', () => {
+  test('never before the database’s time is known', () => {
     expect(isFresh(databaseStart, { latest: () => undefined })).toBe(false)
   })
 })

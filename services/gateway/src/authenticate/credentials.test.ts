@@ -13,7 +13,7 @@ describe('an Authorization header', () => {
     ['a token with characters that none has', 'Bearer a b', 'Bearer'],
     ['more than any credential is long', `Bearer ${'a'.repeat(8200)}`, undefined],
     ['nothing', '', undefined],
-  ])('with %s holds no credential', (_what, header, scheme) => {
+  ])('with %s contains no credential', (_what, header, scheme) => {
     expect(parseCredentials(header)).toEqual({ kind: 'malformed', scheme })
   })
 
@@ -31,25 +31,25 @@ describe('an Authorization header', () => {
     ['the key as a name', `Basic ${Buffer.from(`${value}:`).toString('base64')}`],
     ['the key as a password', `Basic ${Buffer.from(`api:${value}`).toString('base64')}`],
     ['the key instead of a name and a password', `Basic ${value}`],
-  ])('with %s holds a key in another form', (_what, header) => {
+  ])('with %s contains a misplaced key', (_what, header) => {
     expect(parseCredentials(header)).toEqual({ kind: 'misplaced_key' })
   })
 
-  test.each(['ApiKey', 'apikey', 'APIKEY'])('holds a key under the scheme %s', (scheme) => {
+  test.each(['ApiKey', 'apikey', 'APIKEY'])('contains a key under the scheme %s', (scheme) => {
     expect(parseCredentials(`${scheme} ${value}`)).toMatchObject({ kind: 'api_key', key: { hash } })
   })
 
-  test('holds a token of up to 8193 characters', () => {
+  test('contains a token of up to 8193 characters', () => {
     const token = 'a'.repeat(8193)
     expect(parseCredentials(`Bearer ${token}`)).toEqual({ kind: 'bearer', token })
     expect(parseCredentials(`Bearer ${token}a`).kind).toBe('malformed')
   })
 
-  test('holds an access token under the scheme Bearer', () => {
+  test('contains an access token under the scheme Bearer', () => {
     expect(parseCredentials('bearer a.b-c_d~e+f/g==')).toEqual({ kind: 'bearer', token: 'a.b-c_d~e+f/g==' })
   })
 
-  test('holds a key under the scheme Bearer where identity providers send keys, and still a token', () => {
+  test('contains a key or a token under the scheme Bearer on routes for identity providers', () => {
     expect(parseCredentials(`Bearer ${value}`, true)).toMatchObject({ kind: 'api_key', key: { hash } })
     expect(parseCredentials(`Bearer ${value}x`, true)).toEqual({ kind: 'malformed', scheme: 'ApiKey' })
     expect(parseCredentials('Bearer a.b.c', true)).toEqual({ kind: 'bearer', token: 'a.b.c' })

@@ -23,14 +23,14 @@ describe('a key is refused', () => {
     expect(setUp().decide({ revoked: true, expiresAt: 0, tenantStatus: 'suspended' })).toBe('key_revoked')
   })
 
-  test('as revoked when a revocation is known that its record does not know', () => {
+  test('as revoked when a revocation is known that its record lacks', () => {
     const { decide, watermarks } = setUp()
     const record = keyRecord()
     watermarks.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
     expect(decide(record)).toBe('key_revoked')
   })
 
-  test('from the very moment at which it expires', () => {
+  test('from the moment of its expiry', () => {
     const { decide, clocks } = setUp()
     const record = keyRecord({ expiresAt: databaseStart + 1000 })
     clocks.pass(999)
@@ -51,11 +51,11 @@ describe('a key is refused', () => {
   })
 })
 
-describe('a key is neither accepted nor said to have expired', () => {
+describe('a key is neither accepted nor expired', () => {
   test.each([
     ['the clock of the database was set back', -3_600_000, 0],
     ['the clock of the database was set forward', 3_600_000, 1000],
-  ])('while %s, and ours says the opposite', (_what, byMs, leftMs) => {
+  ])('while %s, and our clock says the opposite', (_what, byMs, leftMs) => {
     const { decide, clocks, clock } = setUp()
     const record = keyRecord({ expiresAt: databaseStart + leftMs })
     clock.observe(databaseStart + byMs, clocks.monotonic())
@@ -67,7 +67,7 @@ describe('a key is neither accepted nor said to have expired', () => {
     expect(decide(record)).toBe(leftMs > 0 ? 'accepted' : 'key_expired')
   })
 
-  test('but where they are as near as clocks are, the database has the last word', () => {
+  test('but if the clocks are close enough, the database decides', () => {
     const { decide, clocks } = setUp()
     clocks.jumpWall(9000)
     expect(decide({ expiresAt: databaseStart + 5000 })).toBe('accepted')
@@ -77,7 +77,7 @@ describe('a key is neither accepted nor said to have expired', () => {
 })
 
 describe('a key is read again', () => {
-  test('when its tenant or itself has changed since', () => {
+  test('when it or its tenant has changed since', () => {
     const { decide, watermarks } = setUp()
     const record = keyRecord()
     watermarks.apply({ kind: 'tenant', seq: 1, tenantId: record.tenantId, version: 2 })

@@ -74,7 +74,7 @@ async function byProvider(changes: Record<string, unknown>, header: object = {})
   return await signer.sign(provider.privateKey)
 }
 
-test('the control: what the provider has signed for us is believed', async () => {
+test('the control: a token that the provider has signed for us is accepted', async () => {
   expect(await verifier.verify(await byProvider({}))).toMatchObject({
     kind: 'valid',
     token: { tenantId, roles: ['admin'] },
@@ -82,7 +82,7 @@ test('the control: what the provider has signed for us is believed', async () =>
   expect(asked).toEqual(['/.well-known/openid-configuration', '/keys'])
 })
 
-describe('a token is refused, and nobody but the provider is asked,', () => {
+describe('a token is rejected, and only the provider is asked,', () => {
   test.each<readonly [string, () => string | Promise<string>]>([
     ['without a signature', () => forged({ alg: 'none' }, claims())],
     ['without a signature, in another spelling', () => forged({ alg: 'nOnE', kid: 'one' }, claims())],
@@ -148,11 +148,11 @@ test.each<readonly [string, () => string | Promise<string>, boolean]>([
   ['for another audience', () => byProvider({ aud: 'postern-console' }), false],
   ['by a key that the provider may have had before', () => byAttacker({ kid: 'two' }), false],
   ['that is none', () => 'x', false],
-])('of what is refused, a token %s counts as forged or not', async (_what, make, isForged) => {
+])('a rejected token %s counts as forged or not', async (_what, make, isForged) => {
   expect(await verifier.verify(await make())).toMatchObject({ kind: 'invalid', isForged })
 })
 
-test('roles that are no list are no roles', async () => {
+test('roles that are not a list are ignored', async () => {
   for (const roles of ['admin', { admin: true }, [['admin']], [1], null]) {
     expect(await verifier.verify(await byProvider({ postern_roles: roles }))).toMatchObject({
       kind: 'valid',

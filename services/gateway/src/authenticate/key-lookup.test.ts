@@ -90,7 +90,7 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeDefined()
   })
 
-  test('gives no record that was overtaken, or that is too old', async () => {
+  test('returns no record that was overtaken or is too old', async () => {
     const { lookup, keys, watermarks, clocks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -106,7 +106,7 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeUndefined()
   })
 
-  test('follows the keys that are in use: one that nobody uses any more goes when another comes', async () => {
+  test('keeps the keys in use: an unused one is evicted for a new one', async () => {
     const { lookup, keys, clocks } = setUp()
     const use = async (used: KeyRecord) => {
       const asked = lookup.obtain(used.hash)
@@ -130,7 +130,7 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeDefined()
   })
 
-  test('gives no record from before the database’s clock was set back, and the one that is read then', async () => {
+  test('returns no record from before the database’s clock was set back, but newly read ones', async () => {
     const { lookup, keys, databaseClock, clocks } = setUp()
     const read = async (found: KeyRecord, now: number) => {
       const asked = lookup.obtain(hash)
@@ -146,7 +146,7 @@ describe('memory', () => {
     expect(lookup.find(hash)?.record.readAt).toBe(before)
   })
 
-  test('has not judged what is new, whatever was revoked before it was read', async () => {
+  test('does not consider a new record checked, whatever was revoked before it was read', async () => {
     const { lookup, keys, watermarks } = setUp()
     for (const version of [1, 2]) {
       watermarks.apply({ kind: 'key', seq: version, hash, version, revoked: true })
@@ -158,7 +158,7 @@ describe('memory', () => {
     }
   })
 
-  test('keeps a revoked key for as long as there is room: it stays revoked', async () => {
+  test('keeps a revoked key as long as it fits: it stays revoked', async () => {
     const { lookup, keys, clocks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -168,7 +168,7 @@ describe('memory', () => {
     expect(lookup.find(hash)?.record.revoked).toBe(true)
   })
 
-  test('holds no more than it may', async () => {
+  test('does not exceed its limit', async () => {
     const { lookup, keys } = setUp()
     for (let count = 0; count < 101; count += 1) {
       const asked = lookup.obtain(`${count}`)
@@ -189,7 +189,7 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeUndefined()
   })
 
-  test('does not know after it was cleared that a key is unknown', async () => {
+  test('forgets unknown keys when it is cleared', async () => {
     const { lookup, keys } = setUp()
     for (let times = 0; times < 2; times += 1) {
       const asked = lookup.obtain(hash)
@@ -203,7 +203,7 @@ describe('memory', () => {
 })
 
 describe('Redis', () => {
-  test('is not believed without a lease', async () => {
+  test('is not used without a lease', async () => {
     const { lookup, keys, redis } = setUp({ held: false, inRedis: record })
     const asked = lookup.obtain(hash)
     await settle()
@@ -216,7 +216,7 @@ describe('Redis', () => {
   test.each([
     ['was overtaken by a change', { version: 1 }],
     ['is too old, on the database’s clock', { version: 2, readAt: databaseStart - recordTtlMs }],
-  ])('is not believed when its record %s', async (_why, given) => {
+  ])('is not used if its record %s', async (_why, given) => {
     const { lookup, keys, watermarks } = setUp({ inRedis: { ...record, ...given } })
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     const asked = lookup.obtain(hash)
@@ -226,7 +226,7 @@ describe('Redis', () => {
     expect(versionOf(await asked)).toBe(3)
   })
 
-  test('is not believed when the lease ended while it was asked', async () => {
+  test('is not used if the lease ended meanwhile', async () => {
     const { lookup, keys, setHeld } = setUp({ inRedis: record })
     const asked = lookup.obtain(hash)
     setHeld(false)
@@ -236,7 +236,7 @@ describe('Redis', () => {
     expect(versionOf(await asked)).toBe(2)
   })
 
-  test('answers for the keys service under a lease', async () => {
+  test('replaces the keys service under a lease', async () => {
     const { lookup, keys, levels } = setUp({ inRedis: record })
     expect(versionOf(await lookup.obtain(hash))).toBe(1)
     expect(keys.calls).toEqual([])
@@ -244,7 +244,7 @@ describe('Redis', () => {
     expect(lookup.find(hash)).toBeDefined()
   })
 
-  test('never puts an older record in the place of a newer one in memory', async () => {
+  test('never replaces a newer record in memory with an older one', async () => {
     const { lookup, keys, redis } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -266,7 +266,7 @@ describe('of two records of a key', () => {
     ['a higher version of the tenant', { tenantVersion: 6, readAt: databaseStart - 1 }, false],
     ['been read earlier', { readAt: databaseStart - 1 }, true],
     ['been read later', { readAt: databaseStart + 1 }, false],
-  ])('the newer is kept: the other has %s', async (_what, given, stays) => {
+  ])('the newer one is kept: the other has %s', async (_what, given, stays) => {
     const { lookup, keys, redis } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -281,7 +281,7 @@ describe('of two records of a key', () => {
   test.each([
     ['version', { version: 4 }],
     ['version of the tenant', { tenantVersion: 4 }],
-  ])('one of a lower %s is not believed either when the other is too old to be used', async (_what, given) => {
+  ])('one of a lower %s is not used even if the other is too old', async (_what, given) => {
     const { lookup, keys, redis, clocks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -307,7 +307,7 @@ describe('the keys service', () => {
     expect(levels).toEqual(['unavailable', 'keys'])
   })
 
-  test('is asked again when its record was overtaken on the way: a late fill never beats a change', async () => {
+  test('is asked again if its record was overtaken on the way', async () => {
     const { lookup, keys, watermarks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -319,7 +319,7 @@ describe('the keys service', () => {
     expect(versionOf(await asked)).toBe(2)
   })
 
-  test('that only gives overtaken records is not believed, and not asked for ever', async () => {
+  test('that returns only overtaken records is not used, and not asked forever', async () => {
     const { lookup, keys, watermarks, levels } = setUp()
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     const asked = lookup.obtain(hash)
@@ -330,7 +330,7 @@ describe('the keys service', () => {
     expect(levels).toEqual(['unavailable'])
   })
 
-  test('is asked once for all who ask at the same time under a lease', async () => {
+  test('is asked once for concurrent requests under a lease', async () => {
     const { lookup, keys } = setUp()
     const asked = [lookup.obtain(hash), lookup.obtain(hash), lookup.obtain(hash)]
     await settle()
@@ -339,7 +339,7 @@ describe('the keys service', () => {
     expect((await Promise.all(asked)).map(versionOf)).toEqual([1, 1, 1])
   })
 
-  test('is asked anew without a lease: nobody is given an answer that was asked for before they came', async () => {
+  test('is asked again without a lease: no request gets an earlier answer', async () => {
     const { lookup, keys } = setUp({ held: false })
     const first = lookup.obtain(hash)
     await settle()
@@ -358,7 +358,7 @@ describe('the keys service', () => {
     expect(versionOf(await latest)).toBe(3)
   })
 
-  test('is asked anew without a lease also when the one before failed', async () => {
+  test('is asked again without a lease also if the earlier request failed', async () => {
     const { lookup, keys } = setUp({ held: false })
     const first = lookup.obtain(hash)
     await settle()
@@ -405,7 +405,7 @@ describe('a request waits for 2.5 s and no longer', () => {
     if (held) expect(lookup.find(hash)?.record).toEqual(record)
   })
 
-  test('and leaves no timer behind when it is answered', async () => {
+  test('and leaves no timer', async () => {
     const { lookup, keys, timers } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
@@ -415,7 +415,7 @@ describe('a request waits for 2.5 s and no longer', () => {
   })
 })
 
-test('a look-up that waited to be asked does not put the database’s clock forward by its wait', async () => {
+test('the wait of a look-up does not move the database’s clock forward', async () => {
   const { lookup, keys, clocks, databaseClock } = setUp()
   const asked = lookup.obtain(hash)
   await settle()

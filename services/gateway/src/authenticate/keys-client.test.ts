@@ -89,7 +89,7 @@ async function startBelieving(answer: (asked: Asked) => { status?: number; body?
 }
 
 describe('a call', () => {
-  test('is signed in the name of this gateway, for no tenant, each under an id of its own', async () => {
+  test('is signed by this gateway, without a tenant, with a unique id', async () => {
     const { client, asked } = await startBelieving(() => ({ body: leaseAnswer() }))
     expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
     await client.renewLease(renewal)
@@ -102,7 +102,7 @@ describe('a call', () => {
     ])
   })
 
-  test('goes to where the service is, below a path too', async () => {
+  test('goes to the service, also below a path', async () => {
     const { client, asked } = await startBelieving(() => ({ status: 204 }), '/below/keys')
     await client.releaseLease(gateway)
     expect(asked).toMatchObject([{ path: internalPaths.releaseLease, body: { gateway } }])
@@ -118,13 +118,13 @@ describe('a call', () => {
     expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
   })
 
-  test('of a lease that is refused fails', async () => {
+  test('fails if a lease is rejected', async () => {
     const { client, asked } = await startBelieving(() => ({ status: 422 }))
     await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(ContentRefused)
     expect(asked).toHaveLength(1)
   })
 
-  test('for a tenant gives its record', async () => {
+  test('for a tenant returns its record', async () => {
     const { client, asked } = await startBelieving(() => ({ body: { record: null, now: 5 } }))
     const tenantId = randomUUID()
     expect(await client.findTenant(tenantId)).toMatchObject({ record: null, now: 5 })
@@ -137,7 +137,7 @@ describe('a call', () => {
     expect(asked).toMatchObject([{ path: internalPaths.usage, body: { uses: [], denials: [] } }])
   })
 
-  test('that is answered with something else than was asked for fails', async () => {
+  test('with an answer to a different question fails', async () => {
     const { client } = await startBelieving(() => ({ body: {} }))
     await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(Error)
     await expect(client.findTenant(randomUUID())).rejects.toBeInstanceOf(Error)
@@ -145,11 +145,11 @@ describe('a call', () => {
   })
 })
 
-describe('keys that are asked for at the same time', () => {
+describe('concurrent look-ups of keys', () => {
   const records = [keyRecord(), keyRecord()]
   const [first = keyRecord(), second = keyRecord()] = records
 
-  test('are asked for in one call, and each gets its record', async () => {
+  test('are sent in one call, and each gets its record', async () => {
     const { client, asked } = await startBelieving(() => ({ body: { records: [first, null], now: 7 } }))
     const found = await Promise.all([client.findKey(first.hash), client.findKey(second.hash)])
     expect(found).toMatchObject([
@@ -164,7 +164,7 @@ describe('keys that are asked for at the same time', () => {
     ['more than were asked for', [first, second, null]],
     ['in another order', [second, first]],
     ['one of another key', [first, first]],
-  ])('are believed for nobody when they come as %s', async (_what, answered) => {
+  ])('are rejected if they come as %s', async (_what, answered) => {
     const { client } = await startBelieving(() => ({ body: { records: answered, now: 7 } }))
     const found = await Promise.allSettled([client.findKey(first.hash), client.findKey(second.hash)])
     expect(found).toMatchObject(
@@ -174,13 +174,13 @@ describe('keys that are asked for at the same time', () => {
     )
   })
 
-  test('are not asked for one by one where the service fails', async () => {
+  test('are not repeated one by one if the service fails', async () => {
     const { client, asked } = await startBelieving(() => ({ status: 500 }))
     await expect(client.findKey(hash)).rejects.toThrow('the keys service answered 500')
     expect(asked).toHaveLength(1)
   })
 
-  test('are asked for 32 at a time', async () => {
+  test('are sent 32 at a time', async () => {
     const { client, asked } = await startBelieving(({ body }) => {
       const { hashes } = body as { hashes: string[] }
       return { body: { records: hashes.map(() => null), now: 7 } }
@@ -192,7 +192,7 @@ describe('keys that are asked for at the same time', () => {
   })
 })
 
-test('nothing is asked of a client that was closed', async () => {
+test('a closed client sends nothing', async () => {
   const { client, asked } = await startBelieving(() => ({ status: 204 }))
   await client.close()
   await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(Error)
@@ -202,7 +202,7 @@ test('nothing is asked of a client that was closed', async () => {
 })
 
 describe('a look-up', () => {
-  test('is made again when its connection breaks off, as those of a process do that ends', async () => {
+  test('is repeated when its connection breaks, as when a process ends', async () => {
     let asked = 0
     const { client } = await startKeys((_path, request, response) => {
       asked += 1
@@ -213,7 +213,7 @@ describe('a look-up', () => {
     expect(asked).toBe(2)
   })
 
-  test('is waited for longer than a renewal of the lease: a busy service need not be asked again', async () => {
+  test('has a longer time-out than a renewal, so that a busy service is not asked again', async () => {
     const held: ServerResponse[] = []
     const { client } = await startKeys((path, _request, response) => {
       if (path === internalPaths.lookupKeys) held.push(response)
@@ -224,7 +224,7 @@ describe('a look-up', () => {
     expect(await found).toMatchObject({ record: null, now: 1 })
   })
 
-  test('of a tenant is one of eight at most, and a key is looked up beside them', async () => {
+  test('of a tenant is one of at most eight, and does not delay keys', async () => {
     const held: ServerResponse[] = []
     const arrived = new EventEmitter()
     const { client } = await startKeys((path, _request, response) => {
@@ -246,7 +246,7 @@ describe('a look-up', () => {
     expect(await found).toMatchObject(Array.from({ length: 9 }, () => ({ record: null, now: 2 })))
   })
 
-  test('says when it was sent, and not when it began to wait for its turn', async () => {
+  test('reports when it was sent, and not when it began to wait', async () => {
     const held: ServerResponse[] = []
     const arrived = new EventEmitter()
     const { client, clocks } = await startKeys((_path, _request, response) => {
@@ -269,14 +269,14 @@ describe('a look-up', () => {
     expect(await waited).toMatchObject({ sentMonotonic: began + 1000 })
   })
 
-  test('fails when nobody takes the connection', async () => {
+  test('fails if the connection is not accepted', async () => {
     const client = openKeysClient({ url: 'http://127.0.0.1:1', ring, gateway, clocks: fakeClocks() })
     closers.push(async () => await client.close())
     await expect(client.findKey(hash)).rejects.toBeInstanceOf(Error)
   })
 })
 
-test('a report of usage is waited for longer than a look-up: who gave up would send again what is being recorded', async () => {
+test('a usage report has a longer time-out than a look-up, because a repetition would count twice', async () => {
   const held: ServerResponse[] = []
   const { client } = await startKeys((path, _request, response) => {
     if (path === internalPaths.usage) held.push(response)
@@ -292,12 +292,12 @@ async function failureAt(status: number): Promise<unknown> {
   return await client.reportUsage({ uses: [], denials: [] }).catch((error: unknown) => error)
 }
 
-test('a report of which a line is never taken is told from one that could not be taken now', async () => {
+test('a permanently rejected report differs from a temporary failure', async () => {
   expect(await failureAt(422)).toEqual(new ContentRefused('the keys service takes no such content'))
   expect(await failureAt(500)).toEqual(new Error('the keys service answered 500'))
 })
 
-test('a report whose connection breaks off is not sent again by itself: it may have been counted', async () => {
+test('a report whose connection breaks is not repeated, because it may have been counted', async () => {
   let asked = 0
   const { client } = await startKeys((_path, request) => {
     asked += 1
@@ -307,7 +307,7 @@ test('a report whose connection breaks off is not sent again by itself: it may h
   expect(asked).toBe(1)
 })
 
-test('a renewal whose connection breaks off is not made again by itself: the next one counts from a later moment', async () => {
+test('a renewal whose connection breaks is not repeated: the next one counts from a later moment', async () => {
   let asked = 0
   const { client } = await startKeys((_path, request) => {
     asked += 1

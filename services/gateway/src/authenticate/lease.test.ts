@@ -63,7 +63,7 @@ describe('a lease is not held', () => {
     expect(lease.isHeld()).toBe(false)
   })
 
-  test('longer than its length from the moment of asking, however late the answer comes', async () => {
+  test('longer than its duration from the request, however late the answer is', async () => {
     const { lease, keys, clocks } = setUp()
     lease.start()
     clocks.pass(900)
@@ -75,7 +75,7 @@ describe('a lease is not held', () => {
     expect(lease.isHeld()).toBe(false)
   })
 
-  test('longer than its length from the moment of asking by either clock alone', async () => {
+  test('longer than its duration from the request by either clock', async () => {
     for (const jump of ['jumpMonotonic', 'jumpWall'] as const) {
       const { lease, keys, clocks } = setUp()
       lease.start()
@@ -85,7 +85,7 @@ describe('a lease is not held', () => {
     }
   })
 
-  test('when the answer came only after its end: a process that was frozen meanwhile', async () => {
+  test('when the answer came after its end, as in a frozen process', async () => {
     const { lease, keys, clocks } = setUp()
     lease.start()
     clocks.pass(60_000)
@@ -93,14 +93,14 @@ describe('a lease is not held', () => {
     expect(lease.isHeld()).toBe(false)
   })
 
-  test('when the monotonic clock alone has passed its end', async () => {
+  test('when only the monotonic clock has passed its end', async () => {
     const { lease, clocks } = await setUpHeld()
     expect(lease.isHeld()).toBe(true)
     clocks.jumpMonotonic(usableMs)
     expect(lease.isHeld()).toBe(false)
   })
 
-  test('when the wall clock alone has passed its end: a machine that was suspended', async () => {
+  test('when only the wall clock has passed its end, as on a suspended machine', async () => {
     const { lease, clocks } = await setUpHeld()
     clocks.jumpWall(usableMs)
     expect(lease.isHeld()).toBe(false)
@@ -113,7 +113,7 @@ describe('a lease is not held', () => {
     expect(lease.isHeld()).toBe(false)
   })
 
-  test('after it was stopped, also when the answer to its last renewal still comes', async () => {
+  test('after it was stopped, even if its last renewal is still answered', async () => {
     const { lease, keys, timers } = await setUpHeld()
     timers.fire()
     lease.stop()
@@ -125,7 +125,7 @@ describe('a lease is not held', () => {
 })
 
 describe('a renewal', () => {
-  test('asks first without a cursor, in the name of this start of the process', () => {
+  test('starts without a cursor, with the id of this process', () => {
     const { lease, keys, gateway } = setUp()
     lease.start()
     expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null, mark: null, counts: true }])
@@ -141,7 +141,7 @@ describe('a renewal', () => {
     expect(lease.remainingMs()).toBe(usableMs - 120)
   })
 
-  test('has its revocations applied before the lease that it brings is held', async () => {
+  test('applies its revocations before its lease is held', async () => {
     const { lease, keys, watermarks, timers } = await setUpHeld()
     timers.fire()
     await keys.answer(leaseAnswer({ cursor: 8, revocations: [revocation(8)] }))
@@ -149,7 +149,7 @@ describe('a renewal', () => {
     expect(watermarks.isRevoked(hash)).toBe(true)
   })
 
-  test('that brought something is followed by one that acknowledges it, at once', async () => {
+  test('with revocations is followed at once by one that acknowledges them', async () => {
     const { keys, timers } = await setUpHeld()
     timers.fire()
     await keys.answer(leaseAnswer({ cursor: 8, revocations: [revocation(8)] }))
@@ -160,7 +160,7 @@ describe('a renewal', () => {
     expect(timers.due()).toBe(leaseMs / renewalsPerLease)
   })
 
-  test('that is not granted leaves the lease that is held as it is, and is repeated at once', async () => {
+  test('that is not granted leaves the current lease unchanged, and is repeated at once', async () => {
     const { lease, keys, timers, clocks } = await setUpHeld()
     clocks.pass(500)
     timers.fire()
@@ -169,7 +169,7 @@ describe('a renewal', () => {
     expect(timers.due()).toBe(0)
   })
 
-  test('that fails is repeated soon, and the lease ends when it ends', async () => {
+  test('that fails is repeated soon, and does not extend the lease', async () => {
     const { lease, keys, timers, clocks } = await setUpHeld()
     timers.fire()
     await keys.fail()
@@ -182,7 +182,7 @@ describe('a renewal', () => {
     expect(lease.isHeld()).toBe(true)
   })
 
-  test('that was asked for after a slow one is not put off further', async () => {
+  test('that is due after a slow one is not delayed further', async () => {
     const { keys, timers, clocks } = await setUpHeld()
     timers.fire()
     clocks.pass(leaseMs)
@@ -190,7 +190,7 @@ describe('a renewal', () => {
     expect(timers.due()).toBe(0)
   })
 
-  test('that fails is told of once, and so is the end of failures with their number', async () => {
+  test('that fails is logged once, and so is the end of failures with their number', async () => {
     const lines: Record<string, unknown>[] = []
     const logger = createLogger({
       service: 'gateway',
@@ -215,7 +215,7 @@ describe('a renewal', () => {
     ])
   })
 
-  test('is not sent by who was stopped, or not started', async () => {
+  test('is not sent before the start or after the stop', async () => {
     const { lease, keys, timers } = setUp()
     lease.receive(revocation(1))
     expect(keys.calls).toEqual([])
@@ -225,12 +225,12 @@ describe('a renewal', () => {
     expect(timers.due()).toBeUndefined()
   })
 
-  test('tells the time of the database', async () => {
+  test('reports the time of the database', async () => {
     const { databaseClock } = await setUpHeld()
     expect(databaseClock.latest()).toBe(databaseStart)
   })
 
-  test('that finds another log empties the caches, ends the lease and begins anew, but forgets no revocation', async () => {
+  test('that finds another log empties the caches, ends the lease and starts over, but forgets no revocation', async () => {
     const { lease, keys, timers, onReset, watermarks } = await setUpHeld()
     lease.receive(revocation(8))
     await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
@@ -253,7 +253,7 @@ describe('a renewal says which log it knows', () => {
     return parts
   }
 
-  test('by the mark that came with its cursor', async () => {
+  test('by the mark of its cursor', async () => {
     const { keys, timers } = await setUpMarked()
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 7, mark })
     await keys.answer(leaseAnswer({ cursor: 8, mark: other, revocations: [revocation(8)] }))
@@ -261,14 +261,14 @@ describe('a renewal says which log it knows', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: other })
   })
 
-  test('by the mark that follows from what was announced behind it', async () => {
+  test('by the mark that follows from later announcements', async () => {
     const { lease, keys } = await setUpMarked()
     await keys.answer(leaseAnswer({ cursor: 7, mark }))
     lease.receive(revocation(8))
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: nextMark(mark, revocation(8)) })
   })
 
-  test('by the mark of the keys service where an announcement and an answer have the same number', async () => {
+  test('by the mark of the keys service if an announcement and an answer have the same number', async () => {
     const { lease, keys, timers } = await setUpMarked()
     lease.receive(revocation(8))
     await keys.answer(leaseAnswer({ cursor: 8, mark: other, revocations: [revocation(8)] }))
@@ -276,13 +276,13 @@ describe('a renewal says which log it knows', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: other })
   })
 
-  test('by none behind a keys service that tells none', async () => {
+  test('without a mark if the keys service sends none', async () => {
     const { lease, keys } = await setUpHeld()
     lease.receive(revocation(8))
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: null })
   })
 
-  test('by none after the log was another', async () => {
+  test('without a mark after the log was replaced', async () => {
     const { keys, timers } = await setUpMarked()
     await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 7, mark: other }))
     timers.fire()
@@ -290,7 +290,7 @@ describe('a renewal says which log it knows', () => {
   })
 })
 
-test('a gateway that knows nothing yet, and is told that its log is another, asks again from the beginning', async () => {
+test('a new gateway that learns that its log was replaced asks again from the start', async () => {
   const { lease, keys, timers, onReset } = setUp()
   lease.start()
   await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
@@ -314,7 +314,7 @@ describe('a revocation from the fast path', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 7 })
   })
 
-  test('while a renewal is on its way is acknowledged by one that follows it at once', async () => {
+  test('during a renewal is acknowledged by one that follows at once', async () => {
     const { lease, keys, timers } = await setUpHeld()
     timers.fire()
     lease.receive(revocation(8))
@@ -324,7 +324,7 @@ describe('a revocation from the fast path', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
   })
 
-  test('after a gap while a renewal is on its way is asked for by one that follows it at once, and no more', async () => {
+  test('after a gap during a renewal is requested by exactly one that follows at once', async () => {
     const { lease, keys, timers } = await setUpHeld()
     timers.fire()
     lease.receive(revocation(10))
@@ -345,13 +345,13 @@ describe('a revocation from the fast path', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
   })
 
-  test('takes the place of the renewal that was due', async () => {
+  test('replaces the due renewal', async () => {
     const { lease, timers } = await setUpHeld()
     lease.receive(revocation(8))
     expect(timers.due()).toBeUndefined()
   })
 
-  test('that is known already is in force still, and costs no renewal', async () => {
+  test('that is known already stays in force and causes no renewal', async () => {
     const { lease, keys, watermarks } = await setUpHeld()
     const before = keys.calls.length
     lease.receive(revocation(7))
@@ -368,7 +368,7 @@ describe('a revocation from the fast path', () => {
   })
 })
 
-test('timers of the system run their task once, unless called off, and keep no process alive', async () => {
+test('system timers run their task once unless cancelled, and keep no process alive', async () => {
   const set = vi.spyOn(globalThis, 'setTimeout')
   try {
     const ran = Promise.withResolvers<string>()

@@ -7,7 +7,7 @@ const hash = 'b'.repeat(64)
 const tenantId = randomUUID()
 const of = (text: string) => createHash('sha256').update(text).digest('hex')
 
-describe('a mark is the hash of the one before and of all that is said', () => {
+describe('a mark is a hash of the previous one and of the entry', () => {
   test('of a revocation of a key', () => {
     const mark = nextMark(before, { kind: 'key', seq: 8, hash, version: 2, revoked: true })
     expect(mark).toBe(of(`${before} 8 key ${hash} 2 1`))

@@ -10,7 +10,7 @@ const expanded = ['read:universe', 'read:findings', 'write:evidence'] as const
 const scopesOf = (scopes: GrantableScope[]) => keyPrincipal(keyRecord({ scopes })).scopes
 
 describe('a key', () => {
-  test('is who its record says, with what follows from its scopes', () => {
+  test('has the identity and rights of its record', () => {
     const { id, label, tenantId, tenantName, expiresAt } = record
     expect(keyPrincipal(record)).toEqual({
       kind: 'api_key',
@@ -41,7 +41,7 @@ describe('a key', () => {
 })
 
 describe('scopes that many keys have', () => {
-  test('are kept once, in their own order, and those of others apart', () => {
+  test('are stored once per list, in order', () => {
     const [one, same, other] = [
       keyPrincipal(record),
       keyPrincipal(keyRecord({ scopes: [...record.scopes] })),
@@ -53,7 +53,7 @@ describe('scopes that many keys have', () => {
     expect(other.scopes).toEqual(one.scopes)
   })
 
-  test('are kept for so many lists of them and no more, and are right beyond', () => {
+  test('are stored for a limited number of lists, and are correct beyond it', () => {
     const known = keyPrincipal(record).scopes
     const lists = grantableScopes.flatMap((a) =>
       grantableScopes.flatMap((b) =>
@@ -70,7 +70,7 @@ describe('scopes that many keys have', () => {
 })
 
 describe('a signed-in person', () => {
-  test('is who the token says, in the tenant, with the scopes of every role', () => {
+  test('has the identity of the token, in its tenant, with the scopes of every role', () => {
     const tenant = keyRecord({ tenantName: 'Harbourline', tenantLimit: 9000 })
     const { tenantId } = tenant
     const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer', 'auditor'] as const, expiresAt: 9e12 }
