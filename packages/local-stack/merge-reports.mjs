@@ -6,9 +6,8 @@ function read(path) {
 }
 
 /**
- * Puts what one run of vitest has left into the reports of another, so that they read as those of one run: `<from>.json` into
- * `<into>.json`, and the same of `.errors.json`. Where a report is missing, or cannot be read, it throws, and `<into>.json` is gone:
- * nobody may take half of the tests for all of them.
+ * Merges the reports of one vitest run, `<from>.json` and `<from>.errors.json`, into those of another. If a report is
+ * missing or invalid, throws and removes `<into>.json`, so that a partial result is never taken for the whole.
  */
 export function mergeReports(folder, { from, into }) {
   const pathOf = (name, kind) => join(folder, `${name}${kind}.json`)

@@ -62,7 +62,7 @@ async function show(id: string): Promise<ApiKey> {
   return apiKeySchema.parse(JSON.parse((await postern(['keys', 'show', id, '--json'])).stdout))
 }
 
-/** Again, where the gateway has no lease for a moment, as on a machine that is busy enough. */
+/** Retries while the gateway has no lease, as on a busy machine. */
 async function ask(path: string, key: string): Promise<Response> {
   for (;;) {
     const answer = await fetch(`${stack.gateways[0]}${path}`, { headers: { authorization: `ApiKey ${key}` } })
@@ -203,7 +203,7 @@ describe('an unavailable server ends with exit code 5', () => {
   })
 })
 
-/** Who made a key, by its trail; the exit code if none was made. */
+/** Returns the creator of a key from its audit trail, or the exit code if none was created. */
 async function creatorOf(environment: Record<string, string>) {
   const { code, stdout } = await postern(withDefaults(), environment)
   if (code !== 0) return code

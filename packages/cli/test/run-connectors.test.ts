@@ -98,7 +98,7 @@ describe('connectors, through the gateway', () => {
     const why = 'Send the file to be read as the body of the request: the body is missing (invalid_content, request '
     expect(fileless).toMatchObject({ code: 3, out: '', err: expect.stringContaining(`postern: ${why}`) })
     await writeFile(file, '')
-    // What is wrong with the body as a whole is said once.
+    // An error of the whole body is reported once.
     const empty = await postern('connectors', 'test', 'people', '--file', file)
     expect(empty.err).toMatch(/^postern: The source cannot be read: the file is empty[^;]*header \(invalid_content, /)
     await writeFile(file, rows(300))
@@ -189,7 +189,7 @@ describe('connectors, through the gateway', () => {
       3,
       expect.stringContaining('postern: the run was applied only in part: '),
     ])
-    // What became of a run is not what became of the command that shows it.
+    // The outcome of the run is not the outcome of the command that shows it.
     await writeFile(file, 'Id;Other\r\n1;x')
     const headless = await postern('connectors', 'run', 'staff', '--file', file, '--watch', '--json')
     const { id: failed } = runSchema.parse(JSON.parse(headless.out))

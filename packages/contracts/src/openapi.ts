@@ -339,7 +339,7 @@ function withComponentRefs(value: unknown): unknown {
   )
 }
 
-/** Whether a keyword contains values, in which `id` does not name a component. */
+/** Whether a keyword contains values, whose `id` does not name a component. */
 function isValue(keyword: string): boolean {
   return keyword === 'examples' || keyword === 'default' || keyword === 'const' || keyword === 'enum'
 }

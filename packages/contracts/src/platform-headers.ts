@@ -1,6 +1,6 @@
 /**
- * The headers in which the gateway tells a service about the caller. The gateway removes them from client requests in
- * every spelling. A service trusts them only with a valid signature (RFC 9421).
+ * Headers that tell a service about the caller. The gateway removes them from client requests in every spelling. A
+ * service trusts them only with a valid signature (RFC 9421).
  */
 export const contextHeader = 'postern-context'
 export const assertionHeader = 'postern-assertion'

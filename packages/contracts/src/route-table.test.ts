@@ -151,7 +151,7 @@ function inWords(rule: Access): string {
   }
 }
 
-/** A path in which every parameter looks the same: what a request could not tell apart. */
+/** Replaces all parameters with the same text, so that ambiguous paths become equal. */
 function shape(route: Route): string {
   return `${route.method} ${route.path.replaceAll(/:[^/]+/g, ':')}`
 }

@@ -75,7 +75,7 @@ export interface Route {
   readonly acceptsMethodOverride?: true
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
-  /** Where it is set, bodies and errors are those of SCIM 2.0, and what a body holds beyond its schema is left out. */
+  /** If set, bodies and errors are those of SCIM 2.0, and unknown members are ignored. */
   readonly dialect?: 'scim'
 }
 

@@ -51,7 +51,7 @@ test('searches side by side are given different ports, also where a process that
   await mkdir(claims, { recursive: true, mode: 0o700 })
   const first = await findFreePort()
   const abandon = async (port: number) =>
-    // Of a process that lives they stay as they are.
+    // Claims of a live process stay.
     await writeFile(join(claims, String(port)), String(gone.pid), { flag: 'wx' }).catch(() => undefined)
   await Promise.all(Array.from({ length: 200 }, async (_, step) => await abandon(first + 1 + step)))
   const ports = await Promise.all(Array.from({ length: 60 }, findFreePort))

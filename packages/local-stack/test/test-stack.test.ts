@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TestStack } from '../src/testing/index.ts'
 import { startTestStack } from '../src/testing/index.ts'
 
-/** Again, where the gateway has no lease for a moment, as on a machine that is busy enough. */
+/** Retries while the gateway has no lease, as on a busy machine. */
 async function read(gateway: string, key: string): Promise<Response> {
   for (;;) {
     const answer = await fetch(`${gateway}/api/v1/findings`, { headers: { authorization: `ApiKey ${key}` } })

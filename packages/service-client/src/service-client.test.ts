@@ -17,7 +17,7 @@ afterEach(() => {
 
 type Answer = (before: number, request: IncomingMessage, response: ServerResponse) => void
 
-/** Starts a service whose `answer` is told how many requests came before, and a client of it. */
+/** Starts a service and a client of it. `answer` receives the number of earlier requests. */
 async function startService(
   answer: Answer,
   {

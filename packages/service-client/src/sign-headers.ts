@@ -19,7 +19,7 @@ export function signHeaders(
     headers = {},
   }: {
     readonly method: string
-    /** Origin form, as it goes on the request line. */
+    /** In origin form, as on the request line. */
     readonly target: string
     readonly caller: Caller
     /** A tenant assertion, or `none`. */

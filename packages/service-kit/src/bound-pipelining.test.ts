@@ -5,7 +5,7 @@ import { Registry } from '@prometheus-io/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createPipelining } from './bound-pipelining.ts'
 
-/** A server that answers when it is told to, and notes what it has begun. */
+/** A server that answers on command and records the requests that it has started. */
 async function start(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const begun: string[] = []
   const metrics = new Registry()

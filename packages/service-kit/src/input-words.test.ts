@@ -17,7 +17,7 @@ const schema = z.strictObject({
   own: z.string().regex(/^x$/, 'must be x'),
 })
 
-/** What is said of each member. */
+/** Returns the message for each member. */
 function saidOf(value: unknown): Record<string, string> {
   const parsed = schema.safeParse(value)
   const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'body')

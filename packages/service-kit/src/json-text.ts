@@ -56,7 +56,7 @@ function withRoom(bytes: Buffer, at: number, more: number): Buffer {
   return larger
 }
 
-/** What a value is that may be JSON already. */
+/** Returns a value, parsed if it is already JSON. */
 export function valueOf(value: unknown): unknown {
   if (!(value instanceof JsonText || value instanceof JsonTexts)) return value
   const read: unknown = JSON.parse(value.text)
@@ -68,7 +68,7 @@ export function textOf(value: unknown): string {
   return value instanceof JsonText ? value.text : JSON.stringify(value)
 }
 
-/** The body of an answer as it is sent. */
+/** Returns the body of an answer for sending. */
 export function contentOf(value: unknown): string | Buffer {
   return value instanceof JsonTexts ? value.bytes : textOf(value)
 }

@@ -194,7 +194,7 @@ function adaptiveReader<Item>(
 }> {
   let count = Math.min(size, firstItems)
   let itemBytes: number | undefined
-  /** What was too much once is not tried again. */
+  /** A size that was too large is not tried again. */
   let most = size
   async function loadInTurn(load: (count: number) => Promise<readonly Item[]>): Promise<readonly Item[]> {
     await share?.acquireRead(() => itemBytes && count * itemBytes)

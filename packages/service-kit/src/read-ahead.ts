@@ -65,7 +65,7 @@ async function collect(
     took(parts, received)
   })
   payload.once('end', () => resolve(Buffer.concat(parts)))
-  // Who breaks off has no answer to wait for.
+  // A disconnected client receives no answer.
   payload.once('error', () => reject(problem('bad_request', { detail: 'The body broke off.' })))
   return await promise
 }

@@ -139,7 +139,7 @@ describe('a service that is asked to end', () => {
 test('a service that does not keep up refuses requests with 503, and goes on telling how it is', async () => {
   const service = await start({ POSTERN_MAX_EVENT_LOOP_DELAY_MS: '300' })
   const path = `${service.url}${route.path}`
-  // A machine that is busy with something else may be late by itself for a moment.
+  // On a busy machine the service may be overloaded for a moment.
   await expect.poll(async () => (await ask(path)).status, { timeout: 30_000 }).toBe(401)
   const cell = new Int32Array(new SharedArrayBuffer(4))
   let [refused, ready] = [await ask(path), await ask(`${service.url}/internal/health/ready`)]

@@ -1,6 +1,6 @@
 import { onceRead } from './late-process.ts'
 
-/** Tells of a sender from whom nothing comes. */
+/** Reports a sender that sends nothing. */
 export interface Stall {
   /** To be called with whatever comes. */
   refresh(): void

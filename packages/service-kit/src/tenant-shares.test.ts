@@ -66,7 +66,7 @@ test('a tenant that holds nothing is served even if more is expected than it may
   expect([request.rowBytes, request.rowCount]).toEqual([1024 * kibibyte, 1])
 })
 
-/** The size of a page of which no two are read at once. */
+/** A page so large that no two are read at once. */
 const large = (): number => 768 * kibibyte
 
 describe('large pages of one tenant', () => {

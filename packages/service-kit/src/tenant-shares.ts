@@ -113,7 +113,7 @@ export function createTenantShares(
   onRefused: () => void,
 ): TenantShares {
   const tenants = new Map<string, Tenant>()
-  /** The lines in which requests wait. */
+  /** The queues of waiting requests. */
   const lines = new Set<WaitingLine>()
   const activity = createActivity()
   let heldBytes = 0

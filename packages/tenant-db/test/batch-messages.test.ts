@@ -42,7 +42,7 @@ class FakeConnection {
   }
 }
 
-/** Statements of which each notes how it ended, and a client that notes what it is given, whole batches among it. */
+/** Creates statements that record their outcome, and a client that records what it receives. */
 function make(...statements: readonly Parameters<typeof queryOf>[0][]) {
   const connection = new FakeConnection()
   const given: SentQuery[] = []

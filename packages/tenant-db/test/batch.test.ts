@@ -66,7 +66,7 @@ describe('a statement whose rows may have so many bytes', () => {
       await expect(refused).rejects.toBeInstanceOf(ResultTooLarge)
       expect(beside).toEqual([[{ n: 1 }]])
     }
-    // The same connection goes on.
+    // The same connection continues.
     expect(await backend(db)).toEqual(pid)
   })
 
@@ -129,7 +129,7 @@ describe('statements that leave together', () => {
     round.self = round
     const all = await outcomes(db, ['select 1 as n'], ['select $1::text as n', round], ['select 3 as n'])
     expect(all).toEqual([[{ n: 1 }], expect.stringContaining('circular'), [{ n: 3 }]])
-    // Nobody can say what PostgreSQL made of it: the connection is not used again.
+    // The outcome in PostgreSQL is unknown, so the connection is not used again.
     expect(await backend(db)).not.toEqual(before)
   })
 

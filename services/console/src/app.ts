@@ -87,8 +87,8 @@ function newRequestId(): string {
 const redirectedCookie = 'postern-redirected'
 
 /**
- * Redirects navigations under another host name to the configured address, where the cookies are. A proxy that does not pass on
- * the Host header would make that an endless redirect, so the second one in five seconds ends with an explanation.
+ * Redirects navigations from another host name to the configured address, which has the cookies. If a proxy changes the
+ * Host header, the second redirect in five seconds ends with an explanation instead.
  */
 function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url' | 'basePath'>, logger: Logger): void {
   const { host, protocol } = new URL(url)

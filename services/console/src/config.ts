@@ -52,7 +52,7 @@ export interface ProviderConfig {
   /** Undefined for a public client, which only PKCE protects. */
   readonly clientSecret: string | undefined
   readonly scope: string
-  /** The API for which the access token is requested (RFC 8707), if the provider needs it. */
+  /** The API of the access token (RFC 8707), if the provider requires it. */
   readonly resource: string | undefined
 }
 

@@ -223,7 +223,7 @@ async function readiness(settings: Record<string, string>): Promise<[number, unk
   }
 }
 
-/** The path as it is: neither browsers nor URL parsers send such a thing. */
+/** Sends the path unchanged, which browsers and URL parsers would not. */
 async function rawGet(path: string): Promise<number> {
   const { get } = await import('node:http')
   const { promise, resolve } = Promise.withResolvers<number>()

@@ -15,7 +15,7 @@ export interface Misdeed {
   readonly refusal?: { readonly status: number; readonly error: string }
 }
 
-/** A provider that says what it is told to say. With no misdeed it says what is right. */
+/** A provider with a chosen misdeed. Without one it is correct. */
 export interface HostileProvider {
   readonly issuer: string
   misdeed: Misdeed

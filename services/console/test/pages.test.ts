@@ -61,7 +61,7 @@ test.each([
   ])
 })
 
-/** What any method is told at an address. */
+/** Returns the answer to any method at an address. */
 async function told(method: string, path: string) {
   const { statusCode, headers, body } = await request(running.url + path, {
     method,

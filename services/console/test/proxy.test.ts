@@ -26,7 +26,7 @@ async function consoleBefore(gatewayUrl: string): Promise<string> {
   const env = { ...system.env, POSTERN_PORT: '0', POSTERN_GATEWAY_URL: gatewayUrl }
   const running = await startConsole(env, { writeLog: () => undefined })
   onTestFinished(async () => await running.close())
-  // It answers before it has reached Redis, where the sessions are.
+  // The service answers before it has reached Redis.
   const isSignedIn = async () => (await send(`${running.url}/auth/session`)).status === 200
   await expect.poll(isSignedIn, { timeout: 60_000 }).toBe(true)
   return running.url

@@ -27,7 +27,7 @@ export interface RecordedRequest {
   readonly body: string
 }
 
-/** In place of the gateway: it keeps what it is sent, and believes every token. What the real one does is tested end to end. */
+/** Replaces the gateway: it records requests and accepts every token. End-to-end tests cover the real one. */
 export interface RecordingGateway {
   readonly url: string
   readonly requests: RecordedRequest[]
@@ -108,7 +108,7 @@ export interface ConsoleSystem {
   /** Moves the clock of the console, and of nothing else. */
   advance(ms: number): void
   readonly logs: string[]
-  /** A browser in which a person of the demo has signed in. */
+  /** A browser with a signed-in person of the demo. */
   signedIn(personId?: string): Promise<TestBrowser>
   stop(): Promise<void>
 }
@@ -176,7 +176,7 @@ const sessionSchema = z.object({
   idle_expires_at: z.iso.datetime(),
 })
 
-/** What the pages are told of the session; fails when there is none. */
+/** Returns the session that pages see. Fails without one. */
 export async function readSession(browser: TestBrowser, url: string): Promise<z.infer<typeof sessionSchema>> {
   const answer = await browser.send(`${url}/auth/session`)
   if (answer.status !== 200) throw new Error(`no session: ${answer.status} ${answer.text}`)

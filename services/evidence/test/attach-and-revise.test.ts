@@ -107,7 +107,7 @@ describe('attaching', () => {
     const answers = await Promise.all(names.map((name) => attach(principal, id, { test_procedures: [name] })))
     expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 422, 422])
     expect(await count()).toHaveLength(1000)
-    // Where it is attached already nothing is added.
+    // A repeated attachment adds nothing.
     const done = names.filter((_, at) => answers[at]?.status === 201)
     expect((await attach(principal, id, { test_procedures: done })).status).toBe(201)
   })
@@ -132,7 +132,7 @@ describe('attaching', () => {
       test_procedures: [procedure, 'ref:TP-0002', 'ext:SOX-2'],
       note: 'See sheet 2',
     })
-    // What stands is what the first has said.
+    // The first request's data stay.
     const { attachments, attached_at } = content
     const [one, two] = [procedure, String(other?.['id'])]
     const stands = { note: 'See sheet 2', attached_at }

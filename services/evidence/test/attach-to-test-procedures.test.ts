@@ -175,7 +175,7 @@ describe('evidence of a test procedure', () => {
     expect(await countOf(principal)).toBe(3)
     await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_progress' })
     const clean = receiptSchema.parse((await revise(principal, worse.id, 'clean')).json)
-    // What was replaced before is replaced already: of the newer version nothing else is asked.
+    // A file that was replaced before stays replaced.
     await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
     expect((await revise(principal, clean.id, 'cleaner')).status).toBe(201)
   })

@@ -175,7 +175,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       'stays',
       'gone',
     ])
-    // What comes again is kept again.
+    // The same bytes can be stored again.
     const again = await settled(tenantId, Buffer.from('gone'))
     await place(again)
     await stores.blobs.finish(again, 'recorded')
@@ -234,7 +234,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       await stores.blobs.finish(spare, 'spare')
       await stores.blobs.finish(leftBehind, 'gone')
       expect((await contentOf(spare)).toString()).toBe('again')
-      // What was begun to be taken away is found again, and no upload relies on it either.
+      // A blob whose deletion has started is found again, and no upload relies on it.
       expect(await reopened(0)).toEqual([spare])
       expect(await reopened(0)).toEqual([spare])
       const next = await settled(tenantId, Buffer.from('again'))
@@ -317,7 +317,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       await writer.close()
       // For a directory that may not be read, which a superuser may.
       const inTheWay = ['partial', 'settling'].map((name) => join(folder, name, unread))
-      // What is no tenant's is nobody's: it is neither told of nor gone into.
+      // Entries without a tenant are neither reported nor opened.
       const strays = ['partial', 'settling'].map((name) => join(folder, name, '.stray'))
       for (const path of [...inTheWay, ...strays]) await writeFile(path, '')
       const listed: unknown[] = []

@@ -200,7 +200,7 @@ describe('a file in quarantine', () => {
     expect(custody[4]).toMatchObject({ detail: { reason, malware: 'Test.Malware' }, actor: { id: 'amara.osei' } })
     const next = await get(admin, `${files}/${id}/custody?limit=4&count=true`)
     expect([next.headers['x-total-count'], next.headers['link']]).toEqual(['6', expect.stringContaining('cursor=')])
-    // What the receipt says was true when it was given.
+    // The receipt was correct when it was signed.
     const [row] = await service.rows('select receipt_jws from evidence.file where id = $1', [id])
     expect(row?.['receipt_jws']).toBe(jws)
   })
@@ -222,7 +222,7 @@ describe('a file in quarantine', () => {
     expect([refused.status, problemSchema.parse(refused.json).code]).toEqual([409, 'procedure_locked'])
     expect((await read(admin, standing.id)).status).toBe('accepted')
     expect((await read(admin, standing.bad)).status).toBe('quarantined')
-    // What a newer version has replaced before the completion is replaced already.
+    // A file that a newer version replaced before the completion stays replaced.
     expect((await decide(admin, replaced.bad, 'release')).status).toBe(200)
     await service.universe.push(sender.tenantId, ['SOX-1'], { status: 'in_progress' })
     expect((await decide(admin, standing.bad, 'release')).status).toBe(200)

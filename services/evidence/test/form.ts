@@ -4,7 +4,7 @@ export interface FormPart {
   readonly content: string | Buffer
   readonly fileName?: string
   readonly contentType?: string
-  /** Its head as it is sent, where that is not what follows from the others. */
+  /** The head of the part, if it differs from the default. */
   readonly head?: string | Buffer
 }
 

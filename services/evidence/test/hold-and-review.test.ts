@@ -191,7 +191,7 @@ describe('a verdict', () => {
     expect(first).toMatchObject({ status: 200, json: { status: 'reviewed' } })
     expect((await review(admin, id, 'reviewed')).json).toEqual(first.json)
     expect(codeOf(await review(auditor, id, 'rejected'))).toEqual([409, 'conflict'])
-    // What was decided before stays as it was decided.
+    // Earlier decisions stay.
     expect((await decide(admin, bad, 'release')).json).toEqual(released.json)
     expect((await decide(admin, id, 'release')).status).toBe(409)
     expect(await listed(auditor, 'status=rejected')).toEqual([bad])

@@ -102,7 +102,7 @@ test('what is known of files is 503 in every form while PostgreSQL is away', asy
     const admin = person(uploader(), 'admin')
     const files = '/api/v1/evidence-files'
     const policy = '/api/v1/evidence-policy'
-    // Nothing of an upload that nobody has made.
+    // An upload that did not happen leaves nothing.
     const away503 = { code: 'service_unavailable', detail: 'Try again in a moment.' }
     for (const target of [files, `${files}/${randomUUID()}/custody`]) {
       for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {

@@ -193,7 +193,7 @@ describe('what an upload has left behind', () => {
     expect(await asking('evidence', recorded, [principal.tenantId, digest])).toEqual([{ yes: true }])
     expect(await asking('evidence', recorded, [other.tenantId, digest])).toEqual([{ yes: false }])
     expect(await asking('evidence', recorded, [principal.tenantId, sha256('another')])).toEqual([{ yes: false }])
-    // Nothing else is open by that.
+    // This opens nothing else.
     await expect(asking('evidence', 'select from evidence.file where id = $1', [id])).rejects.toThrow('assertion')
     for (const text of [recorded, 'select evidence.upload_is_open($1, $2)'])
       await expect(asking('sync', text, [principal.tenantId, id])).rejects.toMatchObject({ code: '42501' })
@@ -296,7 +296,7 @@ describe('a process of its own', () => {
       const answer = await upload(caller(service.url), uploader(), { body, headers: csv })
       expect(receiptSchema.parse(answer.json).size_bytes).toBe(size * megabyte)
       peak = Math.max(peak, await residentBytes())
-      // What is read and not yet collected; a body that is held would weigh all of its size.
+      // Garbage that was not collected yet; a buffered body would cost its whole size.
       expect(peak - before).toBeLessThan((size / 2) * megabyte)
     } finally {
       await service.kill('SIGTERM')

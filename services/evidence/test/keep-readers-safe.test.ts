@@ -9,8 +9,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { person } from './people.ts'
 import { startEvidence, upload, uploader } from './support.ts'
 
-// Files that are two things at once. What a file is cannot be told in every case from its first bytes: that it harms nobody
-// rests on how it is given out.
+// Files with two formats at once. The first bytes do not always show the format, so safety depends on how a file is
+// served.
 let service: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => (service = await startEvidence()))
 afterAll(async () => await service.close())
@@ -96,7 +96,7 @@ function dangers(headers: Headers, bytes: Buffer): string[] {
   return [
     ...(isMarkup && !isSaved ? ['opened as a page'] : []),
     ...(isMarkup && !isLocked ? ['runs as a page where it is shown in a frame'] : []),
-    // Without nosniff a browser runs whatever a page loads as a script, but for images, sound, films and tables.
+    // Without nosniff, a browser runs anything that a page loads as a script, except images, sound, films and tables.
     ...(mayGuess && !/^(?:image|audio|video)\/|^text\/csv$/.test(type) ? ['runs as a script of another page'] : []),
     ...(!isSaved ? ['opened instead of kept'] : []),
     ...(!isLocked ? ['not locked in'] : []),

@@ -43,7 +43,7 @@ test('uploads that are begun at once are not promised more room together than th
   }
   const rows = 'select from evidence.upload where tenant_id = $1'
   expect(await service.rows(rows, [principal.tenantId])).toHaveLength(3)
-  // Nobody else's room.
+  // Other tenants are not affected.
   expect((await begin(other, 1000)).status).toBe(201)
 })
 
@@ -75,14 +75,14 @@ test('uploads of which nothing is sent for an hour hold no room; one that is sen
   for (const bytes of [300, 700]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
   const sent = await append(principal, locations[0] ?? '', 100)
   expect(sent.headers['upload-offset']).toBe('100')
-  // Nothing is what a piece of no bytes sends.
+  // An empty piece counts as no data.
   expect((await append(principal, locations[1] ?? '', 0)).headers['upload-offset']).toBe('0')
   await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
     principal.tenantId,
   ])
   expect(await send(principal, 701)).toBe(413)
   expect(await send(principal, 700)).toBe(201)
-  // Who comes after the hour may still send, and hears at the end that there is no room.
+  // After the hour the upload may continue, but is rejected at the end if the quota is used up.
   expect((await append(principal, locations[1] ?? '', 700)).status).toBe(413)
 })
 
@@ -93,12 +93,12 @@ test('an upload whose promise has lapsed asks for room again before it goes on, 
   await service.rows(age, [principal.tenantId])
   const second = (await begin(principal, 600)).headers['location'] ?? ''
   expect((await append(principal, first, 1)).status).toBe(413)
-  // What is not the caller's is not there, whether it would have room or not.
+  // Others' uploads are not visible, with or without quota.
   const other = { ...principal, id: crypto.randomUUID() }
   expect((await append(other, first, 1)).status).toBe(404)
   expect((await append(principal, second, 600)).status).toBe(204)
   expect((await append(principal, first, 1)).status).toBe(413)
-  // Where there is room again it goes on, and is promised the whole of it.
+  // Once there is quota again, the upload continues with a reservation for its whole length.
   const third = (await begin(principal, 400)).headers['location'] ?? ''
   await service.rows(`${age} and id::text = $2`, [principal.tenantId, third.split('/').at(-1)])
   expect((await append(principal, third, 1)).status).toBe(204)

@@ -32,7 +32,7 @@ async function viewsOf({ tenantId }: Pick<Principal, 'tenantId'>, id: string) {
   return events.filter(({ kind }) => kind === 'viewed').map(({ actor, detail }) => ({ actor, detail }))
 }
 
-/** Where the bytes of the only file of a tenant are. */
+/** Returns the path of the tenant's only file. */
 async function pathOf({ tenantId }: Principal): Promise<string> {
   const [path = ''] = await service.filesIn(`blobs/${tenantId}`)
   return join(service.blobDirectory, 'blobs', tenantId, path)

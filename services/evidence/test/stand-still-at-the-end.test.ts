@@ -56,7 +56,7 @@ async function expectNoneWaits() {
   expect(longest).toBeLessThan(5)
 }
 
-/** What the service does for others while the bucket stands still for one. */
+/** The service still serves other requests while the bucket hangs for one. */
 async function expectOthersServed() {
   const other = uploader()
   await uploaded(service.caller, other, 'b,c')
@@ -180,7 +180,7 @@ test('bytes that come at once, or again, are recorded each time and kept once fr
   const principal = uploader()
   const bytes = anyBytes(100)
   await uploaded(service.caller, principal, bytes)
-  // What is tidied up may be so beside the answer.
+  // Cleaning may happen at the same time as the answer.
   const keys = async (what: string) => await bucket.keys(`${what}/${principal.tenantId}`)
   const held = await vi.waitFor(
     async () => {

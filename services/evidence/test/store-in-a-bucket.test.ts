@@ -43,7 +43,7 @@ afterAll(async () => {
   await bucket.stop()
 })
 
-/** What the hasty replica says of itself just after it was asked whether it is ready. */
+/** Returns the readiness of the impatient replica. */
 async function writable(): Promise<string> {
   await fetch(`${hasty.url}/internal/health/ready`)
   return await (await fetch(`${hasty.url}/internal/metrics`)).text()
@@ -115,7 +115,7 @@ describe('evidence in a bucket', () => {
         expect(problemSchema.parse(answer.json).code).toBe('service_unavailable')
         expect(answer.headers['retry-after']).toBe('5')
         expect((await readKept()).status).toBe(503)
-        // What else it does goes on, and the platform is told.
+        // The service continues and reports the fault.
         await expect
           .poll(async () => await writable())
           .toContain('postern_evidence_store_writable{service="evidence"} 0')

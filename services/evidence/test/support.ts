@@ -43,7 +43,7 @@ export async function makeEnvironment() {
     POSTERN_SIGNING_EVIDENCE: ring,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: universeRing,
     POSTERN_SIGNING_FINDINGS_EVIDENCE: findingsRing,
-    // Nobody listens there; what names no test procedure needs none.
+    // Nothing listens there. Requests without a test procedure do not need it.
     POSTERN_UNIVERSE_URL: 'http://127.0.0.1:9',
     POSTERN_BLOB_DIRECTORY: blobDirectory,
     POSTERN_RECEIPT_KEY: makeReceiptKey(),
@@ -193,7 +193,7 @@ export async function upload(
   return await caller.call(principal, 'POST', `/api/v1/evidence?file_name=${encodeURIComponent(name)}`, options)
 }
 
-/** Bytes that no other file has, and that begin as no program or page does, which chance alone would have them do now and then. */
+/** Returns random bytes that no other file has and that do not start like a program or page. */
 export function anyBytes(length: number): Buffer {
   const bytes = randomBytes(length)
   bytes[0] = 'a'.charCodeAt(0)

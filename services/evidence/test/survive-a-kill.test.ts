@@ -14,7 +14,7 @@ import { listFiles, makeEnvironment, spawnEvidence, upload, uploader } from './s
 const chunkBytes = 64 * 1024
 const boundary = 'a-boundary-of-the-tests'
 
-/** So many random chunks, none of which is there before the one before was taken, and the last not before `until`. */
+/** Yields random chunks, each after the previous one was read, the last one after `until`. */
 async function* chunksOf(chunks: number, until: Promise<void> | undefined): AsyncGenerator<Buffer> {
   for (let count = 1; count <= chunks; count += 1) {
     if (count === chunks) await until
@@ -41,7 +41,7 @@ const isTaken = ({ status, text }: CallAnswer, expected: number): boolean => {
   return status === expected
 }
 
-/** Each way by which a file comes; gives its receipt. */
+/** Each way of uploading a file; returns its receipt. */
 const ways: readonly Send[] = [
   async (caller, who, { chunks }) => {
     const options = { body: Readable.from(chunks), headers: { 'content-type': 'text/csv' } }
@@ -79,7 +79,7 @@ async function openPlace(kind: StoreConfig['kind'], blobDirectory: string) {
   return {
     blobs: stores.blobs,
     env: bucket?.env ?? {},
-    /** All that is there, and the places that rows may name, of which each of the others belongs to one. */
+    /** All entries, and the names that rows may use. */
     list: async () => {
       const names = bucket === undefined ? await listFiles(blobDirectory) : await bucket.keys()
       return {
@@ -167,7 +167,7 @@ test.each(['directory', 's3'] as const)(
       expect(rows.filter(({ size_bytes: size }) => Number(size) === largest * chunkBytes)).toEqual([])
       await vi.waitFor(
         async () => {
-          // None of the tenants asks for anything any more.
+          // No tenant sends further requests.
           const { others, begun } = await place.list()
           expect([others, begun]).toEqual([[], 0])
         },

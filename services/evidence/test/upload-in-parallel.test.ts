@@ -7,7 +7,7 @@ import { makeEnvironment, startEvidence, upload, uploader } from './support.ts'
 
 // Above what the tests keep, so that every upload asks for room.
 const quotaBytes = 100_000
-/** How long the service waits for its database, and a test for what comes by itself. */
+/** The time-out of the service for its database, and of the test for background work. */
 const waitMs = 60_000
 
 let service: Awaited<ReturnType<typeof startEvidence>>
@@ -62,7 +62,7 @@ const begin = async (principal: Principal, name: string, bytes: number) =>
     },
   })
 
-/** What the tenant keeps, without reservations that have expired. */
+/** The tenant's usage without expired reservations. */
 const kept = async ({ tenantId }: Principal) =>
   await service.rows(
     `select usage.bytes - coalesce(sum(lapsed.bytes), 0) as bytes, usage.files - coalesce(sum(lapsed.files), 0) as files

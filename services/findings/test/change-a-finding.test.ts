@@ -210,7 +210,7 @@ describe('changing a finding', () => {
     expect(again.headers['etag']).toBe(answer.headers['etag'])
     const [created, ...changes] = await logOf(tenant, finding.id)
     expect(created).toMatchObject({ seq: 1, kind: 'created', actor: finding.created_by })
-    // Initial values, from which later changes start.
+    // Initial values for later changes.
     expect(created?.changes).toEqual([
       { field: 'status', from: null, to: 'draft' },
       { field: 'severity', from: null, to: finding.severity },
@@ -253,7 +253,7 @@ describe('changing a finding', () => {
       const writer = second.finding.id
       const explained = system(async (tx) => {
         await write(tx, writer, 'cause', 'Said by another')
-        // Whoever of the two was first.
+        // Either of them may be first.
         await expect.poll(async () => isAnswered || (await waiting(/finding/)) === 1).toBe(true)
       })
       await expect.poll(async () => await waiting(/set cause/)).toBe(1)

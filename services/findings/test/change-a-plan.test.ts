@@ -13,7 +13,7 @@ afterAll(async () => await service.close())
 
 const { proposed, patch, move, read } = planCalls(() => service)
 
-/** The patch by which somebody verifies a plan. */
+/** The patch that verifies a plan. */
 const by = (email: string) => ({ status: 'verified', verified_by: { email }, evidence_refs: [evidence] })
 
 describe('changing an action plan', () => {

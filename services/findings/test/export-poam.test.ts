@@ -219,7 +219,7 @@ describe('a plan of action and milestones', () => {
     expect(uuidsOf(after).defined).toEqual(expect.arrayContaining(defined))
     expect(defined.filter((uuid) => uuidsOf(other).defined.includes(uuid))).toEqual([])
     expect(after.metadata.version).not.toBe(before['plan-of-action-and-milestones'].metadata.version)
-    // Another selection is another document about the same findings.
+    // A different selection is a different document about the same findings.
     const part = await exported(one, '?severity=high')
     expect(part.uuid).not.toBe(after.uuid)
     expect(part['poam-items']).toEqual(after['poam-items'])

@@ -7,7 +7,7 @@ import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, s
 let service: FindingsUnderTest
 let tenant: Principal
 let id: string
-/** Changes of all texts, each of which leaves an entry of some 0.8 MB in the log: more of them than one answer may have. */
+/** Changes of all texts, with 0.8 MB of log each: more than one response can hold. */
 const changes = 24
 
 beforeAll(async () => {

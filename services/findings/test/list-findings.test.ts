@@ -47,7 +47,7 @@ async function walk(principal: Principal, query: string, between?: () => Promise
   return all
 }
 
-/** Findings of one transaction: many share their times, their days and their severity, so that the id alone breaks ties. */
+/** Findings of one transaction, many with equal times, days and severity, so that only the id breaks ties. */
 async function manyFindings(principal: Principal, count: number): Promise<void> {
   await service.asService.write(service.assertionOf(principal.tenantId), async (tx) =>
     tx.execute({

@@ -229,7 +229,7 @@ describe('moving the status of a finding', () => {
     await again()
     expect(await unproved()).toEqual([409, ['/evidence_refs']])
     expect((await move(tenant, id, proved)).status).toBe(200)
-    // What comes with the reopening shows that it is not remedied.
+    // The evidence shows that it is not remedied.
     expect((await move(tenant, id, { to: 'open', reason: 'It is back.', evidence_refs: [evidence] })).status).toBe(200)
     await again()
     expect(await unproved()).toEqual([409, ['/evidence_refs']])

@@ -12,7 +12,7 @@ afterAll(async () => await service.close())
 
 const all = '/api/v1/remediation-log'
 
-/** Creates a tenant with a long log in which only these entries are wanted. */
+/** Creates a tenant with a long log and these matching entries. */
 async function tenantWith(entries: Readonly<Record<number, LogKind>>): Promise<Principal> {
   const tenant = newTenant()
   findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
@@ -75,7 +75,7 @@ describe('entries of a kind in a long log', () => {
       return pages
     }
     expect(await walk(`${all}?kind=escalation`)).toEqual([[200_000], [], [], [1_800_000]])
-    // What is behind the last of them is not known before it is looked at.
+    // Entries after the last match are unknown before they are read.
     expect(await walk(`${all}?kind=escalation&since_seq=${1_800_000 - maxLogWalk}`)).toEqual([[1_800_000], []])
     expect(await walk(`${all}?kind=escalation&since_seq=${1_800_001 - maxLogWalk}`)).toEqual([[1_800_000]])
     expect(await walk(`${all}?actor=nobody`)).toEqual([[], [], [], []])
@@ -104,7 +104,7 @@ describe('entries of a kind in a long log', () => {
       const lines = (await (await fetch(service.url + target, { headers })).text()).trimEnd().split('\n')
       expect(positionsOf(lines.map((line) => JSON.parse(line)))).toEqual([700_000])
     }
-    // What is looked through counts: a CSV of nothing has begun, and there is a blank where no time is left to be silent in.
+    // Reading counts too: an empty CSV has started, with a blank after a long silence.
     const csv = await service.call(tenant, 'GET', `${all}?actor=nobody`, { headers: { accept: 'text/csv' } })
     expect(csv.text).toMatch(/^position,seq,[a-z_,]+\r\n$/)
     let time = performance.now()

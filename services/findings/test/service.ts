@@ -255,7 +255,7 @@ export async function appendToLog(tx: Tx, tenantId: string, findingId: string, g
   })
 }
 
-/** Creates a closed finding and returns it as it was while open. */
+/** Creates a closed finding and returns its open version. */
 export async function closedFinding(
   service: FindingsUnderTest,
   tenant: Principal,

@@ -22,7 +22,7 @@ test('shuts down in order even if a client has an idle connection', async () => 
   const silent = connect(Number(new URL(url).port), '127.0.0.1')
   silent.on('error', () => undefined)
   await once(silent, 'connect')
-  // Connections are taken in the order in which they come.
+  // Connections are accepted in order.
   const answer = await fetch(url)
   expect(await answer.text()).toBe('answered')
   const gone = once(silent, 'close')

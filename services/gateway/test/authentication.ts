@@ -49,7 +49,7 @@ export function setUp(
     isTokenKnown?: boolean
     /** Seconds that an address must wait which sent too many requests without credentials. */
     unreadableWait?: number
-    /** What a request is refused with that would have to wait. */
+    /** The refusal of a request that would have to wait. */
     noWait?: Refusal
   } = {},
 ) {
@@ -65,10 +65,10 @@ export function setUp(
   const denied: unknown[] = []
   const crashes: unknown[] = []
   const said: unknown[] = []
-  /** What happens while something is asked for. */
+  /** Runs during a look-up. */
   const meanwhile = { run: () => undefined as void }
   let asks = 0
-  /** Whoever would ask for ever is told of. */
+  /** Fails instead of an endless loop. */
   const ask = (): void => {
     asks += 1
     if (asks > 50) throw new Error('asked without end')

@@ -18,7 +18,7 @@ export interface FakeClocks extends Clocks {
   /** Moves both clocks, as time does. */
   pass(ms: number): void
   jumpWall(ms: number): void
-  /** Moves the monotonic clock alone. */
+  /** Moves only the monotonic clock. */
   jumpMonotonic(ms: number): void
 }
 

@@ -10,11 +10,11 @@ import { keyRecord } from './builders.ts'
 import { type GatewayWorld, startGatewayWorld } from './gateway.ts'
 
 const mebibyte = 1024 * 1024
-/** What clients may cost above the quiet level. */
+/** The most memory that clients may cost. */
 const allowance = 64 * mebibyte
 /** Generous: thousands of requests on a busy machine. */
 const timeLimitMs = 400_000
-/** Requests of another tenant while it goes on, behind each of which is looked. */
+/** Requests of another tenant during the attack, with a measurement after each. */
 const looks = 300
 const { value, hash } = generateKey()
 const other = generateKey()
@@ -161,7 +161,7 @@ describe.skipIf(process.platform !== 'linux')(
       '%s and never read',
       async (_what, attack) => {
         await startGatewayProcess()
-        // What garbage the same requests leave without an attack is in both.
+        // Both measurements contain the garbage of these requests.
         const quiet = await mostWhileServing()
         attack()
         const most = await mostWhileServing()

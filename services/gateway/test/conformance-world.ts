@@ -12,19 +12,19 @@ import { createPipeline } from '../src/pipeline.ts'
 import { readHeaders } from '../src/sign/read-headers.ts'
 import { databaseStart, exchangeOf, settle, silent } from './builders.ts'
 
-/** What may be taken away from the code, to see that it is missed. */
+/** Parts of the code that a test can remove, to see it fail. */
 export interface Sabotage {
   readonly watermarks?: (watermarks: RevocationWatermarks) => RevocationWatermarks
   /** `tookMs`: how long the last renewal that was granted took, by the gateway's clock. */
   readonly lease?: (lease: Lease, clocks: Clocks, tookMs: () => number) => Lease
   readonly lookup?: (lookup: KeyLookup) => KeyLookup
-  /** What a gateway asks for instead; `heard` is the highest number that a message has brought. */
+  /** Replaces a gateway's request; `heard` is the highest number in any message. */
   readonly request?: (request: LeaseRequest, heard: number) => LeaseRequest
   /** What the keys service answers instead. */
   readonly answer?: (answer: LeaseAnswer, request: LeaseRequest) => LeaseAnswer
   /** Whether the log is read before the lease is committed. */
   readonly readsLogFirst?: boolean
-  /** Whether a process goes on under the name of the one before it. */
+  /** Whether a process reuses the id of its predecessor. */
   readonly keepsIdentity?: boolean
   /** Whether an answer to a process that has ended is taken by the next. */
   readonly takesAnswersOfDead?: boolean
@@ -38,7 +38,7 @@ interface Call {
   readonly fail: () => void
 }
 
-/** What a request is owed that arrives at a certain moment. */
+/** The allowed outcomes of a request that arrives at a certain moment. */
 interface Owed {
   readonly revoked: boolean
   readonly version: number
@@ -76,7 +76,7 @@ export class World {
     this.gateways = rates.map((rate) => new GatewayUnderTest(this, rate))
   }
 
-  /** Redis's clock, which nobody sets: PostgreSQL's alone is. */
+  /** Redis's clock. Only PostgreSQL's is set. */
   get redisNow(): number {
     return databaseStart + this.keys.time
   }
@@ -143,7 +143,7 @@ export class World {
     seen.restarts += 1
   }
 
-  /** A while in which nothing goes wrong. */
+  /** A time without faults. */
   async quiet(gateway: GatewayUnderTest): Promise<void> {
     for (let step = 0; step < 40; step += 1) {
       gateway.fire()

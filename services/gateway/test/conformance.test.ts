@@ -125,7 +125,7 @@ async function happen(world: World, [name, one, other]: Event): Promise<void> {
   await settle()
 }
 
-/** One change, and what goes on around it. */
+/** One change and the events around it. */
 interface Episode {
   /** It begins with gateways that hold leases and know the keys. */
   readonly isWarm: boolean
@@ -198,7 +198,7 @@ const schedules: fc.Arbitrary<Schedule> = fc.record({
 
 const seed = Number(process.env['POSTERN_SEED'] ?? randomInt(2 ** 31))
 
-/** What was promised and is broken: nothing else that goes wrong counts as found. */
+/** A broken promise. Other failures do not count as found. */
 class Violation extends Error {
   override readonly name = 'Violation'
 }

@@ -118,7 +118,7 @@ const post = (key: string, more: string): string =>
 
 /** Never answers; reads the body. */
 const silent = (request: IncomingMessage): void => void request.resume()
-/** Answers a little, and goes on for ever. */
+/** Answers slowly and without an end. */
 const stream = (request: IncomingMessage, response: ServerResponse): void => {
   request.resume()
   response.writeHead(200, { 'content-type': 'text/event-stream' })

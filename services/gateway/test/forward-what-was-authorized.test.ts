@@ -177,7 +177,7 @@ describe('is refused, and never reaches a service', () => {
     await once(client, 'close')
     expect(answer).toMatch(/^HTTP\/1\.1 413 [^]*\r\nconnection: close\r\n[^]*content_too_large/)
     expect(answer.match(/HTTP\/1/g)).toHaveLength(1)
-    // The control: by now it would have been told.
+    // The control: it would have been reported by now.
     await gateway.raw(get('/api/v1/nothing', 'X-Request-Id: not-hidden\r\n'))
     expect(gateway.log.join('')).toContain('not-hidden')
     expect(gateway.log.join('')).not.toContain('hidden-behind-it')

@@ -19,12 +19,12 @@ import { leaseAnswer } from './builders.ts'
 /** A keys service that the test scripts. It believes only what the gateway has signed. */
 export interface FakeKeys {
   readonly records: Map<string, KeyRecord>
-  /** What the next renewals are answered with. */
+  /** The answers to the next renewals. */
   lease: Partial<LeaseAnswer>
   /** `frozen` takes calls and never answers them, `erring` answers 500. */
   mode: 'well' | 'frozen' | 'erring'
   renewals: number
-  /** What the gateway has told of uses, and whether it has given its lease back. */
+  /** The reported usage, and whether the lease was released. */
   readonly reports: UsageReport[]
   hasLeaseBack: boolean
   /** Keys that were looked up. */
@@ -116,7 +116,7 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
   })
 }
 
-/** An answer of which there is more for as long as it is read. */
+/** Sends an answer without an end, as fast as it is read. */
 function sendWithoutEnd(response: ServerResponse): void {
   const chunk = Buffer.alloc(64 * 1024, 'x')
   const more = (): void => {

@@ -22,7 +22,7 @@ afterEach(async () => {
   await gateway.close()
 })
 
-/** Sends requests at the same time, each with a key of its own, of which every second one is unknown. */
+/** Sends concurrent requests with different keys, every second one unknown. */
 async function useAtOnce(count: number): Promise<number[]> {
   const keys = Array.from({ length: count }, (_none, at) => ({ ...generateKey(), isKnown: at % 2 === 0 }))
   for (const key of keys) if (key.isKnown) gateway.keys.records.set(key.hash, { ...record, hash: key.hash })

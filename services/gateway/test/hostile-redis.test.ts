@@ -130,7 +130,7 @@ describe('a subscription', () => {
 })
 
 test('a Redis that hangs is seen to be lost, and used again when it answers', async () => {
-  // On a busy machine a connection may have been slow to open, and be told as lost before.
+  // On a busy machine a connection may be slow to open and be logged as lost.
   const before = relayed.lines.length
   server.kill('SIGSTOP')
   try {

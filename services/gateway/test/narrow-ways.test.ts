@@ -3,8 +3,8 @@ import { settle } from './builders.ts'
 import { type GatewayUnderTest, type Sabotage, World } from './conformance-world.ts'
 
 /*
- * What the model finds (verification/model), and random schedules find too seldom: a step at a time, with the code as it is and
- * with what the step is there for taken away.
+ * Cases of the model (verification/model) that random schedules rarely reach: each step with the code, and without the
+ * part that protects it.
  */
 
 /** Two gateways that hold leases and know the first key, whose record is in Redis. */

@@ -15,7 +15,7 @@ import { type GatewayUnderTest, World } from './conformance-world.ts'
 
 const hourMs = 3_600_000
 
-/** Two gateways that know the first key, whose record is in Redis as it was then; no tombstone ever gets there. */
+/** Starts two gateways that know the first key. Redis has its old record and never gets a tombstone. */
 async function knownKey() {
   const world = new World({}, [1, 1], false)
   const [first, second] = world.gateways

@@ -54,7 +54,7 @@ interface Dripper {
   finish(): void
 }
 
-/** Of a body some 640 bytes come in the second in which 10 KiB should. */
+/** About 640 bytes of the body arrive per second, instead of 10 KiB. */
 const drop = 'x'.repeat(64)
 const dropEveryMs = 100
 const whole = '0'.repeat(bodyBytes)
@@ -107,7 +107,7 @@ describe('a crowd of clients that are never silent, and send next to nothing,', 
       expect(await ended, part).toMatch(/^HTTP\/1\.1 408 [^]*\/problems\/request-timeout/)
     await others
     expect(served).toBeGreaterThan(0)
-    // Nothing of it was taken for a request by the service.
+    // The service did not read any of it as a request.
     expect(gateway.forwarded.filter(({ method }) => method === 'POST')).toEqual([])
   })
 

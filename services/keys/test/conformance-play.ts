@@ -273,7 +273,7 @@ function createGates(db: TenantDb) {
   return {
     db: staged,
     stopped: async () => await arrived.promise,
-    /** Nothing stops it any more. */
+    /** Nothing can stop it now. */
     ended: () => arrived.resolve(),
     advance: async () => {
       const opened = go

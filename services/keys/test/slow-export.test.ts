@@ -37,7 +37,7 @@ test.each(lists)(
     const admin = administratorOf(tenantId)
     const { id } = await newKey(service, admin)
     await service.asSuperuser.system(async (tx) => await tx.execute(sql(fill, tenantId, id, rows)))
-    // The assertion is valid for a minute, most of which has passed.
+    // The assertion expires soon: it is valid for a minute.
     const assertedAt = Date.now() - 57_000
     const signed = service.sign(admin, 'GET', target(id), assertedAt)
     const headers = { ...signed, accept: 'application/x-ndjson' }

@@ -186,7 +186,7 @@ describe('changes that are applied', () => {
     const sizes: number[] = []
     const applyRows: Universe['applyRows'] = async (application) => {
       sizes.push(application.rows.length)
-      // Whoever cancels while a batch is under way, of which a row is refused.
+      // A cancellation during a batch that has a rejected row.
       expect(await decide(tenant, run, 'cancel')).toBe(202)
       const detail = 'is the external_id of no entity'
       return { kind: 'refused', detail, errors: [{ pointer: '/0/parent_external_id', code: 'unknown', detail }] }

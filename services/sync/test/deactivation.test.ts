@@ -5,8 +5,7 @@ import { treeOf, useRuns } from './run-support.ts'
 import { admin } from './support.ts'
 
 /*
- * Who, or what, a source has no longer becomes inactive, whatever is wrong with rows beside it: else it stays as it is every night, and
- * access that is decided by it stays open.
+ * Missing rows become inactive whatever is wrong with others. Otherwise access that depends on them would stay open.
  */
 
 const { parts, create, runCsv, work, now, decide, names, errorsOf } = useRuns()
@@ -61,7 +60,7 @@ describe('a leaver', () => {
       ],
     ])
     expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])
-    // The inactive row is known by now, and still stands in no newcomer's way.
+    // The inactive row is known now, and still does not block the new one.
     const next = await runCsv(tenant, connector, staff(...rows.map((row) => row.replace('1b,Ada', '1b,Ada Lund'))))
     expect(next).toMatchObject({ status: 'succeeded', counts: { updated: 1 } })
     expect(await addressesOf(tenant)).toEqual([null, 'ada@x.example'])

@@ -17,7 +17,7 @@ afterEach(() => {
 
 const entity = (name: string, ...more: readonly string[]): string =>
   ['external_id,name,type', `E1,${name},process`, ...more].join('\n')
-/** One row to take in, and one that is wrong. */
+/** One valid row and one invalid row. */
 const withError = (name: string): string => entity(name, 'E2,,process')
 
 async function changesOf(tenant: Principal, { id }: Run): Promise<number> {
@@ -72,7 +72,7 @@ describe('details of runs that are kept for 90 days', () => {
       young: whole,
       ofOther: whole,
     })
-    // What was applied can be undone as before.
+    // Applied changes can still be undone.
     expect(await names(tenant)).toEqual(['Two active'])
     const back = await undo(tenant, applied)
     await work(back)
@@ -106,7 +106,7 @@ describe('details of runs that are kept for 90 days', () => {
     await age(91, looked)
     const stopping = new AbortController()
     const first = await start(tenant, connector, entity('One'))
-    // Its process is told to stop as the run has ended.
+    // The process stops when the run ends.
     const ended = () => stopping.abort()
     await work(first, { keepDetailsDays: 90, ended }, { signal: stopping.signal })
     expect(await countErrors(looked)).toBe(12_001)
@@ -153,8 +153,8 @@ describe('details of runs that are kept for 90 days', () => {
 })
 
 /**
- * A database each of whose transactions takes 20 s, from the end of a run on, and to which an assertion says nothing after its minute: by a
- * clock that nobody else goes by, since services of this process would take themselves for overloaded.
+ * A database whose transactions take 20 s after the end of a run, longer than the assertion is valid. Only its own
+ * clock moves, so that other services are not overloaded.
  */
 function slowOnceEnded(db: TenantDb): [db: TenantDb, ended: () => void] {
   let [nowMs, takesMs] = [performance.now(), 0]
@@ -199,7 +199,7 @@ async function countErrors({ id }: Run): Promise<unknown> {
   return row?.['total']
 }
 
-/** What a run leaves that is nobody's: parts of its file, and what its worker was allowed to do. */
+/** Remains of a run: parts of its file, and the worker's permission. */
 async function keptOf({ id }: Run): Promise<unknown> {
   const [row] = await parts().world.rows(
     `select

@@ -6,7 +6,7 @@ import { useRuns } from './run-support.ts'
 /** Limits that hold nothing up. */
 export const anything = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, max_change_pct: 100 }
 
-/** What of a worker is otherwise in a test. */
+/** Replaces dependencies of a worker. */
 interface Other extends Partial<WorkerParts> {
   readonly isLast?: boolean
 }

@@ -454,7 +454,7 @@ test('of a chain that is too deep is reported for each row below the last level,
 test('applied rows are stored in parts: a worker that dies between them loses nothing', async () => {
   const tenant = admin()
   const connector = await create(tenant)
-  // What was kept in blocks, with each batch; then what was compared row by row.
+  // First in blocks with each batch, then row by row.
   for (const csv of [csvOf(6000), csvOf(6000, 'Renamed')]) {
     // As autovacuum would have done by then: without statistics of 6,000 rows an update of them takes ten times as long.
     await world.rows('analyze')

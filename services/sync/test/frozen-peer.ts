@@ -21,7 +21,7 @@ export async function startFrozenPeer({ port, text }: { port: number; text: stri
   const open = new Set<Socket>()
   const sockets = new Set<Socket>()
   let next = Promise.withResolvers<void>()
-  // What is frozen does not end its half of a connection because the other half has ended.
+  // A frozen process does not close its half of a connection.
   const server = createServer({ allowHalfOpen: true }, (client: Socket) => {
     const behind: Socket = connect(port, '127.0.0.1')
     let isFrozen = false

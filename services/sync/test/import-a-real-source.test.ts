@@ -50,7 +50,7 @@ describe('a PostgreSQL of its own', () => {
     server = await startPostgres({ home, port: await findFreePort(), password: 'of-the-superuser', durable: false })
     erp = new Client({ connectionString: server.superuserUrl('postgres') })
     await erp.connect()
-    // Written by the server, to whom its key has to belong.
+    // Written by the server, which must own its key.
     for (const [name, text] of [
       ['server.crt', certificate.cert],
       ['server.key', certificate.key],

@@ -97,7 +97,7 @@ test('a source that fails is read again later and later, until it works', async 
   expect(await entities(tenant)).toEqual([{ name: 'Works', version: 1 }])
   expect((await now()).attempt).toBeGreaterThanOrEqual(3)
   expect(attempts).toBeGreaterThanOrEqual(2)
-  // Twice as long each time, but for what chance takes off, so that not all come back at once.
+  // Delays double, with some random reduction.
   const [soon = 0, later = 0] = waits
   expect(later).toBeGreaterThan(soon * 1.5)
 })

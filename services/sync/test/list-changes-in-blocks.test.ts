@@ -49,7 +49,7 @@ test('pages of changes in blocks are complete, with any query plan', async () =>
   )
   await world.rows('analyze sync.run_change, sync.run_creation')
   const assertions = parseKeyRing(world.database.assertionKeys)
-  /** Each read by itself, as requests do. */
+  /** Each read is separate, like requests. */
   const reading = async <T>(
     work: (read: (fn: (tx: Tx) => Promise<T>) => Promise<T>) => Promise<void>,
   ): Promise<void> => {

@@ -156,7 +156,7 @@ describe('the database', () => {
   })
 })
 
-/** Where the Link header says that the list goes on; '' where it ends. */
+/** Returns the next link; empty at the end. */
 function nextTarget(answer: { headers: Readonly<Record<string, string>> }): string {
   return /^<(?<target>[^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.groups?.['target'] ?? ''
 }

@@ -10,7 +10,7 @@ let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
 let caller: SignedCaller
 
-// Nobody answers there: what is tried here needs no universe.
+// Nothing listens there, because tests of connectors need no universe.
 const nowhere = 'http://127.0.0.1:9'
 
 beforeAll(async () => {
@@ -145,7 +145,7 @@ describe('setting up a connector', () => {
     }
     expect(await patch({ mapping: mapping('phone') })).toEqual([422, unread])
     expect(await patch({ config: { ...config, columns: ['entryuuid', 'CN'] } })).toEqual([422, unread])
-    // Which columns there are is known by the source alone where none are named.
+    // Without `columns`, only the source knows its columns.
     await made(tenant, { type, config: { ...config, columns: undefined }, mapping: mapping('phone') })
     const lacking = await create(tenant, { type, config: { ...config, columns: ['external_id', 'mail'] } })
     expect([lacking.status, lacking.text]).toEqual([422, expect.stringContaining('must name name: without a mapping')])
@@ -306,7 +306,7 @@ describe('the secrets of a connector', () => {
       expect(row?.['sealed']).toMatch(/^v1\.next\./)
       const tried = await world.syncCaller(newest.url).call(tenant, 'POST', `${path}/${connector.id}/test`)
       expect([tried.status, seen]).toEqual([200, [`Bearer ${secret}`]])
-      // The old key alone opens nothing any more.
+      // The old key is useless now.
       expect(await caller.call(tenant, 'POST', `${path}/${connector.id}/test`)).toMatchObject({
         status: 422,
         json: { errors: [{ code: 'secret_unreadable' }] },

@@ -29,7 +29,7 @@ beforeAll(() => {
 })
 
 const first = treeOf('A,,Root,process\nB,A,One,process\nC,A,Two,process\nD,A,Three,process\nE,A,Four,process')
-/** A row is new, below one that is there; two are others; two are gone. */
+/** One row is new, below an existing one; two are changed; two are missing. */
 const second = treeOf('A,,Root,process\nB,A,One more,process\nC,A,Two more,process\nF,C,Five,process')
 
 async function ran(tenant: Principal, run: Run, universe: Universe): Promise<Run> {

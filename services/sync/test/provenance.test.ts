@@ -33,7 +33,7 @@ test('a run records the source of its entities, and writes only those that it ch
   })
   expect(await run(tenant, connector, ['A', 'B'], { query: '?mode=dry_run' })).toMatchObject({ status: 'succeeded' })
   expect(await read(tenant, 'A')).toEqual(first)
-  // Nothing has changed, but for when it was seen.
+  // Only the time when it was seen has changed.
   expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ status: 'succeeded', counts: { unchanged: 2 } })
   const second = await read(tenant, 'A')
   expect(second).toEqual({ ...first, source: { ...first.source, last_seen_at: expect.any(String) } })
@@ -124,7 +124,7 @@ const away: Universe['tellSources'] = async () =>
 const telling = (tellSources: Universe['tellSources']): Universe => ({ ...universe, tellSources })
 const keysOf = ({ rows }: EntitySourcesBody) => rows.map(({ external_id: key }) => key)
 
-/** As after an upgrade: nothing has been told. */
+/** As after an upgrade: no source is recorded. */
 async function forget({ tenantId }: Principal): Promise<void> {
   await world.rows('update sync.known_row set told_connector_id = null where tenant_id = $1', [tenantId])
 }

@@ -294,7 +294,7 @@ async function leaveRunning(tenantId: string, minutes: number): Promise<void> {
   )
 }
 
-/** Pushes through a sync service of its own to the given address; answers what the caller and the run were told. */
+/** Pushes through another sync service to the given address. Returns the response and the run. */
 async function pushTo(url: string, extra: Record<string, string> = {}) {
   const principal = admin()
   const ownSync = await world.startSync(url, extra)

@@ -36,7 +36,7 @@ test('only a node that names a missing entity, and new nodes below it, are rejec
     [5, 'N3', 'parent_key', 'unknown'],
     [6, 'N4', 'parent_key', 'unknown'],
   ])
-  // What is mended comes with the next run.
+  // Corrected rows come with the next run.
   const next = await runCsv(tenant, connector, rows.replace('NOPE', ''))
   expect(next).toMatchObject({ status: 'succeeded', counts: { created: 3, applied: 3 } })
 })

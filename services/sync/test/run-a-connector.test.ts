@@ -160,7 +160,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(circle).toMatchObject({ status: 'partial', counts: { applied: 0 } })
     const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${circle.id}/errors`)
     expect(errors.json).toMatchObject([{ row: 2, source_key: 'A', code: 'cycle' }])
-    // Another connector brings the same row, and what is known of it holds no more.
+    // Another connector delivers the same row, so its baseline is invalid.
     const other = await create(tenant, { safety: { max_change_pct: 100 } })
     await runCsv(tenant, other, treeOf(['C,B,Changed']))
     expect(await runCsv(tenant, connector, treeOf(lines))).toMatchObject({
@@ -206,7 +206,7 @@ describe('a connector that reads an uploaded table', () => {
       expect(run).toMatchObject({ status: 'needs_approval', counts: { deactivated: 3, missing: 0, applied: 0 } })
       expect(run.breaches).toEqual([{ limit: 'max_deactivate_pct', actual: 15, allowed: 10 }])
       expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
-      // What lies on the limit is applied.
+      // A change on the limit is applied.
       const kept = await runCsv(tenant, connector, statusTable(2))
       expect(kept).toMatchObject({ status: 'succeeded', counts: { deactivated: 2, applied: 2 } })
     },
@@ -228,7 +228,7 @@ describe('a connector that reads an uploaded table', () => {
     expect(run).toMatchObject({ status: 'needs_approval', counts: { updated: 5, applied: 0 } })
     expect(run.breaches).toEqual([{ limit: 'max_change_pct', actual: 100, allowed: 40 }])
     expect(Object.values(await names(tenant))).not.toContain('Renamed 0 active')
-    // The same rows as they are, and a few of them otherwise, are taken in.
+    // Rows that are partly equal and partly changed are accepted.
     const some = await runCsv(
       tenant,
       await create(tenant),

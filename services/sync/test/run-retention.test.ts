@@ -69,7 +69,7 @@ test('a run reads exactly the bytes of its file, whatever their content and numb
     // Where a part ends, a character would.
     ['Łódź', Buffer.from(many('Łódź').replaceAll('xx', '€'))],
     ['Malmö', Buffer.from(many('Malmö'), 'latin1')],
-    // NUL stands in the second part alone.
+    // Only the second part contains NUL.
     ['Graz', Buffer.from(`${many('Graz')}1,a\0b,process,\n`)],
   ]
   for (const [name, file] of files) {
@@ -196,7 +196,7 @@ const night = (day: number) => new Date(`2026-07-0${day}T00:30:00.000Z`)
 describe('a schedule that is due', () => {
   const schedule = { cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
 
-  /** A connector with a schedule whose times come when they are told to. */
+  /** A connector with a schedule that the test triggers. */
   async function scheduled(tenant: Principal, fields: Record<string, unknown> = {}) {
     const config = { url: 'https://hr.example/people' }
     const connector = await create(tenant, { type: 'http_json', config, schedule, ...fields })

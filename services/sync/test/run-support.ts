@@ -22,7 +22,10 @@ interface Parts {
   readonly universe: Universe
 }
 
-/** Gives a test file a world of its own, in which services answer requests alone and the tests carry runs out. To be called by each. */
+/**
+ * Gives a test file its own services, which only answer requests, while the tests execute the runs. Each test file
+ * calls it.
+ */
 export function useRuns() {
   let parts: Parts
   let close: () => Promise<void>
@@ -50,7 +53,7 @@ export function useRuns() {
   })
   afterAll(async () => await close())
 
-  /** What a worker has. */
+  /** The dependencies of a worker. */
   function workerParts(other: Partial<WorkerParts> = {}): WorkerParts {
     const { world, workerDb, universe } = parts
     return {

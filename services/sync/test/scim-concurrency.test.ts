@@ -12,12 +12,12 @@ let world: Awaited<ReturnType<typeof makeWorld>>
 let close: () => Promise<void>
 let url: string
 const pushes: ReadonlySet<unknown> = new Set([internalPaths.pushPeople, internalPaths.pushOrgStructures])
-/** What happens before the universe hears of people or nodes: `said` is all of the push. */
+/** Runs before the universe receives people or nodes; `said` is the push. */
 let before: (said: string) => Promise<unknown> = async () => undefined
-/** What is answered, once the universe has taken a push in: on which path, and instead of what it says. */
+/** Replaces the answer of the universe on a path, after or instead of applying the push. */
 let instead: { readonly path: string; readonly status: number; readonly isTaken: boolean } | undefined
 
-/** What else happens while the first push that says this is on its way. */
+/** Runs during the first push that contains the words. */
 function meanwhile(words: string, what: () => Promise<unknown>): void {
   before = async (said) => {
     if (!said.includes(words)) return
@@ -242,7 +242,7 @@ describe('a write that is not stored', () => {
 test('a stored write succeeds even if the other users of its unit cannot be read', async () => {
   const tenant = admin()
   await create(tenant, 'ada', risk)
-  // What is written is read by transactions that may write; only a look afterwards is one that may not.
+  // Writes read in writable transactions; only the later check is read-only.
   await world.rows(`create function sync.refuse_looks_for_test() returns boolean language plpgsql as $$
     begin
       if current_setting('transaction_read_only') = 'on' then

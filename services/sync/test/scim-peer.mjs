@@ -25,7 +25,7 @@ SCIMMY.Resources.declare(SCIMMY.Resources.User)
   )
 
 const app = express()
-// The router notes numbers in the query, which Express 5 parses anew each time it is asked for.
+// The router stores numbers in the query, which Express 5 parses again on each access.
 app.use((request, _, next) => {
   Object.defineProperty(request, 'query', { value: request.query })
   next()

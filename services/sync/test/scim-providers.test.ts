@@ -56,7 +56,7 @@ describe('as Microsoft Entra ID does it', () => {
     expect(await people(principal.tenantId)).toEqual([
       { ...person, name: 'Ada Berg', email: 'ada@x.example', title: 'Treasurer' },
     ])
-    // Nobody is left in the one, the other is new, the division stays.
+    // One unit has no users left, the other is new, the division stays.
     expect(await nodes(principal.tenantId)).toEqual([
       ['department:Finance/Risk', 'active'],
       ['department:Finance/Treasury', 'inactive'],
@@ -173,7 +173,7 @@ describe('as Microsoft Entra ID does it', () => {
     )
     expect(changed).toMatchObject({ emails: [emails[0]], phoneNumbers: [{ value: '1', type: 'work' }] })
     expect(await people(principal.tenantId)).toMatchObject([{ email: 'ada@x.example' }])
-    // None is named, or nothing that tells which.
+    // The operation selects no value.
     expect(await change({ op: 'Remove', path: 'emails', value: [] })).toMatchObject({ emails: [emails[0]] })
     const untold = await scim(
       principal,
@@ -401,7 +401,7 @@ test('as Okta does it: a page of users, a whole user put back, and a push of mem
     principal.tenantId,
   ])
   expect(JSON.stringify(kept)).not.toContain('not kept')
-  // Nothing of it is new: no version, no run.
+  // No new version and no run.
   const runs = async () =>
     (await world.rows('select id from sync.run where tenant_id = $1', [principal.tenantId])).length
   const before = await runs()

@@ -50,7 +50,7 @@ export async function create(principal: Principal, fields: Record<string, unknow
 
 export const patch = (...Operations: unknown[]) => ({ schemas: [patchUrn], Operations })
 
-/** What the universe has, past row security. */
+/** Reads the universe's rows, past row-level security. */
 export async function people(tenantId: string): Promise<Record<string, unknown>[]> {
   return await world.rows(
     'select external_id, name, email, title, active from universe.person where tenant_id = $1 order by external_id',

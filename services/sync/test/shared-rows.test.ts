@@ -94,7 +94,7 @@ describe.each(['auditable_entities', 'people'] as const)('of %s, what two source
     await parts().caller.call(tenant, 'PATCH', `/api/v1/connectors/${one.id}`, { body })
     expect(await read(one, ...keys.slice(0, 6))).toMatchObject({ status: 'succeeded', counts: { missing: 4 } })
     await read(other, ...keys.slice(0, 5))
-    // Two of six, of which five are the other one's as well.
+    // Two of six rows, five of which the other connector delivers too.
     expect(await read(one, ...keys.slice(1, 5))).toMatchObject({ status: 'succeeded', counts: { missing: 5 } })
   })
 })

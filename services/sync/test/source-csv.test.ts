@@ -11,7 +11,7 @@ async function readCsv(content: string | Uint8Array, config: unknown = {}): Prom
   return await readSource('csv', { config, upload: fileOf(content) })
 }
 
-/** The rows alone; fails on an error item. */
+/** Returns the rows. Fails for an error item. */
 async function valuesOf(content: string | Uint8Array, config: unknown = {}): Promise<unknown[]> {
   const items = await readCsv(content, config)
   return items.map((item) => (item.kind === 'row' ? item.values : expect.fail(item.message)))

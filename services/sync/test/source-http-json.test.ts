@@ -98,7 +98,7 @@ describe('a source of JSON is refused', () => {
   test('when it links to an earlier page', async () => {
     const by = { cursor: { kind: 'cursor', parameter: 'after', next: '/next' }, link: { kind: 'link' } }
     for (const paging of Object.values(by)) {
-      // 1, 2, 3, 2, 3, …; what stands beside the items is another each time.
+      // 1, 2, 3, 2, 3, …; the rest of the response differs each time.
       for (const [isEmpty, third] of [
         [false, 2],
         [true, 2],
@@ -423,7 +423,7 @@ describe('with client credentials of an authorization server', () => {
   })
 
   test.each(['basic', 'post'])('a server that accepts the secret only by %s receives it that way', async (method) => {
-    // A secret with what is escaped in the header alone.
+    // A secret with characters that only the header escapes.
     const own = 's:e+c r%t'
     const expected = method === 'basic' ? 'postern:s%3Ae%2Bc+r%25t' : `postern,${own}`
     const challenge = method === 'basic' ? { 'www-authenticate': 'Basic realm="x"' } : {}

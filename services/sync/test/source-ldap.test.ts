@@ -139,7 +139,7 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     ['says nothing', 'starttls', ''],
     ['freezes at the question for TLS', 'starttls', '1.3.6.1.4.1.1466.20037'],
     ['freezes amid the change to TLS', 'starttls', 'directory.test'],
-    // What a client and a server say once they have keys (RFC 8446 §5.2).
+    // Messages of client and server after the key exchange (RFC 8446 §5.2).
     ['freezes once it is over TLS', 'starttls', '\u0017\u0003\u0003'],
   ])('is cut if it %s (%s): after silence, at the time limit and on cancellation', async (_, encryption, text) => {
     const port = encryption === 'ldaps' ? directory.tlsPort : directory.port

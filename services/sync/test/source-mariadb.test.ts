@@ -15,7 +15,7 @@ const password = 'a-password-of-the-reader'
 const statements = [
   'create database erp character set utf8mb4;',
   'use erp;',
-  // Who sets the server up has no name that a view could be read in.
+  // The superuser cannot own a readable view.
   `create user owner@'%' identified by 'another-password';`,
   `grant all on erp.* to owner@'%';`,
   'create table unit (id bigint primary key, name varchar(80), opened date, budget decimal(12,2), at timestamp, active boolean, paid bit(1), flags bit(4), note text);',
@@ -112,7 +112,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
 
   test('is not read if reading it would write', async () => {
     expect(await refusal({ view: 'writing' })).toBe('answer_refused')
-    // What it would have written is not there.
+    // The row that it would have written is missing.
     expect((await readSource('sql', options())).length).toBe(1200)
   })
 

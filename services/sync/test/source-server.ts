@@ -3,7 +3,7 @@ import { type IncomingMessage, type RequestListener, type ServerResponse, create
 import { createServer as createTlsServer } from 'node:https'
 import { generate } from 'selfsigned'
 
-/** What a source answers, by the path that it is asked for. */
+/** The responses of a source by path. */
 export type Answers = Record<string, (request: IncomingMessage, response: ServerResponse) => void>
 
 export interface SourceServer {

@@ -5,7 +5,7 @@ import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
 import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
 
-/** What a read is given beside what the test says. */
+/** The input of a read besides the configuration. */
 export interface ReadOptions {
   readonly config?: unknown
   readonly secrets?: Readonly<Record<string, string>>
@@ -48,7 +48,7 @@ export async function readSource(type: string, options: ReadOptions = {}): Promi
   return items
 }
 
-/** What is told of the columns of a table: more than once of one with many rows. */
+/** Returns the reported columns of a table, several times for one with many rows. */
 export async function readColumns(type: string, options: ReadOptions = {}): Promise<(readonly string[])[]> {
   const told: (readonly string[])[] = []
   for await (const item of typeOf(type).readTexts?.(contextOf(options)) ?? []) {
@@ -68,7 +68,7 @@ export async function failureOf(type: string, options: ReadOptions = {}): Promis
   throw new Error('the source could be read')
 }
 
-/** A file as it is uploaded, in small pieces, so that every boundary falls inside something. */
+/** A file in small chunks, so that boundaries fall everywhere. */
 export function fileOf(content: string | Uint8Array, pieceBytes = 7): Readable {
   const bytes = Buffer.from(content)
   return Readable.from(

@@ -57,7 +57,7 @@ export async function makeWorld() {
   return {
     database,
     rings,
-    /** What sync services in this process have logged. */
+    /** The log of the sync services in this process. */
     logged,
     syncCaller: callerOf('sync', rings.sync),
     universeCaller: callerOf('universe', rings.universe),
@@ -73,7 +73,7 @@ export async function makeWorld() {
       }
       return await startService({ ...syncService, openDeps }, env, { writeLog })
     },
-    /** What a sync service of its own process is started with. */
+    /** The environment of a sync service in its own process. */
     syncEnvironment: environment,
     /** The real universe service, in a process of its own. */
     spawnUniverse: async (syncUniverseRing = rings.syncUniverse) =>

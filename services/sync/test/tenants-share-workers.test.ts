@@ -9,7 +9,7 @@ let world: Awaited<ReturnType<typeof makeWorld>>
 let universe: Awaited<ReturnType<typeof world.spawnUniverse>>
 let source: SourceServer
 let sync: Awaited<ReturnType<typeof spawnSync>>
-/** What a source has been asked and never answers. */
+/** Requests to a source that never answers. */
 const held: ServerResponse[] = []
 
 beforeAll(async () => {

@@ -154,7 +154,7 @@ describe('an undone change', () => {
     const right = ['external_id,name,type', ...Array.from({ length: 10 }, (_, n) => `R${n},Right ${n},process`)]
     const run = await runCsv(tenant, connector, right.join('\n'))
     expect(run).toMatchObject({ status: 'succeeded', breaches: [], counts: { created: 10, deactivated: 0 } })
-    // What comes back is there again.
+    // The returned row is active again.
     expect(await runCsv(tenant, connector, `${right.join('\n')}\nE0,Entity 0,process`)).toMatchObject({
       status: 'succeeded',
       counts: { reactivated: 1 },
@@ -200,7 +200,7 @@ describe('a row that a rollback has made inactive', () => {
   })
 })
 
-/** What is found, of the first so many changes, and how many blocks of changes are looked at for it. */
+/** Returns the result for the first changes, and how many blocks were read for it. */
 async function look(
   { tenantId }: Principal,
   { id }: Run,
@@ -219,7 +219,7 @@ async function look(
     return { ...standing, read: (await count()) - before }
   })
 }
-/** So many runs behind the others, each of which has changed `rows` rows: as they would stand after a year of nights. */
+/** Creates many later runs that have each changed `rows` rows, as after a year. */
 async function laterRuns({ tenantId }: Principal, { id }: Connector, runs: number, rows: number): Promise<void> {
   await world.rows(
     `with later as (

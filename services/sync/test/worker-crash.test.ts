@@ -63,7 +63,8 @@ const pauseAtSteps = `
 const pauseTrigger =
   'create trigger pause_for_test before update on sync.run for each row execute function sync.pause_for_test()'
 
-// What was learned is committed, and the universe has not been told; later it has, and nobody has noted that.
+// The baseline is committed, but sources are not recorded in the universe; later they are, but that is not recorded
+// here.
 const pauseWhenTelling = `
   create function sync.pause_telling_for_test() returns trigger language plpgsql as $$
   begin
@@ -108,7 +109,7 @@ const asTurned = [
 ]
 const asUndone = asMade.map((one) => ({ ...one, version: { A: 1, B: 3, C: 3, D: 4 }[one.key] }))
 
-/** Kinds of run, where each dies and in which attempt, and what there is when it is finished. */
+/** Kinds of runs, where and in which attempt each dies, and the expected result. */
 const kinds = {
   first: {
     steps: ['fetching', 'validating', 'diffing', 'applying', 'applied', 'telling', 'succeeded'],
@@ -122,7 +123,7 @@ const kinds = {
 } as const
 type Kind = keyof typeof kinds
 
-/** What one tenant does. */
+/** The actions of one tenant. */
 function tenantOf(caller: SignedCaller) {
   const tenant = admin()
   const ask = async (method: string, path: string, more: object = {}) => await caller.call(tenant, method, path, more)
@@ -233,7 +234,7 @@ test('after a worker is killed at any step, another one continues: nothing is lo
       [tenant.tenantId],
     )
     if (kind !== 'undoing') expect(read, what).toEqual([{ seen_run_id: run.id, told: true }])
-    // What a run needs no more is removed after its end.
+    // Data that a run no longer needs is removed after its end.
     const left = `select 'staged' from sync.staged_row where tenant_id = $1
       union all select 'staged' from sync.staged_block where tenant_id = $1
       union all select 'upload' from sync.upload_chunk where tenant_id = $1

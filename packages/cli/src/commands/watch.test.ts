@@ -26,7 +26,7 @@ const begun = runSchema.parse({
   finished_at: null,
 })
 
-/** Watches a run of which no more than its beginning is heard, and gives what was said meanwhile and how that ends. */
+/** Watches a run until the connection breaks. Returns the output and the outcome. */
 async function lose(error: Error, json?: true) {
   async function* follow(): AsyncGenerator<Run> {
     yield begun

@@ -8,7 +8,7 @@ export const classifications = ['public', 'internal', 'confidential', 'restricte
 /** The largest evidence file, in bytes (5 GiB). */
 export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 
-/** The maximum number of files in one upload, all of which are stored or none. */
+/** The most files of one upload, which are stored together or not at all. */
 export const maxFilesAtOnce = 10
 
 /** The maximum number of test procedures of a file, over all requests. */

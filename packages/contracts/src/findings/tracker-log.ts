@@ -50,7 +50,7 @@ export const logEntrySchema = z
   .meta({ id: 'LogEntry' })
 export type LogEntry = z.infer<typeof logEntrySchema>
 
-/** What the answer to an entry holds for a caller that may not read findings. */
+/** The response to an entry for a caller without the right to read findings. */
 export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int() }).meta({ id: 'LogEntryStub' })
 
 export const createLogEntryBodySchema = z

@@ -169,7 +169,7 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
-  /** The people who signed in, from their tokens. Absent if there were none. */
+  /** People who signed in, from their tokens. Absent without sign-ins. */
   people: z
     .array(
       z.strictObject({

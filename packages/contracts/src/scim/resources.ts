@@ -12,7 +12,7 @@ export const maxScimCount = 200
 /** The maximum number of members in a request. */
 export const maxScimMembers = 20_000
 
-/** An object with case-insensitive names (RFC 7643 §2.1), each of which may occur once. */
+/** An object with case-insensitive names (RFC 7643 §2.1) that must not repeat. */
 function named<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]))
   return z.preprocess((value, { addIssue }) => {
@@ -125,7 +125,7 @@ const pluralOut = z.array(
   z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
 )
 
-/** A user as it was last sent. `attributes` can leave out everything except the id. */
+/** A user as last sent. `attributes` can omit everything except the id. */
 export const scimUserSchema = z
   .object({
     schemas: z.array(z.string()),

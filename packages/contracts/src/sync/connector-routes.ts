@@ -25,7 +25,7 @@ import {
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
-/** What a service refuses of the types that a file may be sent as. */
+/** Media types that a service rejects for a file. */
 const noForms =
   'Its media type can be that of any text table, or absent. Forms (`multipart/form-data`), JSON and similar types return 415.'
 
@@ -46,7 +46,7 @@ export const listConnectors = defineRoute({
   answers: { 200: { description: 'Connectors, by key', schema: z.array(connectorSchema) } },
 })
 
-/** What is sent on to another system, whose texts are its own matter. */
+/** Sent to another system, so the texts are not normalized. */
 const keptAsSent = ['config', 'secrets'] as const
 
 export const createConnector = defineRoute({

@@ -93,7 +93,7 @@ const aboutSafety =
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
 /** As a request says it, which may leave any of them out. A component of its own: an answer has all of them. */
 const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
-/** What a merge patch (RFC 7396) makes of it: no default takes the place of what is absent. */
+/** For a merge patch (RFC 7396): absent members get no default. */
 const safetyChangeSchema = z
   .strictObject(limits)
   .partial()
@@ -123,7 +123,7 @@ const hierarchyOfConnectorSchema = z
       'The hierarchy with this key, created if it does not exist. A run that changes a node also sets this name and kind; a rollback does not restore them',
   })
 
-/** What a source is set up with; its members are those of the connector's type. */
+/** The configuration of a source; its type defines the members. */
 const configSchema = z
   .record(line(1, 64), z.unknown())
   .refine((config) => JSON.stringify(config).length <= 32_768, { message: 'must be at most 32 KiB of JSON' })
@@ -165,7 +165,7 @@ export const connectorSchema = z
   .meta({ id: 'Connector' })
 export type Connector = z.infer<typeof connectorSchema>
 
-/** Types that a connector can be made with: those for pushes are there by themselves. */
+/** Types that a connector can have. Those of pushes are created automatically. */
 export const creatableConnectorTypes = ['csv', 'http_json', 'scim', 'ldap', 'sql'] as const
 
 const secretValue = text(1, 16_384)

@@ -15,7 +15,7 @@ export const runStatuses = [
   'failed',
   'cancelled',
 ] as const
-/** From these nothing follows by itself. */
+/** Statuses that no longer change automatically. */
 export const finalRunStatuses = ['succeeded', 'partial', 'failed', 'cancelled'] as const
 export const changeOperations = ['create', 'update', 'move', 'deactivate', 'reactivate'] as const
 

@@ -28,7 +28,7 @@ export const pushedPersonSchema = z
   .meta({ id: 'PushedPerson' })
 export type PushedPerson = z.infer<typeof pushedPersonSchema>
 
-/** A row as it is sent: an address that cannot be used is left out with a warning, and does not refuse the push. */
+/** A row before address checks: an unusable address is dropped with a warning and does not fail the push. */
 export const sentPersonSchema = pushedPersonSchema
   .extend({
     email: sentEmailSchema.optional().meta({

@@ -16,7 +16,7 @@ export interface DemoData {
 }
 
 export interface DemoOptions {
-  /** The day (UTC) from which all dates count back. */
+  /** The reference day (UTC) of all dates. */
   readonly today: Date
   /** Another seed gives other rows. */
   readonly seed?: string

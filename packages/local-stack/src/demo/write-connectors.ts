@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type GatewayTarget, callGateway } from './call-gateway.ts'
 import type { DemoConnector } from './connectors.ts'
 
-/** After this time a run goes on in the background. */
+/** After this time a run continues in the background. */
 const maxWaitMs = 60_000
 
 /** Creates the connectors and runs their uploads, except for those that an interrupted call has already run. */

@@ -10,9 +10,9 @@ import {
 } from '@postern/contracts/internal'
 
 /**
- * The keys service and its database, as services/keys/migrations and services/keys/src/revocation have them, in memory and a
- * snapshot at a time: what happens in one statement there is one call here. Redis is at its end. The gateway is tried
- * against it in random schedules, and it is held against the keys service itself (services/keys/test/conformance.test.ts).
+ * A model of the keys service and its database (services/keys/migrations, services/keys/src/revocation) in memory: each
+ * statement is one call. The gateway is tested against it with random schedules, and
+ * services/keys/test/conformance.test.ts compares it with the real service.
  */
 
 export interface KeyRow {
@@ -32,7 +32,7 @@ interface LeaseRow {
   /** Since when the replica that waits has seen no other grant, on its own clock. It looks without a pause. */
   quietSince: number
   released: boolean
-  /** When it ends on the database's clock, by which nobody goes any more. */
+  /** The end by the database's clock, which is no longer used. */
   until: number
 }
 
@@ -52,7 +52,7 @@ export interface Waiting {
 
 export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
 
-/** What the log is marked with before its first entry. */
+/** The mark before the first entry of the log. */
 export const firstMark = '0'.repeat(64)
 
 /** So few that a gateway which was away has to ask more than once. */
@@ -86,7 +86,7 @@ export class KeysModel {
     this.#databaseStart += ms
   }
 
-  /** `keys.log_change`: takes the counter's row, unless another change has it; the number is used up by the commit alone. */
+  /** `keys.log_change`: locks the counter's row, unless another change holds it. Only the commit uses up the number. */
   begin(kind: ChangeKind, key: KeyRow): OpenChange | undefined {
     const { hash, tenantId } = key
     if (this.#open !== undefined || (kind !== 'tenant' && key.revoked)) return undefined
@@ -129,7 +129,7 @@ export class KeysModel {
     return [...this.#leases.values()].every((lease) => this.#hasEnded(lease) || lease.acked >= entry.seq)
   }
 
-  /** As it was while leases were judged by the database's clock. */
+  /** The rule when leases followed the database's clock. */
   isInForceByWallClock({ entry }: Waiting): boolean {
     return [...this.#leases.values()].every(({ until, acked }) => until <= this.now || acked >= entry.seq)
   }

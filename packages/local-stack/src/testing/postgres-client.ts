@@ -15,7 +15,7 @@ const version = 18
 const suite = 'forky'
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg'
 
-/** That suite in the archive from which this machine has its own packages; undefined where it names none. */
+/** Returns that suite in the machine's own archive, or undefined if none is named. */
 async function sourceOf(suiteName: string): Promise<string | undefined> {
   const folder = '/etc/apt/sources.list.d'
   const names = await readdir(folder).catch(() => [])

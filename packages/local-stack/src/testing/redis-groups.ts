@@ -10,7 +10,7 @@ import { randomRedisPasswords } from './test-redis.ts'
 
 /** Several servers of Redis on this machine, each a process. They end with the process that started them, at the latest. */
 export interface TestRedisGroup {
-  /** As the components are told it. Secrets: they hold the passwords. */
+  /** The URLs for the components. Secrets, because they contain passwords. */
   readonly urls: Readonly<Record<RedisClientName, string>>
   /** Of the operator and, among each other, of the servers. */
   readonly admin: { readonly user: string; readonly password: string }
@@ -48,7 +48,7 @@ async function start(home: string, { name, port, lines, args = [] }: Server): Pr
   })
 }
 
-/** Users of an installation, of which `admin` is also what the servers log in to each other with. */
+/** Creates the users of an installation. The servers use `admin` to log in to each other. */
 function makeUsers() {
   const passwords = randomRedisPasswords()
   const admin = { user: redisUserName('admin'), password: passwords.admin }

@@ -34,7 +34,7 @@ const types: Readonly<Record<string, string>> = {
 
 const compressible = /^(?:text\/|application\/|image\/svg)/
 
-/** Reads Vite's output below `basePath`, or returns undefined if there is none. Ignores files of other types. */
+/** Reads Vite's output below `basePath`; undefined if it is missing. Ignores other file types. */
 export function readBuiltPages(folder: string, basePath: string): BuiltPages | undefined {
   const indexPath = join(folder, 'index.html')
   if (!existsSync(indexPath)) return undefined

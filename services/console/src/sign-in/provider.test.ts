@@ -21,7 +21,7 @@ describe('a token endpoint that refuses with', () => {
     [400, 'temporarily_unavailable', 'unavailable', ProviderUnavailable],
     [400, 'server_error', 'unavailable', ProviderUnavailable],
     [503, 'temporarily_unavailable', 'unavailable', ProviderUnavailable],
-    // Of the console itself, whose secret is another now: nobody's sign-in is over for that.
+    // The console's own secret is wrong, so no sign-in is over.
     [400, 'invalid_client', 'unavailable', SignInRefused],
     [403, 'unauthorized_client', 'unavailable', SignInRefused],
   ] as const)('%i %s: a session is %s', async (status, error, kind, failure) => {

@@ -61,7 +61,7 @@ export interface Provider {
   refresh(refreshToken: string, subject: string): Promise<Renewal>
   /** Revokes a refresh token. Returns the failure, if any: the local session has ended anyway. */
   revoke(refreshToken: string): Promise<unknown>
-  /** Returns the URL of the sign-out page, or undefined if there is none or the provider is unavailable. */
+  /** Returns the URL of the sign-out page. Undefined if the provider has no such page or is unavailable. */
   signOutUrl(): Promise<URL | undefined>
   /**
    * Returns undefined if the token is not a valid token of the provider for this console. Throws ProviderUnavailable.

@@ -164,7 +164,7 @@ export function namesOf(blob: SettlingBlob): {
   }
 }
 
-/** Sends parts of 8 MiB as they fill. Nothing of the object is visible in the bucket before `settle`. */
+/** Sends parts of 8 MiB as they fill. The object is invisible in the bucket before `settle`. */
 function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`

@@ -96,7 +96,7 @@ async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint
   yield* rest
 }
 
-/** What cannot be noted is not shown. */
+/** A file is not shown if its access cannot be recorded. */
 async function noting<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

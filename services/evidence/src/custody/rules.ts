@@ -35,7 +35,7 @@ export function eventsOfFile(
   ]
 }
 
-/** None where nothing was attached that was not before. */
+/** Empty if nothing new was attached. */
 export function eventsOfAttachment(procedureIds: readonly string[]): readonly CustodyEvent[] {
   return procedureIds.length === 0 ? [] : [{ kind: 'attached', detail: { test_procedure_ids: procedureIds } }]
 }

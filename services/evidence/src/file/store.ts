@@ -30,7 +30,7 @@ interface FilePage {
 export interface FoundFile {
   readonly file: EvidenceFile
   readonly isRetentionOver: boolean
-  /** What an auditor has made of it. */
+  /** The decision of an auditor. */
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 

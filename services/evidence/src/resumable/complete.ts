@@ -100,7 +100,7 @@ async function assemble(
   }
 }
 
-/** What another replica has recorded at the same time. */
+/** Returns the receipt that another replica recorded at the same time. */
 async function receiptOf({ db }: Parts, context: Request['context'], id: string): Promise<string | undefined> {
   return await reading(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
 }

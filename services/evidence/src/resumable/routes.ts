@@ -142,7 +142,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
         } catch (error) {
           if (error instanceof ProblemError && error.code === 'content_too_large') {
-            // Nothing counts, except for what another replica has counted.
+            // Only bytes that another replica has counted stay.
             await reading(async () => db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)))
           }
           throw error

@@ -16,7 +16,7 @@ export interface ResumableUpload {
   readonly expiresAt: Date
   /** The receipt, once the upload is recorded as a file. */
   readonly receiptJws: string | undefined
-  /** The turn that was given out last. */
+  /** The latest turn. */
   readonly turn: number
   /** Counted bytes. There may be more in an open turn. */
   readonly arrived: number

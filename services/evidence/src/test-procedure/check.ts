@@ -50,7 +50,7 @@ export async function requireUnlocked(
   }
 }
 
-/** Returns the test procedures that are still open after a long upload. Completed ones stay as they were signed off. */
+/** Returns the test procedures that are still open after a long upload. Completed ones are not changed. */
 export async function openTestProcedures(
   universe: Universe,
   request: Asker,

@@ -8,14 +8,14 @@ import { receiveBody } from './receive.ts'
 const declared = { contentType: 'application/octet-stream', contentLength: undefined, sha256: undefined }
 const limits = { maxBytes: 1000, stallMs: 20_000, isInTime: () => true, scanner: noScanner, allowedTypes: undefined }
 
-/** A body that stays open behind what it has brought, as a request does whose sender goes on. */
+/** A body that stays open after its chunks, like a request whose sender continues. */
 function openBody(...chunks: readonly string[]): Readable {
   const body = new Readable({ read: () => undefined })
   for (const chunk of chunks) body.push(chunk)
   return body
 }
 
-/** A place for bytes that takes each chunk when it is told to. */
+/** A blob that accepts each chunk on command. */
 function slowBlob() {
   const chunks: string[] = []
   const waiting: PromiseWithResolvers<void>[] = []

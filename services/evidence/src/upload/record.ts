@@ -22,7 +22,7 @@ export interface NewEvidence {
   readonly procedureIds: readonly string[]
   /** The file that this one replaces. */
   readonly replaces?: { readonly id: string; readonly revision: number }
-  /** The resumable upload by which it came. */
+  /** The resumable upload of the file. */
   readonly uploadId?: string
   readonly context: RequestInfo['context']
   readonly requestId: string

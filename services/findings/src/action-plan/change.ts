@@ -34,7 +34,7 @@ export interface LockedPlan {
   readonly finding: StoredFinding
 }
 
-/** Locks the plan with this address. Returns undefined if there is none. */
+/** Locks the plan with this address. Returns undefined if it does not exist. */
 export async function lockPlan(tx: Tx, address: ResourceAddress): Promise<LockedPlan | undefined> {
   const found = await findActionPlan(tx, address)
   if (found === undefined) return undefined

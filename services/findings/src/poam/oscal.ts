@@ -82,7 +82,7 @@ export function isWritable(time: string): boolean {
   return time >= '1900' && time < '3000'
 }
 
-/** Returns the name from which the party's UUID is derived. */
+/** Returns the input of the party's UUID. */
 export function personKey({ person_id, email, name }: PersonRef): string {
   return `party:${person_id ?? email?.toLowerCase() ?? name?.toLowerCase() ?? ''}`
 }

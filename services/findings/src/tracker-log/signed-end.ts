@@ -4,8 +4,8 @@ import type { CheckpointSigner } from './sign.ts'
 import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
 /**
- * The log differs from its signed end, so somebody changed it outside of the service. Nothing is appended or signed. A 503
- * without Retry-After, because a person must look at it.
+ * The log differs from its signed end, so someone changed it outside of the service. Nothing is appended or signed. A
+ * 503 without Retry-After, because a person must examine it.
  */
 export class LogContradictedError extends ProblemError {
   constructor() {

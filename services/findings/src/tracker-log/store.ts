@@ -227,7 +227,9 @@ export async function lockLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }
 
-/** Returns the end of the last finished day up to `day` that has no checkpoint, and the time. Undefined if there is none. */
+/**
+ * Returns the end of the last finished day up to `day` without a checkpoint, and the time; undefined if all have one.
+ */
 export async function findDayEnd(
   tx: Tx,
   day: string,

@@ -83,7 +83,7 @@ describe('a key in memory', () => {
     const headers = error === undefined ? [] : ['www-authenticate', `ApiKey realm="postern", error="${error}"`]
     expect(said).toEqual([[code, { detail, headers }]])
     expect(denied).toEqual(reason === undefined ? [] : [[record.id, address, reason]])
-    // Whose it was is told in the log, and it is no guess.
+    // The log names the owner for certain.
     expect(principal?.id).toBe(record.id)
     expect(failed).toEqual([])
   })

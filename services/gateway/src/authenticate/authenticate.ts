@@ -208,7 +208,7 @@ function createQueue(mostWaiting: number): <T>(work: () => Promise<T>) => Promis
   }
 }
 
-/** Headers in which other APIs expect keys. */
+/** Headers that other APIs use for keys. */
 const otherHeaders = [
   'x-api-key',
   'api-key',

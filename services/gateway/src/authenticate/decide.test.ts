@@ -60,7 +60,7 @@ describe('a key is neither accepted nor expired', () => {
     const record = keyRecord({ expiresAt: databaseStart + leftMs })
     clock.observe(databaseStart + byMs, clocks.monotonic())
     expect(decide(record)).toBe('outdated')
-    // What both say is so.
+    // Both clocks agree.
     expect(decide({ expiresAt: databaseStart - 3_600_001 })).toBe('key_expired')
     expect(decide({ expiresAt: databaseStart + 3_600_001 })).toBe('accepted')
     clock.observe(databaseStart, clocks.monotonic())

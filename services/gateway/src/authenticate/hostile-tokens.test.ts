@@ -11,7 +11,7 @@ import { type JWTPayload, SignJWT, exportJWK, exportSPKI, generateKeyPair } from
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type TokenVerifier, createTokenVerifier } from './bearer.ts'
 
-// The provider's key is known to all; its private half to the provider alone. The attacker has a key pair of his own.
+// Everyone knows the provider's public key; only the provider has the private one. The attacker has another key pair.
 const tenantId = '0197a3c0-7c00-7000-8000-000000000001'
 const provider = await generateKeyPair('ES256')
 const attacker = await generateKeyPair('ES256', { extractable: true })

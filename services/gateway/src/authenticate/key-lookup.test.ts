@@ -65,7 +65,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   }
 }
 
-/** Sent in the moment in which it was asked for, unless told otherwise. */
+/** Sent immediately by default. */
 type Answer = Omit<LookupAnswer, 'sentMonotonic'> & Partial<LookupAnswer>
 
 function answerOf(found: KeyRecord | null): Answer {

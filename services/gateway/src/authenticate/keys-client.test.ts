@@ -45,7 +45,7 @@ async function startKeys(answer: (path: string, request: IncomingMessage, respon
   return { client, clocks }
 }
 
-/** What a keys service was asked, with the context of the signature that it believes. */
+/** A request to the keys service, with the verified context. */
 interface Asked {
   readonly path: string
   readonly body: unknown

@@ -46,7 +46,7 @@ afterEach(async () => {
 
 const opened: RedisCache[] = []
 
-/** What one that was opened by an earlier test still says is not of this one. */
+/** Messages for caches of earlier tests are ignored. */
 function open(url: string): RedisCache {
   const [ofLines, ofRefused, ofHeard] = [lines, refused, heard]
   const logger = createLogger({ service: 'test', level: 'info', write: (line) => void ofLines.push(JSON.parse(line)) })

@@ -112,7 +112,7 @@ describe('the tenant of a signed-in person', () => {
     await settle()
     await keys.fail()
     expect(await asked).toEqual({ kind: 'unavailable' })
-    // Nothing of it was kept.
+    // No timer is left.
     expect(timers.size).toBe(0)
     expect(await ask(null)).toEqual({ kind: 'unknown' })
     expect(keys.calls).toHaveLength(4)

@@ -117,7 +117,7 @@ describe('a limit', () => {
     clocks.pass(20_000)
     gate.resolve()
     expect((await taken).kind).toBe('allowed')
-    // It was counted in the window in which it was used.
+    // It was counted in its own window.
     expect((await limiter.take(limits)).kind).toBe('refused')
     expect(source.calls).toBe(2)
   })
@@ -158,7 +158,7 @@ describe('a limit', () => {
       allowed: 2,
       last: { kind: 'refused', bucket: { kind: 'tenant' } },
     })
-    // Who is before the keys leaves what is kept for later.
+    // A key that comes before the others leaves the reserve.
     clocks.pass(windowMs)
     expect((await takenBy(person, 20)).allowed).toBe(40)
     expect((await takenBy(key, 60)).allowed).toBe(50)
@@ -168,7 +168,7 @@ describe('a limit', () => {
   test('holds for whoever comes back after many others have called, within its window', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
-    // The gateway's own count decides alone.
+    // Only the gateway's own count decides.
     source.isUp = false
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
@@ -245,7 +245,7 @@ describe('a limit', () => {
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const limits = limiter.limitsOf(principal(6000))
-    // Those that are free, and some for which tokens were fetched.
+    // The free tokens, and some that were fetched.
     for (let sent = 0; sent < 124; sent += 1) await limiter.take(limits)
     const { calls } = source
     expect(calls).toBeGreaterThan(0)

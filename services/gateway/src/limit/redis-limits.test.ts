@@ -57,7 +57,7 @@ describe('failed attempts of an address', () => {
     other?.note('192.0.2.1')
     await expect.poll(() => other?.waitSeconds('192.0.2.1')).toBe(60)
     expect(other?.waitSeconds('192.0.2.2')).toBe(0)
-    // What fails of another kind has a count of its own, in Redis too.
+    // Failures of another kind are counted separately in Redis.
     const tokens = createFailedAttempts({ redis, clocks, limit: 3, kind: 'token' })
     tokens.note('192.0.2.1')
     await redis.ping()

@@ -117,7 +117,7 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
   const problem = await problemOf(response)
-  // Somebody signed in again in another tab, so the token is outdated. Nothing was changed or read yet.
+  // Someone signed in again in another tab, so the token is outdated and the request had no effect.
   const isOfBefore = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
   if (!isOfBefore || isWithoutToken) throw problem
   if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)

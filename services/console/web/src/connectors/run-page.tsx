@@ -129,9 +129,9 @@ function OneRun({ id }: { readonly id: string }) {
       {/* Whoever is to approve the changes reads this before a long list of them. */}
       {run.status === 'needs_approval' ? <RunFaults run={run} /> : undefined}
       <RunChanges key={`changes ${run.status}`} run={run} />
-      {/* What was wrong with a push, its answer has said. */}
+      {/* The answer to a push has reported its errors. */}
       {run.status === 'needs_approval' || run.trigger === 'push' ? undefined : <RunFaults run={run} />}
-      {/* Whoever else has decided meanwhile has left nothing to ask. */}
+      {/* Another person may have decided meanwhile. */}
       {isUndoing ? (
         <UndoDialog
           run={run}

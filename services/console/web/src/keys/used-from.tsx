@@ -11,7 +11,7 @@ interface Props {
 
 const shownAtOnce = 8
 
-/** Lists the addresses from which a key was used or tried. Unknown addresses reveal a leak. */
+/** Lists the addresses that used or tried a key. Unknown addresses reveal a leak. */
 export function UsedFrom({ usage, allowed }: Props) {
   return (
     <section className="card" aria-labelledby="from-title">

@@ -59,7 +59,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const owner = useRef<string>(undefined)
-  /** A different person for whom the reload was declined. */
+  /** The different person for whom the user declined a reload. */
   const refused = useRef<string>(undefined)
   /** Returns whether the session still belongs to the person who opened the page. */
   const load = useCallback(async (): Promise<boolean> => {

@@ -5,7 +5,7 @@ import { type Change, useIsOverdue } from './use-change.ts'
 
 interface Props {
   readonly change: Pick<Change, 'isBusy' | 'stop'>
-  /** What the server may already have done. */
+  /** What the server may have done already. */
   readonly mayBe: string
   /** What to do besides waiting or retrying. */
   readonly advice?: string

@@ -117,7 +117,7 @@ describe('an export of the log', () => {
     expect(outcomes(await verdictOf([first, second, third], checkpoint))).toEqual(['true', 'open'])
     expect(outcomes(await verdictOf([second, third], checkpoint))).toEqual(['open'])
     expect(outcomes(await verdictOf([first], checkpoint))).toEqual(['false'])
-    // Every hash fits, and it is another log.
+    // Every hash matches, but it is a different log.
     const other = seal({ position: 2, seq: 2, finding_id: 'f', prev_hash: first.hash, body: 'other' })
     const rewritten = await verdictOf([first, other], checkpoint)
     expect(outcomes(rewritten)).toEqual(['false'])

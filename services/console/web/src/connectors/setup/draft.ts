@@ -189,7 +189,7 @@ export interface Rebased {
   readonly kept: readonly Part[]
 }
 
-/** Applies the edits between `start` and `draft` to the connector as it is `now`. */
+/** Applies the edits between `start` and `draft` to the current connector. */
 export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
   const changed = new Set<Part>()
   const kept = new Set<Part>()
