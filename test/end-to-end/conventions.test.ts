@@ -257,7 +257,7 @@ describe('the change feed', () => {
 async function populate() {
   const tenant = await stack.createTenant()
   const authorization = `Bearer ${await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })}`
-  // Who asks is noticed, and told in time: meanwhile there is something to do.
+  // The use of a key is recorded a little later, so other requests follow.
   await send(gateway, '/api/v1/members', { headers: { authorization } })
   const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
   await pushUniverse(key)
@@ -288,7 +288,7 @@ async function populate() {
     'test-procedures': 'ext:rec',
     people: 'ext:ada',
   }
-  // Of a key in use it is told when that was, at any time.
+  // The last use of a key is reported at any time.
   const { id: idleKey } = await stack.createKey(tenant, { scopes: ['read:findings'] })
   return { key, authorization, subjects, steadySubjects: { ...subjects, 'api-keys': idleKey } }
 }
@@ -310,7 +310,7 @@ describe('every list', () => {
     for (const { path } of lists) {
       const target = `${targetOf(subjects, path)}${path.endsWith('/diff') ? '?from=0' : ''}`
       const get = async (accept: string) => await send(gateway, target, { headers: { accept, authorization } })
-      // What differs between versions is not counted, and says so.
+      // Differences between versions are not counted, and the answer says so.
       const isCounted = !path.endsWith('/diff')
       const countTarget = `${target}${target.includes('?') ? '&' : '?'}count=true`
       const counted = await send(gateway, countTarget, { headers: { accept: 'application/json', authorization } })

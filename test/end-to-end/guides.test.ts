@@ -34,7 +34,7 @@ function blocksOf(guide: string): Block[] {
   }))
 }
 
-/** What the blocks run, and this machine may lack. */
+/** Programs of the examples that this machine may lack. */
 const missing = [
   { name: 'curl', command: ['curl', '--version'] },
   { name: 'python3 with requests', command: ['python3', '-c', 'import requests'] },

@@ -12,7 +12,7 @@ import { z } from 'zod'
 import { type TestBucket, startBucket } from '../../services/evidence/test/object-store.ts'
 
 const megabyte = 1024 * 1024
-/** What a process may grow by is the same for any size, and less than this: `npm run test:upload` takes 2 GiB. */
+/** The growth of a process does not depend on the size and is smaller than this. `npm run test:upload` uses 2 GiB. */
 const sizeMib = Number(process.env['POSTERN_TEST_UPLOAD_MIB'] ?? 96)
 const growthMib = 64
 
@@ -118,7 +118,7 @@ describe.runIf(process.platform === 'linux').each(stores)('a file of %s', (store
   let before: number[] = []
   const origin = () => stack.gateways[gatewayName === 'gateway-1' ? 0 : 1] ?? ''
   beforeAll(async () => {
-    // Cold but for one small file of each way, which has loaded what any needs.
+    // One small file of each way first, which loads all code.
     for (const send of Object.values(ways)) await send(origin(), aFile(1))
     before = await Promise.all(processes[store].map((name) => statusOf(name, 'VmRSS')))
   }, 60_000)

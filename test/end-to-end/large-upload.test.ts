@@ -16,7 +16,7 @@ import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 import { hasProcesses } from '../support/on-containers.ts'
 
 const megabyte = 1024 * 1024
-/** What a process may grow by is the same for any size. `npm run test:upload` takes 2 GiB. */
+/** The growth of a process does not depend on the size. `npm run test:upload` uses 2 GiB. */
 const sizeMib = Number(process.env['POSTERN_TEST_UPLOAD_MIB'] ?? 256)
 const growthMib = 64
 const names = ['gateway-1', 'evidence'] as const
@@ -155,7 +155,7 @@ describe(`a file of ${sizeMib} MiB`, () => {
         }
         expect(hash.digest('hex')).toBe(receipt.sha256)
       }
-      // Cold but for one small file, which has loaded what any needs.
+      // One small file first, which loads all code.
       await download(await send(1, async () => undefined), async () => undefined)
       if (!hasProcesses) {
         await download(await send(sizeMib, async () => undefined), async () => undefined)
@@ -179,10 +179,10 @@ describe(`a file of ${sizeMib} MiB`, () => {
       const receipt = await send(sizeMib, look)
       expect(outgrown('up')).toEqual([])
       await download(receipt, look)
-      // What a file was read into waits for the collector, some dozens of MiB whatever the size.
+      // Garbage of a read file, some dozens of MiB for any size.
       expect(outgrown('down')).toEqual([])
 
-      // Who takes nothing is waited for, with the rest of the file still in the store; who goes away is let go.
+      // A slow reader is waited for, and the rest of the file stays in the store; a disconnected one is dropped.
       const idle = await request(`${gateway}${contentOf(receipt)}`, { headers: auditor })
       let last: readonly number[] = []
       await vi.waitFor(

@@ -10,7 +10,7 @@ import { send } from '../support/http.ts'
 import { createUnlimitedKey, documentLongFindings, pipelineLargePages, readLargePages } from '../support/large-pages.ts'
 import { type Measured, createUnreadConnections, residentBytes, shippedLimit } from '../support/unread-answers.ts'
 
-/** Requests of another tenant during an attack, behind each of which memory is looked at. */
+/** Requests of another tenant during an attack, with a memory measurement after each. */
 const looks = 300
 /** What Node gives its heap in a container of 512 MiB. */
 const heapLimit = '--max-old-space-size=256'
@@ -52,7 +52,7 @@ async function openDatabaseConnections(): Promise<void> {
   }
 }
 
-/** What the processes have logged about a request. */
+/** Returns the log lines of a request. */
 async function logLinesOf(requestId: string | string[] | undefined): Promise<string[]> {
   if (typeof requestId !== 'string') return []
   return (await stack.logs()).split('\n').filter((line) => line.includes(requestId))

@@ -35,7 +35,7 @@ const rows = async (text: string, values: readonly unknown[] = []) =>
 const stored = async (tenantId: string) =>
   (await rows('select from evidence.file where tenant_id = $1', [tenantId])).length
 
-/** A request of which the test sends as much as it wants. */
+/** Opens a request whose body the test sends. */
 async function open(origin: string, bytes: string) {
   let received = ''
   const socket = connect(Number(new URL(origin).port), '127.0.0.1')

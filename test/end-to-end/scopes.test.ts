@@ -211,7 +211,7 @@ async function callAll(authorization: string): Promise<Record<string, string>> {
       const isOther = answer.status === 429 || isFault || answer.text.includes('no such route')
       called[nameOf(route, method)] = isOther ? `${answer.status} ${answer.text}` : isDenied ? 'denied' : 'allowed'
       if (isDenied && method !== 'HEAD') {
-        // Errors of SCIM have words alone.
+        // SCIM errors have only text.
         const isScim = route.dialect === 'scim' && answer.text.includes('This operation needs the scope')
         const expected = isScim || answer.code === 'insufficient_scope' || answer.code === 'role_required'
         expect([nameOf(route, method), answer.status, expected]).toEqual([nameOf(route, method), 403, true])

@@ -88,7 +88,7 @@ describe.each(forms)('a text that was sent in %s and is searched in %s', (_sent,
     const body = { userName: `${sent}@x.example`, displayName: sent, externalId: sent }
     await call('POST', '/scim/v2/Users', { body, headers })
     const total = z.object({ totalResults: z.number() })
-    // As it is, and with the escapes of JSON.
+    // Unchanged, and with JSON escapes.
     const escaped = JSON.stringify(asked).replaceAll(
       /[^ -~]/g,
       (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -37,10 +37,7 @@ export interface Outcome {
   readonly longest_wait_ms: number
   /** Unconfirmed calls (503) to revoke, narrow, suspend or resume. */
   readonly unconfirmed_calls: number
-  /**
-   * The longest such call, without stalls of the host and without times in which a frozen keys process may have held
-   * it.
-   */
+  /** The longest such call, without stalls of the host and freezes of the keys process. */
   readonly longest_call_ms: number
   /** The longest time without a free processor. Reported only. */
   readonly no_processor_ms: number
@@ -54,7 +51,7 @@ export interface While {
   readonly to: number
 }
 
-/** A time in which a process was frozen. */
+/** A time during which a process was frozen. */
 export interface Freeze extends While {
   /** It cannot have responded before this time. */
   readonly healingFrom: number

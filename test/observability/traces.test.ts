@@ -28,7 +28,7 @@ const exportSchema = z.object({
 
 type Received = z.infer<typeof spanSchema> & { readonly service: string }
 
-/** An OTLP receiver over HTTP: keeps what it is sent, as it was sent. */
+/** An OTLP receiver over HTTP that stores what it receives. */
 const received: Received[] = []
 const bodies: string[] = []
 const collector = createServer((request, response) => {
@@ -71,7 +71,7 @@ const callersSpan = '00f067aa0ba902b7'
 
 const namesOf = (some: readonly Received[]) => [...new Set(some.map(({ service }) => service))].toSorted()
 
-/** What has come of the trace: from which services, whose statements, and the spans whose parent has not come. */
+/** The received part of the trace: services, statements, and spans whose parent is missing. */
 function arrived(): { services: string[]; statements: string[]; orphans: string[] } {
   const spans = ofTrace()
   const known = new Set([callersSpan, ...spans.map(({ spanId }) => spanId)])

@@ -89,7 +89,7 @@ async function titles({ gateway }: System, key: string): Promise<string[]> {
     .map(({ title }) => title)
 }
 
-/** What a restored system must be: data, keys, roles, policies and bytes as they were when the backup was taken. */
+/** A restored system has the data, keys, roles, policies and bytes of the backup. */
 async function expectRestored(after: System, findings: readonly string[]): Promise<void> {
   expect(await titles(after, ownKey.key)).toEqual(findings)
   expect(await titles(after, otherKey.key)).toEqual(['Other finding'])
@@ -115,7 +115,7 @@ describe('a base backup that is taken while the system runs', () => {
     // The database first, the bytes second.
     await cp(join(before.home, 'blobs'), join(home, 'blobs'), { recursive: true })
     await cp(join(before.home, 'secrets'), join(home, 'secrets'), { recursive: true })
-    // What comes after the backup is not in it. The key is retired where the system goes on, and so in the folder of today.
+    // Changes after the backup are lost. The key is retired in the running system and in its folder.
     await retireAssertionKey(home)
     await document(before, ownKey.key, 'Too late')
 
@@ -163,7 +163,7 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
       await query(superuser.url('postgres'), 'drop database postern with (force)')
       await query(superuser.url('postgres'), 'create database postern owner postern_owner')
       await client.run('pg_restore', ['--exit-on-error', `--dbname=${superuser.url('postern')}`, file])
-      // Who may connect is not in a dump: until the second migrate anybody may.
+      // A dump does not contain rights on the database, so everyone can connect until the second migrate.
       expect(await query(superuser.url('postern'), protections)).not.toEqual(lines)
       const [old] = await believedKeys(superuser.url('postern'))
       expect(secrets.rings[assertionRing]).not.toContain(`${String(old)}:`)
@@ -172,7 +172,7 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
     } finally {
       await postgres.stop()
     }
-    // Nothing is open before what was revoked since is revoked again: the backup knows the key as a good one.
+    // Nothing opens before the later revocations are repeated, because the backup knows the key as valid.
     const closed = await start(home, {}, { isOpen: false })
     const revoked = await revokedSince(before, backedUpAt)
     expect(revoked).toEqual([{ id: leaked.id, tenantId: own.id }])

@@ -61,7 +61,7 @@ type Store = Awaited<ReturnType<typeof openStore>>
 /** Notes of uploads under way: they come and go, and a copy need not have them. */
 const passing = /^settling\//
 
-/** What any program does that knows the protocol: each object with its name. */
+/** Copies each object with its name, as any S3 program does. */
 async function copyBucket(from: Store, into: Store): Promise<void> {
   for (const Key of await from.list()) {
     const read = from.client.send(new GetObjectCommand({ Bucket: bucket, Key }))

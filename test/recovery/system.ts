@@ -110,7 +110,7 @@ export async function query(url: string, text: string): Promise<Record<string, u
 
 export const assertionRing = 'POSTERN_ASSERTION_KEYS'
 
-/** What is done with the assertion keys after a backup: the key that it holds is replaced and retired. */
+/** Replaces and retires the assertion key of a backup. */
 export async function retireAssertionKey(home: string): Promise<void> {
   for (const step of rotationSteps) await rotateRing(join(home, 'secrets'), assertionRing, step)
 }

@@ -12,7 +12,7 @@ import { type ModuleRule, findModuleViolations } from '../support/module-rules.t
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** What each package and service may stand on, from the bottom up; `tests` may be used by its tests beside that. */
+/** The allowed dependencies of each package and service, lowest first. `tests` are allowed in its tests too. */
 const allowed: Readonly<Record<string, { readonly uses: readonly string[]; readonly tests?: readonly string[] }>> = {
   contracts: { uses: [] },
   'api-key': { uses: [] },
@@ -25,7 +25,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
 
   'key-cache': { uses: ['contracts', 'signed-context'] },
   'service-client': { uses: ['contracts', 'signed-context'] },
-  // Not tenant-db: what the gateway stands on must not reach PostgreSQL.
+  // Not tenant-db: dependencies of the gateway must not reach PostgreSQL.
   'service-kit': { uses: ['contracts', 'service-client', 'signed-context'] },
 
   gateway: {
@@ -178,7 +178,7 @@ const rules: readonly ModuleRule[] = [
   {
     name: 'pg-in-two-packages',
     from: /^(?:packages|services)\//,
-    // sync: the databases that connectors read are others than ours.
+    // sync: connectors read foreign databases.
     except: /^packages\/(?:tenant-db|local-stack)\/|^services\/sync\/src\/source\/sql\//,
     to: /^npm:pg$/,
     why: 'every query runs in a tenant transaction',

@@ -29,7 +29,7 @@ const report = (passed: number, failed: number): string =>
     ],
   })
 
-/** What the commands do in the place of the real ones: shell, by what npm is asked for. */
+/** Replaces commands: a shell script by npm's arguments. */
 interface Commands {
   readonly containers?: string
   readonly recovery?: string
@@ -39,7 +39,7 @@ interface Commands {
 
 const write = (name: string, text: string): string => `echo '${text}' > .test-reports/${name}`
 
-/** `.ci/run` in a folder of its own, with an npm that does as it is told. Gives its lines and its exit code. */
+/** Runs `.ci/run` in its own folder with a fake npm. Returns its lines and exit code. */
 function runCi(
   {
     containers = write('containers.json', report(5, 0)),

@@ -102,7 +102,7 @@ describe('the compose file', () => {
   test.each(all)('gives %s no more than it needs', (name, service) => {
     expect(service.security_opt).toEqual(['no-new-privileges:true'])
     expect(service['privileged']).toBeUndefined()
-    // The image of PostgreSQL begins as root to make its folder its own, and goes on as another.
+    // The PostgreSQL image starts as root to own its folder, and continues as another user.
     if (name === 'postgres') return
     expect(service.user).toBe('${POSTERN_UID:-10001}:${POSTERN_GID:-10001}')
     expect(service.read_only).toBe(true)

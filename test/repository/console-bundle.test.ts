@@ -25,6 +25,6 @@ describe('the first page of the console', () => {
     // Below this it would be no console: something was not counted.
     expect(size).toBeGreaterThan(50_000)
     expect(size).toBeLessThanOrEqual(limit)
-    // Where they have not been built from what is there now, that is done first.
+    // Builds the pages first if the sources have changed.
   }, 300_000)
 })

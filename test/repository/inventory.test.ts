@@ -18,7 +18,7 @@ function write(path: string, text: string): void {
 
 const component = (name: string, version: string) => ({ name, version, 'bom-ref': `${name}@${version}` })
 
-/** What is told of an image whose store of pnpm holds `@scope/a` and `b`; the text where it is refused. */
+/** Returns the inventory of an image whose pnpm store contains `@scope/a` and `b`, or the error. */
 function takeStock(components: readonly unknown[]): { readonly names: readonly string[]; readonly error: string } {
   write('modules/@scope+a@1.0.0_peer/node_modules/@scope/a/package.json', '{"version":"1.0.0"}')
   write('modules/@scope+a@1.0.0_peer/node_modules/linked/package.json', '{"version":"9.9.9"}')

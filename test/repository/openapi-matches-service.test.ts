@@ -152,7 +152,7 @@ test('the service accepts every example', () => {
     const parameters = operationOf(route)['parameters']
     for (const parameter of Array.isArray(parameters) ? parameters.map(asRecord) : []) {
       if (!['cursor', 'Content-Digest'].includes(String(parameter['name']))) continue
-      // Nobody can know one before the answer, or the body, is there.
+      // These values are unknown before the answer or the body.
       expect([route.id, parameter['name'], 'example' in parameter]).toEqual([route.id, parameter['name'], false])
     }
   }

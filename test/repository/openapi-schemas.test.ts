@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { asJson, publishedOf } from '../support/published.ts'
 
-// What is written for clients is held against the schemas that clients have (JSON Schema 2020-12), not against our own.
+// Examples for clients are checked with the published schemas (JSON Schema 2020-12), not with our own.
 const document = asJson(JSON.parse(JSON.stringify(openApi('https://postern.example'))))
 
 function operationOf({ method, path }: Route) {

@@ -63,10 +63,10 @@ const own = registered()
 const ofNode = createMetrics('any')
   .getMetricsAsArray()
   .map(({ name }) => name)
-/** What Prometheus itself notes of whom it asks. */
+/** Metrics that Prometheus adds. */
 const ofPrometheus: ReadonlyMap<string, readonly string[]> = new Map([['up', ['job', 'instance']]])
 
-/** What an expression speaks of: names of metrics, of what is recorded, and labels. */
+/** Returns the names in an expression: metrics, recording rules and labels. */
 function metricsIn(expression: string): string[] {
   return [...expression.matchAll(/\b(?:(?:postern|nodejs|process)_\w+|up\b(?=\{))/g)].map(([name]) => name)
 }

@@ -26,10 +26,7 @@ const asking = [
 
 const pinned = `registry.example/postern@sha256:${'0a'.repeat(32)}`
 
-/**
- * What the script asks of a cluster, one call a line; `failing` is the call that the cluster answers with a failure, `images` are
- * those of the overlay.
- */
+/** Returns the script's calls to a cluster, one a line. The call `failing` fails; `images` are those of the overlay. */
 function rollout(
   args: readonly string[],
   failing = 'none',
@@ -64,7 +61,7 @@ function picked(selector: string | undefined): { readonly kind: string; readonly
     .map(({ kind, metadata }) => ({ kind, name: metadata.name }))
 }
 
-/** What changes or is waited for, in the order of the calls: `change NAME`, `wait NAME` of each workload. */
+/** Returns the changes and waits in order: `change NAME`, `wait NAME` of each workload. */
 function stepsOf(calls: readonly string[]): string[] {
   return calls.flatMap((call) => {
     const [, waited] = /(?:rollout status deployment|wait .* job)\/(\S+)/.exec(call) ?? []

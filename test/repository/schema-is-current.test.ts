@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 const root = join(import.meta.dirname, '..', '..')
 
 /**
- * Where the schema of each part is written down, so that a review sees what a migration makes. To write it anew:
- * `UPDATE_SCHEMA=1 npm test -- test/repository/schema-is-current.test.ts`
+ * The stored schema of each part, which shows a reviewer what a migration changes. Update with `UPDATE_SCHEMA=1 npm
+ * test -- test/repository/schema-is-current.test.ts`
  */
 const files = {
   tenancy: 'packages/tenant-db/schema.sql',

@@ -68,7 +68,7 @@ describe('PgBouncer', () => {
     )
     expect(texts.length).toBeGreaterThan(200)
     expect(settingOf('pkt_buf')).toBeGreaterThanOrEqual(2 * Math.max(...texts))
-    // What was seen to be too little: pages of entities and their count, which are put together from pieces.
+    // Too small for pages of entities and their count.
     expect(settingOf('pkt_buf')).toBeGreaterThan(4096)
   })
 
@@ -113,7 +113,7 @@ function numbersOf(text: string): number[] {
   return [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Number(number))
 }
 
-/** What the autoscaler of a workload is told. */
+/** Returns the settings of a workload's autoscaler. */
 function scalingOf(name: string): unknown {
   return base.find(({ kind, metadata }) => kind === 'HorizontalPodAutoscaler' && metadata.name === name)?.['spec']
 }

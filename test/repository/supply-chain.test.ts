@@ -16,7 +16,7 @@ const { importers, snapshots } = z
   })
   .parse(parse(readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8')))
 
-/** What we take responsibility for handing on. None asks for more than to be named. */
+/** Licences that we may redistribute. They only require attribution. */
 const acceptable = new Set([
   'MIT',
   'ISC',
@@ -30,8 +30,8 @@ const acceptable = new Set([
 ])
 
 /**
- * Releases in which something was mended that could be reached here, or, where nothing is known, with which all was tried and which
- * are maintained. This stands in for an audit where the registry answers none: what is locked may not be older.
+ * The lowest allowed releases: a vulnerability was fixed in them, or all tests ran with them. Replaces an audit while
+ * the registry answers none.
  */
 const floors: Readonly<Record<string, string>> = {
   fastify: '5.12.8',
@@ -78,7 +78,7 @@ function shipped(): Map<string, Set<string>> {
     seen.add(key)
     const versions = found.get(name) ?? new Set<string>()
     found.set(name, versions.add(version.replace(/\(.*$/, '')))
-    // What is optional is installed as well, where it is for this platform.
+    // Optional dependencies are installed too if they fit the platform.
     const { dependencies = {}, optionalDependencies = {} } = snapshots[key] ?? {}
     for (const [next, its] of Object.entries({ ...dependencies, ...optionalDependencies })) visit(next, its)
   }

@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '..', '..')
 /** How long something may take says nothing of whether it comes: less than this is a machine's fault, not the product's. */
 const leastMs = 20_000
 
-/** Of `vi` they wait one second unless they are told otherwise; `expect.poll` waits as vitest.config.ts says. */
+/** Waits of `vi` last one second by default; `expect.poll` follows vitest.config.ts. */
 const waits = new Map([
   ['vi.waitFor', 'must say how long'],
   ['vi.waitUntil', 'must say how long'],
@@ -19,7 +19,7 @@ function member(node: unknown, name: string): unknown {
   return typeof node === 'object' && node !== null ? Reflect.get(node, name) : undefined
 }
 
-/** What is wrong with a call that waits; undefined where nothing is, or where it is none. */
+/** Returns what is wrong with a wait, or undefined. */
 function faultOf(call: unknown): string | undefined {
   const callee = member(call, 'callee')
   const name = `${String(member(member(callee, 'object'), 'value'))}.${String(member(member(callee, 'property'), 'value'))}`
@@ -34,7 +34,7 @@ function faultOf(call: unknown): string | undefined {
   return typeof ms === 'number' && ms < leastMs ? `${name} waits ${ms} ms` : undefined
 }
 
-/** The value of `timeout` in an object that stands in the call. */
+/** Returns the value of `timeout` in an object argument. */
 function timeoutIn(options: unknown): unknown {
   const properties = member(options, 'properties')
   if (!Array.isArray(properties)) return undefined

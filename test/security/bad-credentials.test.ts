@@ -286,7 +286,7 @@ async function measure(kinds: Readonly<Record<string, () => string>>): Promise<M
   return times
 }
 
-/** Milliseconds added to one of two samples of the same kind before it is told from the other; undefined: none of these is. */
+/** Returns the smallest added delay in milliseconds at which two equal samples differ; undefined if none does. */
 function smallestSeen(one: readonly number[], other: readonly number[]): number | undefined {
   const effects = Array.from({ length: 12 }, (_, power) => 0.025 * 2 ** power)
   return effects.find(
@@ -308,8 +308,8 @@ describe('the time of a response', () => {
     const distances: number[] = []
     const all = { far: [] as number[], mistyped: [] as number[], late: [] as number[] }
     let areControlsSeen = false
-    // A busy machine may favour one of the two by chance: what is told is told each time, and in one direction. It may hide the
-    // controls for a while as well: these are looked for in all that was measured so far.
+    // A busy machine may favour one of the two by chance, so a difference counts only if it repeats in one direction.
+    // The controls are searched in all measurements so far.
     for (let attempt = 0; attempt < 5; attempt += 1) {
       const times = await measure({
         near: () => nearTo(key),
@@ -332,7 +332,7 @@ describe('the time of a response', () => {
       all.mistyped.push(...mistyped)
       all.late.push(...late)
       areControlsSeen = rankDistance(all.far, all.mistyped) > 5 && rankDistance(all.late, all.far) > 5
-      // That of a revoked key is another answer to read, so that nothing is hidden by taking as long: it is told, not judged.
+      // The answer for a revoked key differs anyway, so its time is only reported.
       process.stdout.write(
         `timing: near ${distances.at(-1)?.toFixed(1)} deviations from far; smallest effect told ` +
           `${smallestSeen(near, far)?.toFixed(3) ?? 'none up to 50'} ms; planted ${plantedMs} ms: ${rankDistance(late, far).toFixed(1)}; ` +

@@ -233,7 +233,7 @@ describe.each(roles)('an attacker with the database role of the service %s', (ro
       ([, ways]) => !ways.some(({ isTold }) => isTold) && !ways.every(({ isDenied }) => isDenied),
     )
     expect(silent.filter(([name]) => !Object.hasOwn(stoppedBefore, name))).toEqual([])
-    // None is excused that does tell.
+    // No exception is unnecessary.
     const excused = asked.filter(
       ({ schema, constraint }) => schema === role && Object.hasOwn(stoppedBefore, constraint),
     )

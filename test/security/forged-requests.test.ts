@@ -64,7 +64,7 @@ interface Signing {
   readonly ring?: string
   readonly keyName?: string
   readonly ageMs?: number
-  /** How wrong the clock is by which the assertion was minted. */
+  /** The deviation of the clock that signed the assertion. */
   readonly assertionOffMs?: number
 }
 
@@ -200,7 +200,7 @@ describe.each(services)('the service %s, reached without the gateway,', (service
     expect([statuses, /^retry-after: \d+\r$/im.test(text)], text).toEqual([[503], true])
     expect(text).not.toContain('assertion')
     await expect.poll(async () => await stack.logs()).toMatch(logged(headers['x-request-id']))
-    // What comes may have taken longer than it was vouched for.
+    // The assertion may have expired during the request.
     const over = await statusOf(service, signed(service, { target, assertionOffMs: -3_600_000 }), { target })
     expect(over).toBe(408)
   })

@@ -12,7 +12,7 @@ let stack: TestStack
 let gateway: string
 let key: string
 let tenantId: string
-/** Stands in for the findings service and records the bytes that it receives. */
+/** Replaces the findings service and records the received bytes. */
 let recorder: Server
 let received: string[][] = []
 
@@ -126,7 +126,7 @@ describe('the gateway removes headers that Connection names', () => {
     },
   )
 
-  // The client could have omitted these headers. None of them identifies it.
+  // The client could omit these headers. They do not identify it.
   test.each(['if-match', 'idempotency-key', 'accept', 'prefer'])(
     'the control: %s is removed if Connection names it',
     async (name) => {

@@ -80,7 +80,7 @@ function said({ status, headers, text: body }: Answer, at: string) {
     .replaceAll(/"instance":"[^"]*"/g, '"instance":""')
     .replaceAll(/Request [^" ]*\./g, 'Request.')
   if (status >= 400) return { status, headers: namedIn(headers), text: plain }
-  // What was made has ids and times of its own.
+  // New resources have their own ids and times.
   const made = plain
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<own>')
     .replaceAll(/\b(F|AP|R|EV|AE|TP)-[0-9]{4}[0-9.-]*\b/g, '<reference>')
@@ -104,7 +104,7 @@ async function asked(kind: Kind, request: Case[2]) {
   return { foreign: said(foreign, theirId), missing: said(missing, unknown), known: said(known, theirId) }
 }
 
-/** Lists of which a tenant that was filled has one page alone. */
+/** Lists that fit into one page even for a filled tenant. */
 const short: ReadonlySet<string> = new Set(['keys.list-members'])
 
 describe('a cursor of another tenant’s list is rejected like an invalid one', () => {

@@ -119,7 +119,7 @@ describe('a role with CREATEROLE and CREATEDB', () => {
     const before = await writtenState()
     expect((await prepare()).applied).toEqual([])
     expect(await writtenState()).toEqual(before)
-    // Nobody but our roles comes in.
+    // Only our roles can connect.
     await expect(query(admin('site'), 'select 1')).rejects.toMatchObject({ code: '42501' })
   })
 

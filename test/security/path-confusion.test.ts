@@ -151,7 +151,7 @@ const elsewhere = 'elsewhere.example'
 
 const without = (answer: string): string => answer.replaceAll(/\r\n(?:x-request-id|date): [^\r]*/gi, '')
 
-/** What the second to ask a cache is given, where the first had the key. */
+/** Returns the answers of a cache to the victim and then to the attacker. */
 async function afterVictim(cache: string, target: string, attacker: readonly string[]): Promise<[string, string]> {
   return [await get(cache, target, [as(key)]), await get(cache, target, attacker)]
 }

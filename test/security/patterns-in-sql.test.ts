@@ -73,7 +73,7 @@ function spent(pid: number): number {
 
 const limitMs = 50
 
-/** A text, shortened, on which PostgreSQL takes more time than reading it once could; undefined when there is none. */
+/** Returns a shortened text that takes PostgreSQL too long, or undefined. */
 async function findSlow(pattern: Pattern, texts = hostileTexts(pattern)): Promise<string | undefined> {
   if (!isUnbounded(pattern)) return undefined
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')

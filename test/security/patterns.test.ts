@@ -20,7 +20,7 @@ const programs = [
 ]
 const written = readPatterns(root, programs)
 
-/** What schemas check texts with, those that zod brings included, as the API document shows them. */
+/** Returns the patterns in the API document, including zod's own. */
 function documented(node: unknown, found = new Map<string, Pattern>()): Pattern[] {
   if (typeof node !== 'object' || node === null) return [...found.values()]
   if ('pattern' in node && typeof node.pattern === 'string') {

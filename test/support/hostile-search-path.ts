@@ -38,9 +38,8 @@ export async function findDefinerFunctions(client: Client): Promise<DefinerFunct
 }
 
 /**
- * Makes the schema `hostile`, open to all, in which every table, function and operator of the names that such functions use
- * stands once more: the functions raise `fooledState`. And the control, `hostile.careless()`, which has its owner's rights and
- * leaves the search_path to its caller.
+ * Creates the public schema `hostile` with copies of every table, function and operator that such functions use; the
+ * copies raise `fooledState`. The control is `hostile.careless()`, a definer function without its own search_path.
  */
 export async function plantHostileSchema(client: Client): Promise<number> {
   await client.query('create schema hostile; grant usage on schema hostile to public')

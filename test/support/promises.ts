@@ -1,11 +1,11 @@
 /**
- * What Postern promises under faults, checked over the history of everything that was asked and answered. Times of requests
- * and changes are on the monotonic clock of the one process that made them all; expiry alone is on the wall clock.
+ * The promises under faults, checked over all requests and answers. Times are on the monotonic clock of the process
+ * that sent them; only expiry is on the wall clock.
  */
 
 export type Operation = 'whoami' | 'list' | 'create' | 'entities' | 'push' | 'upload' | 'connectors'
 
-/** What a key of the load is narrowed to, and what it may then still do. */
+/** The scopes of a narrowed key, and its allowed operations. */
 export const narrowedScopes = ['read:findings'] as const
 const left: ReadonlySet<Operation> = new Set(['whoami', 'list'])
 
@@ -40,7 +40,7 @@ export interface Key {
   readonly expiresAt: number
   /** All that it has scopes for. Default: everything that the load does. */
   readonly only?: readonly Operation[]
-  /** As it was made. */
+  /** As created. */
   readonly scopes?: readonly string[]
 }
 
@@ -58,7 +58,7 @@ export interface Change {
 export interface History {
   readonly requests: readonly Request[]
   readonly keys: readonly Key[]
-  /** In the order in which they were asked for. */
+  /** In the order of the requests. */
   readonly changes: readonly Change[]
 }
 
@@ -99,7 +99,7 @@ export function findViolations({ requests, keys, changes }: History): Violation[
   })
 }
 
-/** Whether the key was made without the scope for the operation. Who the caller is may be asked by any. */
+/** Whether the key never had the scope for the operation. Every key may call whoami. */
 function lacks(key: Key | undefined, operation: Operation): boolean {
   return key?.only !== undefined && operation !== 'whoami' && !key.only.includes(operation)
 }
@@ -133,7 +133,7 @@ function wasSuspendedThroughout({ startedAt, endedAt }: Request, ofTenant: reado
   )
 }
 
-/** Suspended at some moment of the request, as far as can be told from outside. */
+/** Whether the tenant may have been suspended during the request. */
 function mayHaveBeenSuspended({ startedAt, endedAt }: Request, ofTenant: readonly Change[]): boolean {
   return ofTenant.some(
     ({ kind, calledAt }, index) =>
@@ -170,7 +170,7 @@ function brokenByRefusing(
   return [0, 502, 503, 504].includes(status) ? [] : ['no failure but that of a service that is away']
 }
 
-/** Writes that are found not as they were answered. `stored` holds what is found of each external id. */
+/** Returns writes whose stored state contradicts the answer. `stored` has the rows by external id. */
 export function findWrongWrites(
   { requests }: Pick<History, 'requests'>,
   stored: ReadonlyMap<string, readonly { readonly tenantId: string; readonly title: string }[]>,

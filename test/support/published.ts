@@ -4,7 +4,7 @@ import formats from 'ajv-formats'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** What the OpenAPI document says of a route, as somebody reads it who has the document alone. */
+/** A route as in the OpenAPI document, for a reader who has only the document. */
 export interface Published {
   /** Why a body of an answer is not what is published; `members`: those that `fields` has left. Undefined where it is. */
   faultOfAnswer(status: number, mediaType: string, body: unknown, members?: readonly string[]): string | undefined
@@ -39,7 +39,7 @@ function checkOf(schema: unknown, components: unknown): Check {
   const name = JSON.stringify(schema)
   const made = checks.get(name)
   if (made !== undefined) return made
-  // References lead to `#/components/schemas/…`: the components stand beside the schema that refers to them.
+  // References point to `#/components/schemas/…`, so the components are added to the schema.
   const validate = ajv.compile({ ...(name.includes('"$ref"') ? { components } : {}), ...asJson(schema) })
   const check: Check = (value) => (validate(value) ? undefined : ajv.errorsText(validate.errors))
   checks.set(name, check)

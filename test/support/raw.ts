@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 
-/** What came back over a raw connection until it was closed, or until the wait was over. */
+/** The bytes of a raw connection until it closed or the time was over. */
 export interface RawAnswer {
   /** Status of each answer on the connection, in order. */
   readonly statuses: readonly number[]
@@ -9,10 +9,7 @@ export interface RawAnswer {
   readonly closed: boolean
 }
 
-/**
- * Writes bytes to a server exactly as they are, and reads until it closes the connection, until `answers` answers have
- * begun, or for at most `limitMs`.
- */
+/** Writes bytes unchanged, and reads until the server closes, `answers` answers have started, or `limitMs` is over. */
 export async function sendRaw(
   origin: string,
   bytes: string | Buffer,

@@ -6,12 +6,12 @@ export function resultsPath(name: string): string {
   return join(import.meta.dirname, '..', '..', '.results', `${name}.json`)
 }
 
-/** Returns the text of the results that the last run kept; undefined if there are none. */
+/** Returns the results of the last run; undefined if they do not exist. */
 export async function readResults(name: string): Promise<string | undefined> {
   return await readFile(resultsPath(name), 'utf8').catch(() => undefined)
 }
 
-/** Keeps results under a name. A string is written as it is, anything else as JSON. */
+/** Stores results under a name: a string unchanged, anything else as JSON. */
 export async function writeResults(name: string, results: unknown): Promise<void> {
   const path = resultsPath(name)
   await mkdir(dirname(path), { recursive: true })

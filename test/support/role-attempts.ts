@@ -5,15 +5,15 @@ export interface Outcome {
   readonly text: string
   /** SQLSTATE, or 'done'. */
   readonly state: string
-  /** How many rows, where it was done. */
+  /** The number of rows, if it succeeded. */
   readonly count: number
   /** All that came back: rows, messages, details. */
   readonly said: string
 }
 
 /**
- * Tries statements one by one under an assertion, and undoes each. They leave together. `%DATABASE%` in them stands for the name of the
- * database.
+ * Runs statements one by one under an assertion and rolls each back. Sends them together. Replaces `%DATABASE%` with
+ * the name of the database.
  */
 export async function attemptOn(
   client: Client,
@@ -42,7 +42,7 @@ export async function attemptOn(
   return await Promise.all(outcomes)
 }
 
-/** What an attempt has told, but for what was put into it and what differs each time. */
+/** Returns the outcome without the inserted values and without what differs each time. */
 export function told({ state, said }: Outcome, values: readonly string[]): string {
   // The longest first: one may be a part of another, and a short one of anything.
   const sorted = values.toSorted((a, b) => b.length - a.length)
@@ -56,7 +56,7 @@ export function told({ state, said }: Outcome, values: readonly string[]): strin
   return `${state} ${text}`
 }
 
-/** Whoever has a value of these knows it from its owner: it is the hash of 256 random bits, or 128 random bits. */
+/** Values that only their owner can know: 128 random bits, or the hash of 256. */
 export const mayTell: ReadonlySet<string> = new Set([
   'keys.api_key_hash_unique',
   'tenancy.granted_work_id_unique',
@@ -90,7 +90,7 @@ export const stoppedBefore: Readonly<Record<string, string>> = {
 export interface Way {
   readonly way: string
   readonly text: string
-  /** What it shows to whoever may see the row: it, or an error that tells of it. */
+  /** How the row becomes visible: as a row, or by an error that reveals it. */
   readonly shows: 'rows' | 'theirs' | '22012' | '22P02'
 }
 

@@ -4,7 +4,7 @@ import { request } from 'undici'
 
 const run = promisify(execFile)
 
-/** What somebody reads who pastes a curl line into a terminal. Where there is no curl, what it says is sent as it stands. */
+/** Returns the output of a pasted curl line. Without curl, sends the same request. */
 export async function runCurlLine(line: string): Promise<string> {
   // No proxy of this machine and no .curlrc: what is tried is the line.
   const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: '/nonexistent' }

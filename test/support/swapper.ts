@@ -8,8 +8,8 @@ export interface Swapper extends AsyncDisposable {
 }
 
 /**
- * Takes requests in pairs and gives each client what the server has answered to the other: the whole answer, its body
- * alone, or, as a control of the way itself, nothing of it.
+ * Swaps the answers of pairs of requests between their clients: the whole answer, only its body, or nothing as a
+ * control.
  */
 export async function startSwapper(origin: string, what: 'answer' | 'body' | 'nothing'): Promise<Swapper> {
   interface Held {

@@ -12,7 +12,10 @@ export interface TcpProxy {
   readonly port: number
   /** Resets what is open, and every new connection at once: the other side is not there. */
   cut(which?: Which): void
-  /** Takes in bytes and does not pass them on: a network that loses everything. What TCP would send again comes when healed. */
+  /**
+   * Accepts bytes without passing them on, like a network that loses everything. TCP's repetitions arrive after the
+   * end.
+   */
   freeze(direction: Direction, which?: Which): void
   heal(): void
   /** Connections that were reset since the last `cut`. */
@@ -74,7 +77,7 @@ export async function startTcpProxy(ports: readonly number[], mark?: RegExp): Pr
     if (isFrozen(pair, 'down')) pair.server.pause()
   }
 
-  /** The next that takes the connection; where none does, the client is told so. */
+  /** Connects to the next server that accepts, or reports the failure to the client. */
   function lead(client: Socket, triesLeft: number): void {
     const port = ports[turn++ % ports.length] ?? 0
     const server = connect({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true })

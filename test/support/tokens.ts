@@ -8,7 +8,7 @@ export interface TokenClaims {
   readonly expiresInSeconds?: number
 }
 
-/** Gives out tokens for people of any tenant. */
+/** Issues tokens for people of any tenant. */
 export interface TokenSource {
   readonly url: string
   issue(claims: TokenClaims): Promise<string>

@@ -28,7 +28,7 @@ interface Waiter<T> {
 /** Half of the requests stop at the gateway, the others reach PostgreSQL; of these every second one writes. */
 const usual: readonly Operation[] = ['whoami', 'list', 'whoami', 'create']
 const answerTimeoutMs = 60_000
-/** What is waited for happens within some requests; a system that does not recover ends the wait. */
+/** A system that has not recovered by then fails the wait. */
 const patienceMs = 120_000
 
 export interface TrafficOptions {
@@ -36,11 +36,14 @@ export interface TrafficOptions {
   readonly perSecond: number
   /** Begins the names of what is written. Default `write`. */
   readonly prefix?: string
-  /** What each key does in turn. */
+  /** The operations of each key in order. */
   readonly sequence?: readonly Operation[]
   /** Whether each push brings an entity of its own, which is then found among the writes. Default: all bring the same. */
   readonly pushesNew?: boolean
-  /** What a load balancer knows: requests go to gateways that are ready, if any is. Default: to all. */
+  /**
+   * Whether a gateway is ready, as a load balancer knows it. Requests go to ready gateways if there are any. Default:
+   * to all.
+   */
   readonly isReady?: (gateway: string) => boolean
 }
 

@@ -5,7 +5,7 @@ import { type Answer, type RequestOptions, send } from './http.ts'
 import { routeOf } from './id-places.ts'
 import type { RunningIssuer } from './issuer.ts'
 
-/** What a tenant has, in the words of the paths by which it is read. */
+/** The resources of a tenant, named like their paths. */
 export const kinds = [
   'findings',
   'recommendations',
@@ -26,12 +26,12 @@ export const kinds = [
 ] as const
 export type Kind = (typeof kinds)[number]
 
-/** A tenant with one of everything, whose ids alone tell it from another one that is filled in the same way. */
+/** A tenant with one of each resource. Only its ids differ from another one that was filled in the same way. */
 export interface Side {
   readonly tenantId: string
   readonly key: string
   readonly ids: Readonly<Record<Kind, string>>
-  /** The entity tag of its finding as it was made, which has changed once since. */
+  /** The first entity tag of its finding, which has changed since. */
   readonly etag: string
   /** Sends as somebody of the tenant: with its key, or as its administrator where no key may. */
   send(request: Request): Promise<Answer>

@@ -7,7 +7,7 @@ import { connect } from '@postern/tenant-db'
 /** What is stored of each write, by the name that its request gave it. */
 export type Writes = ReadonlyMap<string, readonly { readonly tenantId: string; readonly title: string }[]>
 
-/** What PostgreSQL holds of each write. That a file is its tenant's, its row alone says. */
+/** Returns what PostgreSQL has of each write. Only the row shows the tenant of a file. */
 export async function readWrites(stack: TestStack): Promise<Writes> {
   const rows = await select<{ name: string; tenantId: string; title: string }>(
     stack,
@@ -18,7 +18,7 @@ export async function readWrites(stack: TestStack): Promise<Writes> {
   return Map.groupBy(rows, ({ name }) => name)
 }
 
-/** Files whose bytes are not there as they were received, and bytes that neither a row nor an upload under way knows: a line each. */
+/** Returns a line for each file with wrong bytes, and for bytes without a row or upload. */
 export async function findWrongBytes(stack: TestStack, blobs: string): Promise<string[]> {
   const rows = await select<{ tenantId: string; sha256: string }>(
     stack,

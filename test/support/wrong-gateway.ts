@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, createServer } from 'node:http'
 import { Agent } from 'undici'
 
-/** What a gateway may do wrong, and a checker must see. */
+/** Faults of a gateway that a checker must find. */
 export type Wrong =
   /** Once it has accepted a key for something it does so for good: no revocation, suspension or expiry reaches it. */
   | 'remembers'

@@ -24,7 +24,9 @@ const prepare = async () =>
     assertionKeys: database.assertionKeys,
   })
 
-/** What a migration could change: what was applied, every table with its columns and grants, and the secrets. */
+/**
+ * Returns everything that a migration could change: applied migrations, tables with columns and grants, and secrets.
+ */
 async function readState(): Promise<unknown> {
   const statements = [
     'select * from postern_meta.migration order by schema_name, name',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { type Schema, migrationsOf, root, runningMigrations, schemas } from './releases.ts'
 
-/** What takes something away that the release before still uses, or asks of it what it does not give. */
+/** Statements that remove something that the previous release uses, or require what it does not provide. */
 const contractions: readonly (readonly [string, RegExp])[] = [
   ['drops a table, a column or a schema', /\bdrop\s+(?:table|column|schema|type|view)\b/i],
   ['renames', /\brename\s+(?:to|column|constraint)\b/i],
@@ -17,8 +17,8 @@ const contractions: readonly (readonly [string, RegExp])[] = [
 ]
 
 /**
- * What refuses writes that were accepted so far, where the table was there before. `not valid` is none the better for it:
- * what is there stays, but the running release writes new rows.
+ * Statements that reject writes which were accepted before, on existing tables. `not valid` does not help, because the
+ * running release writes new rows.
  */
 const refusals: readonly (readonly [string, RegExp])[] = [
   [
@@ -34,16 +34,16 @@ const refusals: readonly (readonly [string, RegExp])[] = [
 ]
 
 /**
- * A file is one transaction, in which no index is built concurrently: until it is committed nobody writes to the table, and services give
- * up after five seconds. `-- holds up writes: why that is short` lets it do so in a table that was there.
+ * A migration is one transaction, so it cannot create an index concurrently and blocks writes until it commits;
+ * services give up after five seconds. `-- holds up writes: why that is short` allows it on an existing table.
  */
 const indexes = /\bcreate\s+(?:unique\s+)?index\s+(?:\w+\s+)?on\s+(?:only\s+)?([\w.]+)/gi
 const brief = /^-- holds up writes: .{20,}$/m
 
 /**
- * To alter a table is a moment in which nobody reads it; what takes long behind it, in the same file, is as long a moment: an index, or a
- * look at every row whether a new check holds. A check is added `not valid`, and validated in a file of its own.
- * `-- holds up readers: why that is short` lets it do so.
+ * Altering a table blocks readers, also during later slow steps of the same file: an index, or the validation of a
+ * check. Add a check as `not valid` and validate it in another file. `-- holds up readers: why that is short` allows
+ * it.
  */
 const altered = /\balter\s+table\s+(?:only\s+)?([\w.]+)((?:(?!;)[\s\S])*)/gi
 const validates = /\bvalidate\s+constraint\b/i
@@ -106,7 +106,7 @@ function hiddenBy(text: string): string[] {
   ].map((table) => `holds up readers of ${table}`)
 }
 
-/** What a migration refuses, or does otherwise, from now on, in tables and functions that were there before it. */
+/** Returns what a migration newly rejects or changes in existing tables and functions. */
 function refusalsIn(text: string): string[] {
   if (suiting.test(text)) return []
   const statements = withoutComments(text)

@@ -25,7 +25,7 @@ type Migrations = Release['migrations']
 /** The first migration of every schema: it creates the whole schema. Upgrades begin here. */
 const baseline = { number: '000001', file: '000001_create_schema.sql' }
 
-/** Where the migrations of a schema are. */
+/** Returns the folder of a schema's migrations. */
 export function migrationsOf(schema: Schema): string {
   return schema === 'tenancy' ? 'packages/tenant-db/migrations' : `services/${schema}/migrations`
 }

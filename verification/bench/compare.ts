@@ -22,7 +22,7 @@ interface Round {
   readonly cpuMicroseconds: number | undefined
   /** The share of processor time that the host took, 0 to 1. */
   readonly stolen: number
-  /** Where the keys were found, if measured. */
+  /** Which caches had the keys, if measured. */
   readonly hits?: Hits
 }
 
@@ -50,7 +50,7 @@ export interface CompareOptions extends LoadOptions {
   readonly rounds: number
   /** Seconds of a round per proxy. */
   readonly seconds: number
-  /** Pieces of a round, each of which measures all proxies once; default 1. For targets with a persistent generator. */
+  /** Parts of a round, each of which measures all proxies once; default 1. For targets with a persistent generator. */
   readonly pieces?: number
 }
 
@@ -180,7 +180,7 @@ export interface Ratio {
   readonly against: string
   readonly throughput: number
   readonly cpu: number | undefined
-  /** The largest share of processor time that the host took in the counted rounds, 0 to 1. */
+  /** The largest share of processor time that the host used in the counted rounds, from 0 to 1. */
   readonly stolen: number
 }
 

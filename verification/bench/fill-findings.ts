@@ -10,7 +10,7 @@ export interface FilledRows {
 }
 
 export interface Filling {
-  /** The tenant that is measured, and how many findings it gets behind those that it has. With none, all begins anew. */
+  /** The measured tenant, and how many findings to add. Zero starts over. */
   readonly own: string
   readonly ownFindings: number
   readonly behind: number

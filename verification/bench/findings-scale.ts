@@ -5,7 +5,7 @@ import { type ListResult, compareWays } from './list.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** What a page of findings costs when there are many, milliseconds a request, one after the other; medians. */
+/** The time of a page among many findings, in milliseconds per sequential request; medians. */
 export interface FindingsScale {
   readonly few: FilledRows
   readonly many: FilledRows

@@ -50,7 +50,7 @@ let allAtRest = (): void => undefined
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
-  // Made anew for each request, a single one too: it is the same work whatever there is of them.
+  // Created for each request, even a single one, so that the work is the same.
   return `${head}Authorization: ApiKey ${keyOf(job.keys.prefix, nextNumber(job.keys.count))}\r\n\r\n`
 }
 
@@ -188,7 +188,7 @@ function rest(connection: Connection): void {
   if (isPaused && idle.length === connections.length) allAtRest()
 }
 
-/** Makes load for as many milliseconds as each line says. What is under way when they are over is waited for, and counts. */
+/** Generates load for as many milliseconds as each line says. Requests in progress at the end count. */
 async function takeTurns(): Promise<void> {
   for await (const line of lines) {
     // Not before: a gateway ends those over which nothing comes for ten seconds after they were opened.

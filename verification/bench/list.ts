@@ -312,10 +312,7 @@ function apart(ours: readonly number[], theirs: readonly number[]): number {
 const between = '},{"id":"'
 const pieceBytes = 64 * 1024
 
-/**
- * Reads a list some findings at a time, as `pg` reads rows. A text of a whole page, of more than 128 KiB, is a large object of V8: to
- * make it takes the reader three times as long as to parse what stands in it, whoever has sent it, and is in no other way.
- */
+/** Reads a list like `pg` reads rows, some findings at a time, because large strings are slow to create in V8. */
 function countFindings(list: Buffer): number {
   const end = list.length - 1
   let found = 0

@@ -25,8 +25,8 @@ const connections = 24
 const crowd = 48
 
 /**
- * Has `clients` create findings for some seconds, in turns: all in one tenant, and each in its own, which nothing but the machine
- * holds up. Once with a database that commits by itself, and once with a standby that is some way off.
+ * Lets `clients` create findings for some seconds, all in one tenant and each in its own. Once with a single database,
+ * and once with a remote synchronous standby.
  */
 export async function measureParallelWrites(
   system: System,

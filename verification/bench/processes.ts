@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 export const loadCore = 0
 export const measuredCore = 1
 
-/** Where a program is on the PATH (or in the folders for administrators), or undefined. */
+/** Returns the path of a program on the PATH or in the folders of administrators, or undefined. */
 export function findProgram(name: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
@@ -129,8 +129,8 @@ export function cpuOf(pid: number): number | undefined {
 }
 
 /**
- * Ticks of all processors since the machine started, and those of them in which the host let another machine run though
- * this one had work (steal in /proc/stat). Where there is no /proc, nothing is known to be stolen.
+ * Returns the ticks of all processors since the start, and those that the host took (steal in /proc/stat). Without
+ * /proc, none is stolen.
  */
 export function machineTime(): { readonly total: number; readonly stolen: number } {
   let text: string

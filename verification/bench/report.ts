@@ -50,7 +50,7 @@ export interface Figures {
   readonly 'many-findings': FindingsScale
 }
 
-/** What .results/bench.json holds: the parts, each with its own time, since one may be measured by itself. */
+/** The content of .results/bench.json: the parts, each with its time, because parts can be measured separately. */
 export interface Results {
   readonly machine: Machine
   readonly parts: {

@@ -74,7 +74,7 @@ function say(what: string): void {
   process.stderr.write(`bench: ${what}\n`)
 }
 
-/** What every part has at its start. */
+/** The input of each part. */
 interface Bench {
   readonly home: string
   readonly cluster: Cluster
@@ -177,7 +177,7 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
   }
 }
 
-/** In the order in which they run. Many findings come last: what is put into the database would be in the way. */
+/** In order. Many findings come last, because they would affect the others. */
 const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
   revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
   gateway: measureComparison,
@@ -261,7 +261,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-/** Keeps the figures. Those that this run did not measure stay as they were, each with its time. */
+/** Stores the figures. Parts that were not measured keep their figures and times. */
 async function write(results: Results): Promise<void> {
   const before: Results = JSON.parse((await readResults('bench')) ?? '{"parts":{}}')
   await writeResults('bench', { machine: results.machine, parts: { ...before.parts, ...results.parts } })

@@ -14,17 +14,17 @@ export interface SyncSpeed {
   /** COPY of the same file into a table without indexes, in the same database, turn by turn. */
   readonly copySeconds: number
   /**
-   * COPY of what the first import has made, as it is stored, into tables of the same form as those of entities and their places, with their
-   * indexes and checks and without their triggers and policies: what is left of an import where all else costs nothing. Not in results of before.
+   * COPY of the imported rows into tables with the same indexes and checks, but without triggers and policies: the
+   * lower bound of an import. Missing in older results.
    */
   readonly storedSeconds?: number
   readonly storedRatio?: number
   readonly firstSeconds: number
   readonly firstRatio: number
-  /** The same rows again, in another order, of which nothing is new. */
+  /** The same rows in another order, all unchanged. */
   readonly unchangedSeconds: number
   readonly unchangedRatio: number
-  /** The rows in their first order, of which one in a thousand has another name. */
+  /** The rows in their first order; one in a thousand has a new name. */
   readonly fewChangedSeconds: number
   readonly fewChangedRatio: number
 }
@@ -53,7 +53,7 @@ export async function measureSync(
     )
     const file = join(folder, 'entities.csv')
     await writeFile(file, csv, { mode: 0o644 })
-    // What has never run is compiled first, here as in PostgreSQL.
+    // A first run compiles the code, here as in PostgreSQL.
     const warm = await openImporter(system)
     await warm.run(tableOf(entities(2000)))
     await warm.run(tableOf(entities(2000)))

@@ -6,13 +6,13 @@ import { Client } from 'pg'
 import { type KeySet, hashOf, keyOf, keySet } from './key-set.ts'
 import { measuredCore, pin } from './processes.ts'
 
-/** Postern as it is measured: real processes, a tenant without limits that matter. */
+/** The measured system: real processes, and a tenant with very high limits. */
 export interface System {
   readonly stack: TestStack
   readonly tenant: { readonly id: string }
   /** Connection as superuser: seeds what would take too long through the services. */
   readonly sql: Client
-  /** Starts a gateway anew, the first if none is named, with more variables, on the core of what is measured; gives its process id. */
+  /** Restarts a gateway, by default the first, with more variables on the measured core. Returns its process id. */
   restartGateway(env: Readonly<Record<string, string>>, name?: `gateway-${number}`): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
   emptyRedis(): Promise<void>

@@ -7,7 +7,7 @@ export function verdict(question: string, holds: boolean, figure: string): strin
   return `${question}: ${holds ? 'yes' : 'NO'} (${figure})`
 }
 
-/** What is asked of the parts that are compared with a peer, or with themselves; a line each, of what was measured. */
+/** Returns the bounds of the parts that are compared with a peer or an earlier run, a line each. */
 export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<string, readonly string[]>> {
   const atMost = (question: string, bound: number, found: number | undefined): string[] =>
     found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
@@ -51,8 +51,8 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
 }
 
 /**
- * What the bench fails for, a line each: verdicts that say NO, parts of a request that have become dearer, and parts that one of the two files lacks. Where two of the
- * same differ too much there is no verdict, and nothing fails.
+ * Returns why the bench fails, a line each: failed verdicts, slower parts of a request, and parts that one file lacks.
+ * Without a verdict, because two equal runs differ too much, nothing fails.
  */
 export function failedVerdicts({ parts }: Pick<Results, 'parts'>, moved: readonly Moved[]): string[] {
   const all = {

@@ -164,7 +164,7 @@ function failures(from: number, to: number): string {
     .join('')
 }
 
-/** Runs a drill in which no request may fail. */
+/** Runs a drill during which no request may fail. */
 async function expectNoFailure(name: string, work: () => Promise<void>): Promise<void> {
   const { failed, circumstances } = await drill(name, work)
   expect(failed, `${name}: no request fails\n${circumstances}`).toEqual({})
@@ -516,7 +516,7 @@ describe('after all drills', () => {
   )
 })
 
-/** Kills the process, because Docker does not restart containers that it was told to kill. */
+/** Kills the process, because Docker does not restart containers that were stopped with its own command. */
 async function kill(container: string): Promise<void> {
   const pid = Number(await system.docker(['inspect', '--format', '{{.State.Pid}}', container]))
   if (system.installation.engine.own && pid > 0) {

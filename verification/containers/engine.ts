@@ -45,7 +45,7 @@ export async function run(
   }
 }
 
-/** Returns the engine of this machine, or starts one if we are root on Debian. Returns the reason if there is none. */
+/** Returns this machine's engine, or starts one as root on Debian. Returns the reason if that is impossible. */
 export async function openEngine(say: (line: string) => void): Promise<Engine | string> {
   const isRoot = process.getuid?.() === 0
   if (!(await answers({})) && !(isRoot && (await has('apt-get')))) {

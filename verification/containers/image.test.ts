@@ -32,7 +32,7 @@ describe('the image', () => {
     ).split(' ')
     process.stdout.write(`  image: ${(Number(size) / 1_000_000).toFixed(0)} MB\n`)
     expect(user).toBe('10001:10001')
-    // With a Node base image, the named libraries alone take about 205 MB.
+    // With a Node base image, the named libraries have about 205 MB.
     expect(Number(size)).toBeLessThan(500_000_000)
   })
 

@@ -80,7 +80,7 @@ async function build(
   })
 }
 
-/** Returns the base images, or the reason why there are none. */
+/** Returns the base images, or the reason why they are missing. */
 export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
   return await pullOrMake(engine, say).catch(
     (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,

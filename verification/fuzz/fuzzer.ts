@@ -8,7 +8,7 @@ import { type Body, type Caller, type Draft, ownEtag } from './requests.ts'
 import { publishedOf } from '../../test/support/published.ts'
 import type { Witness } from './witness.ts'
 
-/** A request as it is sent. */
+/** A request before sending. */
 export interface FilledRequest {
   readonly path: string
   readonly query: string

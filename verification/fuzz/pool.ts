@@ -1,4 +1,4 @@
-/** What a marker stands for: a property of an existing resource. */
+/** The kind of a marker: a property of an existing resource. */
 export type Kind = 'id' | 'ref' | 'etag' | 'cursor' | 'foreign'
 
 /**

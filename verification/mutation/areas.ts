@@ -30,7 +30,7 @@ const rules = [
   'ttl-cache',
 ] as const
 
-/** The code that decides who gets access to which rows. */
+/** The code that decides about access to rows. */
 export const areas: readonly Area[] = [
   {
     name: 'api-key',

@@ -114,7 +114,7 @@ function pick<T>(from: readonly T[], turn: number): T {
   return found
 }
 
-/** Ways in which clients abort. */
+/** The ways in which clients abort. */
 function partingsOf(key: string): { name: string; part: (gateway: string, turn: number) => Promise<void> }[] {
   const head = (line: string, ...more: string[]): string =>
     [`${line} HTTP/1.1`, 'host: x', `authorization: ApiKey ${key}`, ...more, '', ''].join('\r\n')

@@ -26,11 +26,11 @@ const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 60)
 const perSecond = Number(process.env['POSTERN_SOAK_RATE'] ?? 40)
 const lookEveryMs = 5000
 /**
- * A third, and longer than gateways remember what was revoked (records in Redis live half as long): before that, both fill.
- * What has outlived it is dropped once a minute.
+ * A third of the time, and longer than gateways remember revocations, because memory grows until then. Old ones are
+ * dropped once a minute.
  */
 const warmUpMs = Math.max((minutes / 3) * minuteMs, watermarkTtlMs + minuteMs)
-/** Shorter, noise and growth cannot be told apart. */
+/** In a shorter time, noise and growth cannot be distinguished. */
 const leastJudgedMs = 10 * minuteMs
 const gatewayCount = 2
 
@@ -38,7 +38,7 @@ const variables = {
   ...inspectorVariables,
   POSTERN_CHECK_ANSWERS: 'off',
   NODE_ENV: 'production',
-  // Memory of keys is full after some minutes of keys that come and go, as it is after a year.
+  // Small, so that the cache of keys is full after minutes, as after a year.
   POSTERN_MEMORY_ENTRIES: '100',
   // Mistakes come from the address that everything comes from.
   POSTERN_FAILED_ATTEMPTS: '1000000',
@@ -116,7 +116,7 @@ async function soak(): Promise<Ending['exitCode']> {
   const stack = await start()
   const processes = processesOf(stack)
   const sampler = await openSampler(stack, processes)
-  // A process that is told to end waits for its inspector to be left.
+  // A process ends only after its inspector was closed.
   running.push({ stop: sampler.close })
   const measuredAt = new Date().toISOString()
   const machine = watchMachine()

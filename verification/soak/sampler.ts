@@ -8,7 +8,7 @@ import { type HeapMeter, openHeapMeter } from './heap.ts'
 /** Looks at the processes of a stack, at PostgreSQL and at Redis. */
 export interface Sampler {
   readonly series: readonly Series[]
-  /** What each figure is now. Garbage is collected, and memory measured right after it, in every sixth look. */
+  /** Returns the current figures. Every sixth time, memory is measured right after a garbage collection. */
   look(): Promise<void>
   /** Begins to note: what was seen until now is forgotten. */
   begin(): void
@@ -18,7 +18,7 @@ export interface Sampler {
 const mebibyte = 1024 * 1024
 const looksAHeap = 6
 
-/** Watches these processes, each of which was started with an inspector. */
+/** Watches processes that were started with an inspector. */
 export async function openSampler(stack: TestStack, processes: readonly ManagedProcess[]): Promise<Sampler> {
   const meters = new Map<string, HeapMeter>()
   for (const process of processes) meters.set(process.name, await openHeapMeter(process))

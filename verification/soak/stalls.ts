@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { z } from 'zod'
 import type { Times } from '../containers/machine.ts'
 
-/** A while in which the host gave this machine no processor, on the monotonic clock of this process. */
+/** A time during which the host gave this machine no processor, on the monotonic clock. */
 export interface Stall {
   readonly from: number
   readonly to: number
@@ -101,7 +101,7 @@ export interface Failure {
   readonly text: string
   readonly startedAt: number
   readonly endedAt: number
-  /** Of the answer, where it was one. */
+  /** The status of the answer, if there was one. */
   readonly status?: number | undefined
   readonly code?: string | undefined
 }

@@ -1,4 +1,4 @@
-// Answers everything with the same kibibyte of JSON: where there is no nginx to do it cheaper.
+// Answers everything with one kibibyte of JSON, if nginx is not available.
 import { createServer } from 'node:http'
 
 const [port, body] = process.argv.slice(2)
