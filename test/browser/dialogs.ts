@@ -84,7 +84,7 @@ export function dialogTests(world: () => World): void {
       await context.close()
     })
 
-    test('is told of a page too, in place of what it reads', async () => {
+    test('gets a page instead of what it reads', async () => {
       const { context, page } = await world().openFor('harbourline-admin')
       await page.clock.install()
       const asked = Promise.withResolvers<void>()

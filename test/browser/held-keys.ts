@@ -292,7 +292,7 @@ export function heldKeyTests(world: () => World): void {
       await Promise.all([context.close(), other.context.close()])
     })
 
-    test('as somebody else takes over nothing where a key on the screen keeps the page from being loaded anew', async () => {
+    test('as a different person keeps nothing if a visible key prevents a reload', async () => {
       const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
       let asked = 0
       page.on('dialog', (question) => {

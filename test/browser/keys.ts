@@ -175,7 +175,7 @@ export function keyTests(world: () => World): void {
       await open(page, 'API keys')
     })
 
-    test('is not made without a label and a scope, and a refused address is told', async () => {
+    test('is not created without a label and a scope, and a rejected address is shown', async () => {
       const { page } = world()
       await page.getByRole('button', { name: 'Generate key' }).first().click()
       await submit(page)
@@ -198,7 +198,7 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Cancel' }).click()
     })
 
-    test('whose answer does not come through is made once, and the person is told what is known of it', async () => {
+    test('whose answer is lost is created once, and the page says what is known', async () => {
       const { page } = world()
       await fillForm(page, 'Lost on its way')
       await page.route('**/api/v1/api-keys', loseAnswer, { times: 1 })
@@ -218,7 +218,7 @@ export function keyTests(world: () => World): void {
       await open(page, 'API keys')
     })
 
-    test('is not made until a day that is over, or farther off than a key may live, and the possible days are told', async () => {
+    test('is not created with an expiry in the past or too far ahead, and the possible days are shown', async () => {
       const { page } = world()
       const days = await longestLife(page)
       const changes: string[] = []

@@ -31,12 +31,12 @@ test('unconfirmed calls and calls that start in the previous trial are timed as 
   expect(outcome([call(300, 1200, 200)])).toMatchObject({ longest_call_ms: 900, unconfirmed_calls: 0 })
 })
 
-test('a call belongs to the trial in which it ends, and a call without a response to none', () => {
+test('a call belongs to the trial of its end, and a call without a response to none', () => {
   const others = [call(100, 1000, 200), call(1100, 2001, 200), call(1000, 1900, 0), call(1000, 1900, 412)]
   expect(outcome(others)).toMatchObject({ longest_call_ms: 0, unconfirmed_calls: 0 })
 })
 
-test('the time in which the keys service was stopped is not counted for calls that waited for it', () => {
+test('time while the keys service was stopped does not count for waiting calls', () => {
   const keysFrozen = [
     { from: 0, healingFrom: 90, to: 100 },
     { from: 400, healingFrom: 690, to: 700 },
@@ -78,7 +78,7 @@ const revocation = (calledAt: number, returnedAt: number | undefined): Revocatio
   enforcement: undefined,
 })
 
-test('a revocation belongs to the trial in which it returns', () => {
+test('a revocation belongs to the trial of its return', () => {
   const revocations = [revocation(500, 1200), revocation(500, 900), revocation(1500, undefined), revocation(1500, 2100)]
   expect(outcomeOf(span, { requests: [] }, { revocations, calls: [] }, none)).toMatchObject({
     revocations: 1,

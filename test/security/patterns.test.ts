@@ -93,7 +93,7 @@ describe('the control: a slow pattern is detected', () => {
   test.each([
     ['that takes twice the time for each further character', '^(a+)+$'],
     ['that does so by a choice', '^(?:\\w|\\d)*!$'],
-    ['that begins anew at each blank', '\\s+$'],
+    ['that starts again at each blank', '\\s+$'],
     ['that does so with words between', '^\\S+@\\S+\\.\\S+$'],
     ['that looks for an end that never comes', '<([^>]*)>; rel="next"'],
   ])('%s', (_how, source) => {

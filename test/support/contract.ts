@@ -89,7 +89,7 @@ function faultOfProblem(route: Route | undefined, method: string, answer: Checke
   const name = knownCode(code)
   if (name === undefined || title !== known[1].title || type !== problemUri(name)) return 'with the wrong words'
   if (instance !== answer.headers['x-request-id']) return 'with the id of another request'
-  if (ofInput.has(code) && !isPlaced(parsed.data)) return 'without the places in the request that are to be mended'
+  if (ofInput.has(code) && !isPlaced(parsed.data)) return 'without the positions to correct in the request'
   if (route === undefined || isPastTheGateway(answer)) return undefined
   if (!problemsOf(route).has(name)) return 'which the contract of the route does not have'
   return unpublished(publishedOf(route).faultOfAnswer(status, 'application/problem+json', answer.json))

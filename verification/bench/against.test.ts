@@ -28,7 +28,7 @@ test('a part that has become dearer is named', () => {
   expect(movedParts(slow, before).map(({ part, times }) => [part, times < 1])).toEqual([['hash', true]])
 })
 
-test.each([0.4, 2])('so it is on a machine that takes %d times as long, on which alone nothing is', (times) => {
+test.each([0.4, 2])('so it is on a machine that takes %d times as long', (times) => {
   const there = (forwarded: number): Parts =>
     partsOf(
       costs.map((cost) => times * cost),
@@ -56,7 +56,7 @@ test.each([
   },
 )
 
-test('hits are as far apart as they are at the level at which they differ most, whichever two they are of', () => {
+test('the difference of hits is the largest of any level and pair', () => {
   const alike = [
     { memory: 950, redis: 0, keys: 50 },
     { memory: 1900, redis: 0, keys: 100 },
@@ -154,7 +154,7 @@ test('a gateway that gets slower and slower is never steady', () => {
   expect(steadyOf([100, 100])[1]).toBeUndefined()
 })
 
-test('a part that only one of the files has is told, and fails', () => {
+test('a part that only one of the files has is reported, and fails', () => {
   const { alone } = before
   const renamed = { ...before, alone: alone.map((one) => (one.name === 'hash' ? { ...one, name: 'digest' } : one)) }
   expect(failedVerdicts({ parts: {} }, movedParts(before, renamed))).toEqual([

@@ -126,7 +126,7 @@ describe.skipIf(typeof checker === 'string')('the model tells when', { concurren
   })
 
   test(
-    'but lets a tombstone that is never lost stand for the watermarks: it was the delete that broke them',
+    'but lets a permanent tombstone replace the watermarks: only its deletion breaks them',
     { timeout: 900_000 },
     async () => {
       const run = await search('no watermarks: a tombstone that Redis never loses', ['TOMBSTONE_IN_REDIS'], ['-O0'])

@@ -130,7 +130,7 @@ describe('of figures that follow peaks of the load', () => {
     expect(new Set(leaking.map((points) => judge(leastOfEachMinute(points), 12).verdict))).toEqual(new Set(['rises']))
   })
 
-  test('a minute in which there were too few looks is left out', () => {
+  test('a minute with too few samples is ignored', () => {
     const points = descriptors(1, () => 0)
     expect(leastOfEachMinute(points)).toHaveLength(15)
     expect(leastOfEachMinute(points)[0]).toEqual({

@@ -14,7 +14,7 @@ const failed = (given: Partial<Failure> = {}): Failure => ({
 
 const apart = (failure: Failure, stalls: readonly Stall[] = [stall]) => tellApart([failure], stalls, 1000)
 
-test('a 503 within three seconds of a stall is told apart, and the same outside of one is a fault', () => {
+test('a 503 within three seconds of a stall is tolerated, and elsewhere it is a fault', () => {
   for (const given of [{}, { startedAt: 9000, endedAt: 10_100 }, { startedAt: 15_000, endedAt: 19_000 }]) {
     expect(apart(failed(given))).toEqual({ faults: [], ofStalls: ['it'] })
   }

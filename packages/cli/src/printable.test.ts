@@ -9,7 +9,7 @@ test('a text cannot steer the terminal or start a new line', () => {
   expect(printableLines(`a\u001b\nb`)).toBe('a?\nb')
 })
 
-test('letters, emoji and joiners stay as they are', () => {
+test('letters, emoji and joiners are unchanged', () => {
   const text = 'Prüfung 審査 👩‍🔧 نمی‌خواهم'
   expect(printable(text)).toBe(text)
 })

@@ -15,7 +15,7 @@ describe('Content-Digest', () => {
     ['sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPF=:', 'base64 with stray bits'],
     ['sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:;q=1', 'a parameter'],
     ['sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4=:', '32 bytes of 64'],
-    ['md5=:1B2M2Y8AsgTpgAmY7PhCfg==:', 'an algorithm that is not checked alone'],
+    ['md5=:1B2M2Y8AsgTpgAmY7PhCfg==:', 'only an algorithm that is not checked'],
     ['SHA-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:', 'a key in capitals, which RFC 9651 does not have'],
     [`sha-256=:${'A'.repeat(2000)}:`, 'too much'],
     [

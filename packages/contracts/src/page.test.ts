@@ -34,7 +34,7 @@ describe('a page is refused', () => {
 })
 
 describe('a page', () => {
-  test('has 100 resources when nothing is said', () => {
+  test('has 100 resources by default', () => {
     expect(query.parse({})).toEqual({ limit: 100 })
   })
 

@@ -20,7 +20,7 @@ function isStripped(name: string): boolean {
 
 describe('a client cannot send', () => {
   test.each([contextHeader, assertionHeader, requestIdHeader, signatureHeader, signatureInputHeader])(
-    '%s, by which a service believes the gateway',
+    '%s, which makes a service trust the gateway',
     (name) => {
       expect(isStripped(name)).toBe(true)
     },

@@ -28,7 +28,7 @@ describe('the scopes', () => {
 })
 
 describe('a role', () => {
-  test('stands for the scopes that are published', () => {
+  test('grants the published scopes', () => {
     expect(roleScopes).toEqual({ viewer: ['read:*'], auditor: ['read:*', 'write:*'], admin: ['*'] })
     expect(Object.keys(roleScopes)).toEqual(roles)
   })

@@ -19,7 +19,7 @@ test('a port that is taken is named with the variable that chooses another', asy
   await assertPortFree(port, 'gateway', 'POSTERN_PORT')
 })
 
-test('a port is given to one process alone until that has ended, though nothing listens there', async () => {
+test('a port belongs to one process until it has ended, even if nothing listens there', async () => {
   const port = await findFreePort()
   const program = `
     const { claimPort } = await import(${JSON.stringify(join(import.meta.dirname, 'ports.ts'))})

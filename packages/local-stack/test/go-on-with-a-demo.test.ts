@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await stack.stop())
 
-test('a start that ended after the test procedures were completed is gone on with, and they stay completed', async () => {
+test('a start that was interrupted after the test procedures were completed resumes, and they stay completed', async () => {
   const [gateway = ''] = stack.gateways
   const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
   const [, small] = readScenarios()

@@ -55,7 +55,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     return await runInClone(here, env)
   }
 
-  test('refuses a number of gateways that is none, naming the variable', async () => {
+  test('rejects an invalid number of gateways and names the variable', async () => {
     const other = start({ ...env, POSTERN_GATEWAYS: 'many' })
     expect(await other.ended).toBe(1)
     expect(other.output()).toBe('postern: POSTERN_GATEWAYS must be a whole number from 1 to 64\n')

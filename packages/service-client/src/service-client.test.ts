@@ -122,7 +122,7 @@ test('a request that may have been carried out is sent once, and its failure say
   expect(received()).toBe(1)
 })
 
-test('a request that is not answered in time is told apart', async () => {
+test('a request that times out is distinguished', async () => {
   const { client } = await startService(() => undefined, { timeoutMs: 100 })
   await expect(client.send(question)).rejects.toMatchObject({ name: 'NoAnswerError', isUnsent: false, isTimeout: true })
 })

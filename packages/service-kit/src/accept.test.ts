@@ -36,7 +36,7 @@ test.each(['gzip', 'br, gzip', 'GZIP;q=0.1', '*', 'br;q=1, *;q=0.1'])('an answer
 })
 
 test.each([undefined, '', 'br', 'identity', 'gzip;q=0', 'gzip; q=0.000, *', '*;q=0', 'x-gzips', 'gzip;q=x'])(
-  'an answer is sent as it is for %j',
+  'an answer is sent uncompressed for %j',
   (header) => {
     expect(takesGzip(header)).toBe(false)
   },

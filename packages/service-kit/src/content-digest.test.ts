@@ -32,7 +32,7 @@ describe('a body', () => {
     },
   )
 
-  test('is refused where one of two digests is another one', () => {
+  test('is rejected if one of two digests differs', () => {
     const other = createHash('sha512').update('').digest('base64')
     expect(refusalOf(`sha-256=:${sha256}:, sha-512=:${other}:`, content)).toBe('digest_mismatch')
   })

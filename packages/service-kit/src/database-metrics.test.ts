@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { observeDatabase } from './database-metrics.ts'
 import { createMetrics } from './metrics.ts'
 
-test('how the pools of a process stand, and what PostgreSQL refused in them, is told to who watches', async () => {
+test('metrics show the state of a process’s pools and the rejections of PostgreSQL', async () => {
   const metrics = createMetrics('findings')
   const requests = observeDatabase(metrics)
   const workers = observeDatabase(metrics, 'workers')

@@ -24,7 +24,7 @@ function saidOf(value: unknown): Record<string, string> {
   return Object.fromEntries(errors.map(({ pointer = '', detail }) => [pointer, detail ?? '']))
 }
 
-test('what is wrong with a value is told in words that follow its name', () => {
+test('messages about a value follow its name', () => {
   const good = {
     text: 'abc',
     some: [],
@@ -81,7 +81,7 @@ test('what is wrong with a value is told in words that follow its name', () => {
   })
 })
 
-test('a parameter that stands twice is told to stand once, but for one that may be repeated', () => {
+test('a repeated parameter is reported, except one that may be repeated', () => {
   const query = z.strictObject({
     limit: z.string().regex(/^[0-9]+$/),
     sort: z.enum(['a', 'b']),
@@ -104,7 +104,7 @@ test('a parameter that stands twice is told to stand once, but for one that may 
   expect(said({ limit: 'x' })).not.toEqual([['limit', 'repeated', 'may stand once']])
 })
 
-test('a time in a query whose + has become a space is told how a + is written there', () => {
+test('for a time in a query whose + became a space, the message explains the encoding', () => {
   const query = z.strictObject({ since: z.iso.datetime({ offset: true }) })
   const said = (since: string): unknown[] => {
     const parsed = query.safeParse({ since })
@@ -185,7 +185,7 @@ const faulty: Readonly<Record<string, readonly (readonly [z.ZodType, unknown])[]
   custom: [[z.string().refine(() => false), 'x']],
 }
 
-test('nothing that is wrong is told in zod’s own words, whatever the kind of issue', () => {
+test('no message has zod’s own words, whatever the kind of issue', () => {
   for (const [code, cases] of Object.entries(faulty)) {
     for (const [type, value] of cases) {
       const { error } = z.object({ member: type }).safeParse({ member: value })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { JsonText, contentOf, valueOf } from './json-text.ts'
 
-test('a list of texts that are JSON already is sent as the list that it is read as, whatever stands in it', () => {
+test('a list of JSON texts is sent unchanged, whatever their content', () => {
   fc.assert(
     fc.property(fc.array(fc.json({ stringUnit: 'binary' })), (items) => {
       const list = JsonText.list(items)

@@ -63,7 +63,7 @@ describe('of an error the log never holds what somebody has sent or stored', () 
     expect(lineOf(new Error('reading failed', { cause: error }))).not.toContain(row)
   })
 
-  test('while where it was thrown is told, whatever the message was made to be', () => {
+  test('while its origin is logged, whatever the message was changed to', () => {
     const thrown = new Error('')
     thrown.message = 'one\ntwo'
     for (const error of [thrown, new Error('one\n    at /two'), new Error('a message')]) {

@@ -41,7 +41,7 @@ async function answerOf(socket: Socket): Promise<string> {
   return answer.split('\r\n\r\n')[1] ?? ''
 }
 
-test('what has come but for its last byte is read, and nothing is done of it before that has come', async () => {
+test('a body without its last byte is read but not executed', async () => {
   const socket = await begin('{"name":"first"}')
   await expect.poll(() => read).toContain('first')
   expect(handled).toEqual([])
@@ -62,7 +62,7 @@ test('nothing is done of what breaks off, though it was read', async () => {
   expect(handled).toEqual([{ early: { name: 'NEXT' } }])
 })
 
-test('the last byte counts: what is another body with it is read as that', async () => {
+test('the last byte counts if it changes the body', async () => {
   const other = await begin('{"name":"other"]')
   await expect.poll(() => read).toContain('other')
   other.write(']')

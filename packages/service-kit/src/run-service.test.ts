@@ -59,7 +59,7 @@ async function ask(url: string): Promise<{ status: number; text: string; headers
   return { status: answer.status, text: await answer.text(), headers: answer.headers }
 }
 
-test('a setting whose name is misspelt is told, by its name alone', async () => {
+test('a misspelt setting is logged with only its name', async () => {
   const lines: string[] = []
   const env = {
     POSTERN_DRAIN_MS: '0',
@@ -83,7 +83,7 @@ async function failureOf(env: Readonly<Record<string, string>>): Promise<unknown
   )
 }
 
-describe('a service that cannot listen says what to mend:', () => {
+describe('a service that cannot listen says what to fix:', () => {
   test('a port that is in use, by its number', async () => {
     const first = await start({ POSTERN_PORT: '0' })
     const error = await failureOf({ POSTERN_PORT: String(first.port) })

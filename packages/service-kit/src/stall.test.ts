@@ -4,7 +4,7 @@ import { watchStall } from './stall.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-test('a sender from whom nothing comes is told of once, and not while we hold it back', () => {
+test('a silent sender is reported once, and not while we do not read', () => {
   let isHeld = false
   const onStall = vi.fn<() => void>()
   const stall = watchStall(100, { isHeld: () => isHeld, onStall })

@@ -6,7 +6,7 @@ afterEach(() => vi.useRealTimers())
 const kibibyte = 1024
 const limits = { maxRequests: 3, maxLargeAnswers: 2, maxBytes: 4096 * kibibyte }
 
-test('one tenant may hold three quarters of all while it is alone, and less beside others', () => {
+test('one tenant may hold three quarters of everything, and less beside others', () => {
   const shares = createTenantShares(limits, () => undefined)
   const alone = shares.enter('a')
   expect(alone.reserve(3072 * kibibyte)).toBe(true)
@@ -179,7 +179,7 @@ test('a request whose client has gone holds nothing any more', () => {
   expect(shares.heldBytes).toBe(0)
 })
 
-test('a tenant with as many requests as it may have is told to wait, and others are served', () => {
+test('a tenant at its limit of requests gets 429, and others are served', () => {
   let refused = 0
   const shares = createTenantShares(limits, () => (refused += 1))
   const [first] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
@@ -203,7 +203,7 @@ test('what would be held beyond the share is refused with 429 and a time to come
   expect(error).toMatchObject({ code: 'too_many_requests', options: { retryAfterSeconds: 1 } })
 })
 
-test('a tenant with as many exports as it may have is told to wait, and its other requests and other tenants are served', () => {
+test('a tenant at its limit of exports gets 429 for them, and all other requests are served', () => {
   const shares = createTenantShares(limits, () => undefined)
   const [first, second, third] = [shares.enter('a'), shares.enter('a'), shares.enter('a')]
   first.enterLargeAnswer()

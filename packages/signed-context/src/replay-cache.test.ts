@@ -12,7 +12,7 @@ describe('a nonce is rejected', () => {
     for (const nowMs of [0, 1, 15_000, validForMs]) expect(cache.use('n', validForMs, nowMs)).toBe('again')
   })
 
-  test('until the end of the millisecond in which its signature expires', () => {
+  test('until its signature has expired', () => {
     const cache = createReplayCache(10)
     cache.use('older', 100, 0)
     cache.use('younger', 200, 0)

@@ -433,7 +433,7 @@ describe('a duplicate or disguised header is rejected', () => {
   })
 
   test.each(names.filter((name) => name.includes('-')))(
-    '%s with an underscore, beside the true one or alone',
+    '%s with an underscore, with or without the true one',
     (name) => {
       const disguised = name.replace('-', '_')
       const good = received(write)

@@ -104,13 +104,13 @@ describe('what is sent', () => {
     expect(connection.sent).toHaveLength(2 * before)
   })
 
-  test('is a statement by itself where there is one, and nothing where there is none', () => {
+  test('is a single statement, or empty', () => {
     const { given, queries } = make(one)
     expect(given).toEqual(queries)
     expect(make().given).toEqual([])
   })
 
-  test('goes one by one until the connection has prepared all that have a name, each for that text', () => {
+  test('goes one by one until the connection has prepared all named statements', () => {
     const named = { ...one, name: 'named' }
     const { given, queries } = make(named, two)
     expect(given).toEqual(queries)
@@ -128,7 +128,7 @@ describe('what is sent', () => {
     }
   })
 
-  test('by itself is given to pg as it is', () => {
+  test('that is single is given to pg unchanged', () => {
     const given: unknown[] = []
     const query = queryOf(one, () => undefined)
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a client that is used
@@ -193,7 +193,7 @@ describe('an answer', () => {
     ])
   })
 
-  test('that asks for data is told that there are none', () => {
+  test('that asks for data gets none', () => {
     const { batch, connection, wire } = submitted(one, two)
     batch.handleCopyInResponse(wire)
     expect(connection.sent.at(-1)).toBe('CopyFail')

@@ -133,7 +133,7 @@ describe('statements that leave together', () => {
     expect(await backend(db)).not.toEqual(before)
   })
 
-  test('a statement that wants to be sent something fails by itself, and the connection is given up', async () => {
+  test('a statement that asks for data fails separately, and the connection is closed', async () => {
     await tables.asOwner('create table probe.copied (n integer); grant insert on probe.copied to postern_findings')
     const db = await openWarm()
     const all = await outcomes(db, ['select 1 as n'], ['copy probe.copied from stdin'], ['select 3 as n'])
@@ -156,7 +156,7 @@ describe('statements that leave together', () => {
     )
   })
 
-  test('are not sent again where the first fails, which begins the transaction: none is carried out by itself', async () => {
+  test('are not repeated if the first one, which begins the transaction, fails', async () => {
     await using proxy = await openPostgresProxy(tables.database.url('findings'))
     const pool = openPool({
       connectionString: proxy.through(tables.database.url('findings')),

@@ -60,7 +60,7 @@ describe('the passwords of a role', () => {
   })
 
   test.each([`a:${one}`, `b:${two}`, `a:${one},b:${two}`, `b:${two},a:${one}`])(
-    'are formatted as they are parsed: %s',
+    'are formatted like their input: %s',
     (text) => {
       expect(formatLoginPasswords(parseLoginPasswords(text))).toBe(text)
     },

@@ -111,7 +111,7 @@ describe('a rejected migration', () => {
   })
 
   test.each(['begin;', 'select 1;\n  rollback ;', 'START  TRANSACTION;', 'select 1;\nstart transaction\t;'])(
-    'a file in which a transaction begins or ends: %j',
+    'a file that begins or ends a transaction: %j',
     async (text) => {
       await put('000001_create_a.sql', text)
       await expect(run('controls')).rejects.toThrow('000001_create_a.sql contains begin or commit')

@@ -100,7 +100,7 @@ describe('behind a proxy that removes a path prefix', () => {
   })
 })
 
-test('below a path over https, cookies are Secure and for the path alone, and no rule is set for the whole host', async () => {
+test('below a path over https, cookies are Secure and only for the path, and no rule covers the whole host', async () => {
   const running = await startConsole(
     {
       POSTERN_PORT: '0',

@@ -66,7 +66,7 @@ describe('the configuration of the evidence service', () => {
     expect(faultsOf({ ...good, POSTERN_EVIDENCE_MAX_BYTES: '5368709121' })).toContain('POSTERN_EVIDENCE_MAX_BYTES')
   })
 
-  test('has the limits of the contract where nothing is said', () => {
+  test('has the limits of the contract by default', () => {
     expect(readConfig(good)).toMatchObject({ maxFileBytes: 5_368_709_120, stallMs: 60_000, host: '127.0.0.1' })
   })
 

@@ -257,7 +257,7 @@ describe('where evidence comes from', () => {
 })
 
 describe('a revision', () => {
-  test('is the next version, says of what, and leaves the older one as it was', async () => {
+  test('is the next version, names the older one and leaves it unchanged', async () => {
     const principal = uploader()
     const first = await uploaded(service.caller, principal, 'one')
     const second = receiptSchema.parse((await revise(principal, first.id, 'two')).json)
@@ -279,7 +279,7 @@ describe('a revision', () => {
     expect([late.status, codeOf(late)]).toEqual([409, 'conflict'])
   })
 
-  test('is one file, by itself or in a form', async () => {
+  test('is one file, directly or in a form', async () => {
     const principal = uploader()
     const { id } = await uploaded(service.caller, principal, 'one')
     const target = `/api/v1/evidence/${id}/revisions`
@@ -291,7 +291,7 @@ describe('a revision', () => {
 })
 
 describe('a tenant that may keep 1000 bytes', () => {
-  test('is told when an upload would be more, before its bytes are taken where its length is known', async () => {
+  test('is enforced before the bytes are read if the length is known', async () => {
     const principal = uploader()
     await uploaded(service.caller, principal, Buffer.alloc(600, 'a'))
     await uploaded(service.caller, principal, Buffer.alloc(300, 'a'), 'the same bytes count again.csv')

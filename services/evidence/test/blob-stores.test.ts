@@ -148,7 +148,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     await incoming.discard()
   })
 
-  test('takes all away that a tenant has under a hash, as often as it is asked to, and nothing else', async () => {
+  test('deletes exactly the bytes of a tenant with a hash, repeatably', async () => {
     const [tenantId, other] = [randomUUID(), randomUUID()]
     const placed: SettlingBlob[] = []
     for (const [owner, text] of [
@@ -258,7 +258,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect((await contentOf(blob)).toString()).toBe('again')
   })
 
-  test('counts of a turn what was there when it was ended, whatever its writer goes on to write', async () => {
+  test('counts the bytes of a turn at its end, whatever its writer still writes', async () => {
     const { partials } = stores
     const [tenantId, id] = [randomUUID(), randomUUID()]
     const slow = await partials.append(tenantId, id, 1)

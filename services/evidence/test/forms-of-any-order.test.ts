@@ -94,7 +94,7 @@ describe('Upload-Metadata', () => {
     expect(answer.status, answer.text).toBe(201)
   })
 
-  test('that is missing, and one without a file name, are told apart', async () => {
+  test('that is missing differs from one without a file name', async () => {
     expect(await detailOf()).toContain('is missing')
     expect(await detailOf('file_name YS5jc3Y=')).toBe(
       'has no key filename: send the name of the file in base64 (it has file_name)',

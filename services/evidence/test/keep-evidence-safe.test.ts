@@ -90,7 +90,7 @@ describe('what an upload has left behind', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
   })
 
-  test('is left alone while its upload may still be under way', async () => {
+  test('stays while its upload may still be in progress', async () => {
     const principal = uploader()
     await leaveUndecided(principal.tenantId, 'young', 1)
     await leaveUndecided(principal.tenantId, 'old', 2 * hour)

@@ -69,7 +69,7 @@ test('what an upload was promised is kept for it, and free again once it is give
   expect((await begin(principal, 300)).status).toBe(201)
 })
 
-test('uploads of which nothing is sent for an hour hold no room; one that is sent keeps its own', async () => {
+test('uploads without data for an hour lose their reservation; others keep it', async () => {
   const principal = uploader()
   const locations: string[] = []
   for (const bytes of [300, 700]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
@@ -86,7 +86,7 @@ test('uploads of which nothing is sent for an hour hold no room; one that is sen
   expect((await append(principal, locations[1] ?? '', 700)).status).toBe(413)
 })
 
-test('an upload whose promise has lapsed asks for room again before it goes on, and takes that of no other', async () => {
+test('an upload whose reservation has lapsed must reserve again, without taking another’s', async () => {
   const principal = uploader()
   const first = (await begin(principal, 600)).headers['location'] ?? ''
   const age = `update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`
@@ -110,7 +110,7 @@ test('an upload whose promise has lapsed asks for room again before it goes on, 
   expect(rest.headers['postern-receipt']).toBeDefined()
 })
 
-test('lapsed uploads that are gone on with at once, while others end, wait for nobody in a circle', async () => {
+test('lapsed uploads that continue while others end do not deadlock', async () => {
   const principal = uploader()
   const locations = await Promise.all(
     Array.from({ length: 8 }, async () => (await begin(principal, 100)).headers['location'] ?? ''),

@@ -22,7 +22,7 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     expect(await filesOf(principal.tenantId)).toHaveLength(1)
   })
 
-  test('as a form is received once, whatever boundary its sender draws, and is another with another part', async () => {
+  test('as a form is received once for any boundary, and differs with another part', async () => {
     const principal = uploader()
     const key = { 'idempotency-key': randomUUID() }
     const send = async (note: string) => {

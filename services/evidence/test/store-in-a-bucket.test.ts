@@ -236,7 +236,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     stores.close()
   })
 
-  test('needs to be told from where, and to which bucket', () => {
+  test('needs a source and a bucket', () => {
     expect(() => readMoveConfig(bucket.env)).toThrow('POSTERN_BLOB_MOVE_FROM')
     expect(() => readMoveConfig({ POSTERN_BLOB_MOVE_FROM: '/var/lib/postern/blobs' })).toThrow('must be set')
     expect(() => readMoveConfig({ POSTERN_BLOB_DIRECTORY: '/a', POSTERN_BLOB_MOVE_FROM: '/b' })).toThrow('MOVE_FROM')

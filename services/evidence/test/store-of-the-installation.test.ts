@@ -112,7 +112,7 @@ describe('the store of the compose file', () => {
     socket.destroy()
   })
 
-  test('takes a second access key and drops the first one without being started anew, and refuses nobody meanwhile', async () => {
+  test('replaces its access key without a restart and without rejected requests', async () => {
     const [id, secret] = ['postern:evidence-b', randomBytes(32).toString('base64url')]
     const second = clientOf(id, secret)
     await put(first, 'rotated', 'by the first')
@@ -134,7 +134,7 @@ describe('the store of the compose file', () => {
     expect(await read(second, 'rotated')).toBe('by the second')
   })
 
-  test('goes on with the keys that it knows where the file holds none', async () => {
+  test('keeps its keys if the file has none', async () => {
     const [id, secret] = ['postern:evidence-c', randomBytes(32).toString('base64url')]
     await store.replaceUsers({ [id]: secret })
     const other = clientOf(id, secret)

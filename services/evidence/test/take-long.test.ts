@@ -11,7 +11,7 @@ afterAll(async () => await service.close())
 
 afterEach(() => (late = 0))
 
-test('an upload that outlives what the gateway vouches for is told so at once, leaves nothing, and learns what to do', async () => {
+test('an upload that outlives its assertion fails at once with advice, and leaves nothing', async () => {
   const principal = uploader()
   const { size_bytes: control } = await uploaded(service.caller, principal, 'in time')
   expect(control).toBe(7)

@@ -15,7 +15,7 @@ const path = internalPaths.unknownEvidence
 const refOf = ({ id, sha256, size_bytes: size }: Receipt) => ({ evidence_id: id, sha256, size })
 
 describe('which evidence there is', () => {
-  test('is told to the findings service alone', async () => {
+  test('is shown only to the findings service', async () => {
     const tenant = uploader()
     const body = { evidence_refs: [refOf(await uploaded(evidence.caller, tenant, 'a'))] }
     const service = { ...tenant, kind: 'service', id: 'findings' } as const

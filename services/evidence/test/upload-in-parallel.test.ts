@@ -200,7 +200,7 @@ describe('uploads of one tenant', () => {
     ).toEqual([])
   })
 
-  test('of which many come at once never keep more than the quota', async () => {
+  test('that arrive together never exceed the quota', async () => {
     const principal = uploader()
     const part = quotaBytes / 4
     const answers = await Promise.all(

@@ -184,7 +184,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     `name="file"; filename="a.csv"\r\nX-More: ${'x'.repeat(8192)}\r\nContent-Disposition: form-data; filename="b.exe"`,
     'name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\nContent-Type: text/html',
     'name="file"; filename="a.csv"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64',
-  ])('with a part of which two readers may read two things: %s', async (says) => {
+  ])('with an ambiguous part: %s', async (says) => {
     const head = `Content-Disposition: form-data; ${says}\r\n`
     const answer = await send(principal, form(good, { ...good, head }))
     expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
@@ -208,7 +208,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
   })
 
   test.each(['"form-data"', 'form -data', 'form-\u00fcdata'])(
-    'with a part of which two readers may read whether it is form-data: %s',
+    'with a part that is ambiguously form-data: %s',
     async (type) => {
       const head = `Content-Disposition: ${type}; name="file"; filename="a.csv"; filename="b.exe"\r\n`
       const answer = await send(principal, form(good, { ...good, head }))
@@ -216,7 +216,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     },
   )
 
-  test('where a file name is too long, and says how long it may be', async () => {
+  test('with a file name that is too long, with the limit', async () => {
     const answer = await send(uploader(), form(good, file(`${'a'.repeat(256)}.csv`, 'a')))
     expect(answer.status).toBe(422)
     expect(answer.text).toContain('must have at most 255 characters')
@@ -242,7 +242,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
 })
 
 describe('an upload of several files', () => {
-  test('is answered with their receipts in order, and what was said of them is kept', async () => {
+  test('is answered with the receipts in order, and the details are stored', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-7'])
     const big = anyBytes(500_000)

@@ -31,7 +31,7 @@ async function startOnSlowBucket(env: Record<string, string>) {
   return await startEvidence({ ...bucket.env, POSTERN_BLOB_S3_ENDPOINT: slow.endpoint, ...env }, {}, environment)
 }
 
-test('uploads for which the bucket stands still keep no other from coming to its end', async () => {
+test('uploads whose bucket hangs do not block others', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '40' })
   const principal = uploader()
   slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))

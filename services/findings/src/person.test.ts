@@ -39,7 +39,7 @@ test.each([
   ['an address where there was an id', { person_id: id }, { email: 'bo@x.example' }, { email: 'bo@x.example' }],
   ['a name in place of the address', ada, { email: null, name: 'Bo' }, { name: 'Bo' }],
   ['a name in place of the id', ada, { person_id: null, name: 'Bo' }, { name: 'Bo' }],
-])('%s is somebody else, of whom nothing old is said', (_what, stored, patch, after) => {
+])('%s is a different person without old details', (_what, stored, patch, after) => {
   expect(dropFormerPerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
 })
 

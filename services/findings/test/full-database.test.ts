@@ -12,7 +12,7 @@ const execute = async (text: string) =>
   await service.asSuperuser.system(async (tx) => await tx.execute({ text, values: [] }))
 
 test.each(['findings.finding', 'findings.idempotency_record'])(
-  'a change for which PostgreSQL has no space in %s returns 507, and reads still work',
+  'a change without space in PostgreSQL for %s returns 507, and reads still work',
   async (table) => {
     const tenant = newTenant()
     const headers = { 'idempotency-key': 'create-it' }

@@ -87,7 +87,7 @@ test('keys that were found in memory are counted beside those that were not, how
   }
 })
 
-test('what of Redis is not believed, and a log that begins anew, are counted, and known before the first', async () => {
+test('invalid data in Redis and replaced logs are counted, from zero on', async () => {
   const registry = new Registry()
   const metrics = createGatewayMetrics(registry, gauges)
   const told = async () => [
@@ -102,7 +102,7 @@ test('what of Redis is not believed, and a log that begins anew, are counted, an
   expect(await told()).toEqual([records, `${announcements} 1`, 'postern_gateway_log_resets_total 1'])
 })
 
-test('what there is of Redis is told by what it is for', async () => {
+test('the state of Redis is shown by its purpose', async () => {
   const registry = new Registry()
   createGatewayMetrics(registry, gauges)
   expect(await seriesOf(registry, 'postern_gateway_keys_in_memory')).toEqual(['postern_gateway_keys_in_memory 3'])

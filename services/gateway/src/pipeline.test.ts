@@ -93,7 +93,7 @@ test.each<[string, Partial<Pipeline>]>([
   expect(calls.filter((call) => call !== 'authenticate')).toEqual(['key_revoked'])
 })
 
-test('a request that needs no wait is forwarded in the tick in which it arrives', () => {
+test('a request that needs no wait is forwarded in the same tick', () => {
   expect(begin().calls).toEqual(['authenticate', 'forward'])
 })
 

@@ -46,7 +46,7 @@ describe('a report of usage', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('tells once who of the people was there, as they were last, also when the first report of it fails', async () => {
+  test('reports each person once with the latest details, also after a failed report', async () => {
     const { keys, usage, at } = setUp()
     const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer' as const], expiresAt: 9e12 }
     const tenant = keyRecord()

@@ -171,7 +171,7 @@ describe.each(Object.entries(reasons))('when %s', (reason, act) => {
     refused?.socket.destroy()
   })
 
-  test('a stream of events ends, and that of another key goes on', async () => {
+  test('a stream of events ends, and that of another key continues', async () => {
     const world = await start(stream)
     const [cut, control] = await Promise.all(
       [world.victim, world.bystander].map(async (key) => open(world.gateway.port, get(key))),

@@ -30,7 +30,7 @@ async function useAtOnce(count: number): Promise<number[]> {
 }
 
 describe('without a lease', () => {
-  test('each request is looked up anew, so that a revocation holds for the very next one', async () => {
+  test('each request is looked up again, so that a revocation holds for the very next one', async () => {
     gateway.keys.lease = { granted: false }
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
     const { lookups } = gateway.keys

@@ -32,7 +32,7 @@ afterEach(async () => {
   relay?.close()
 })
 
-describe('a gateway goes on, and hears of revocations again, after Redis has sent', () => {
+describe('a gateway continues, and receives revocations again, after Redis has sent', () => {
   test.each([
     ['an array of a negative length', '*-7\r\n'],
     ['a null of RESP3', '_\r\n'],

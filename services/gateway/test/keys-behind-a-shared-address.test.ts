@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await gateway.close())
 
-test('a good key that is not in memory works behind an address from which many made-up keys come', async () => {
+test('a good key that is not in memory works behind an address that sends many invented keys', async () => {
   const statusOf = async (key: string) => (await gateway.get('/api/v1/findings', key)).status
   for (let sent = 0; sent <= limit; sent += 1) expect(await statusOf(generateKey().value)).toBe(401)
   // Who guesses learns nothing more.

@@ -37,6 +37,6 @@ test.each([
   expect(gateway.keys.lookups).toBe(0)
 })
 
-test('the control: the same key as it is to be sent is accepted', async () => {
+test('the control: the same key in the right form is accepted', async () => {
   expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
 })

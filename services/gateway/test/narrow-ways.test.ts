@@ -111,7 +111,7 @@ describe.each(Object.entries(ways))('where %s', (_what, [sabotage, way]) => {
     expect(await way(sabotage)).toContain('accepted after the success of its revoke')
   })
 
-  test('and the code as it is refuses it', async () => {
+  test('and the unchanged code rejects it', async () => {
     expect(await way({})).toEqual([])
   })
 })

@@ -23,12 +23,12 @@ test('a gateway without Redis is ready, and its readiness says what does not wor
   })
 })
 
-test('a setting that is gone is told of at the start, and does nothing', () => {
+test('a removed setting is logged at the start and has no effect', () => {
   const line = gateway.log.map((text) => JSON.parse(text)).find(({ event }) => event === 'setting_removed')
   expect(line).toMatchObject({ name: 'POSTERN_GATEWAY_COUNT', advice: expect.stringContaining('Remove it') })
 })
 
-test('a caller gets the part of its limit that falls to each gateway with a lease, and is told so', async () => {
+test('a caller gets this gateway’s share of its limit, and the headers show it', async () => {
   gateway.keys.lease = { gateways: 4 }
   await expect.poll(async () => await fromAdmin('/internal/metrics')).toContain('postern_gateway_leases_held')
   await expect

@@ -67,7 +67,7 @@ describe('revoking is refused', () => {
     { reason: 'two\nlines' },
     { reason: `${generateKey().value} was leaked` },
     { because: 'x' },
-  ])('with a reason that is none (%#)', async (body) => {
+  ])('with an invalid reason (%#)', async (body) => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     expect((await revoke(service, admin, id, body)).status).toBe(422)

@@ -10,9 +10,9 @@ useOwnWorld()
 describe('a rejected request has a SCIM error and changes nothing:', () => {
   test.each([
     ['a user without a userName', 'POST', '/Users', { active: true }, [400, 'invalidValue', 'userName']],
-    ['a filter that is none', 'GET', '/Users?filter=userName', undefined, [400, 'invalidFilter', 'filter']],
+    ['an invalid filter', 'GET', '/Users?filter=userName', undefined, [400, 'invalidFilter', 'filter']],
     [
-      'a filter by a flag that is none',
+      'a filter with an invalid boolean',
       'GET',
       '/Users?filter=active%20eq%20%22%22',
       undefined,
@@ -57,7 +57,7 @@ describe('a rejected request has a SCIM error and changes nothing:', () => {
     ['an attribute that there is not', { op: 'add', path: 'colour', value: 'x' }, 'invalidPath'],
     ['the prototype of all objects', { op: 'add', path: '__proto__.polluted', value: 'x' }, 'invalidPath'],
     ['the same in a filter', { op: 'add', path: 'emails[constructor eq "x"].value', value: 'x' }, 'invalidFilter'],
-    ['a filter that is none', { op: 'replace', path: 'emails[type].value', value: 'x' }, 'invalidFilter'],
+    ['an invalid filter', { op: 'replace', path: 'emails[type].value', value: 'x' }, 'invalidFilter'],
     ['an operation that there is not', { op: 'move', path: 'title', value: 'x' }, 'invalidValue'],
     ['a removal of the userName', { op: 'remove', path: 'userName' }, 'invalidValue'],
     ['a removal of nothing', { op: 'remove' }, 'noTarget'],

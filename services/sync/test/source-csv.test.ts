@@ -47,7 +47,7 @@ describe('a table that cannot be read to its end is rejected', () => {
     expect((await failureOf('csv')).code).toBe('upload_missing')
   })
 
-  test('when it is another kind of file, which is named', async () => {
+  test('when it is a different kind of file, which is named', async () => {
     const html = await failure('\n<!DOCTYPE html><html><title>Sign in</title></html>')
     expect(html).toMatchObject({ code: 'not_a_table', message: expect.stringContaining('web page') })
     const workbook = Buffer.concat([Buffer.from('PK\u0003\u0004'), Buffer.from([0x14, 0, 6, 0, 0xff])])

@@ -150,7 +150,7 @@ const lineOf = (row: number): string => `E${row},Prüfgebiet № ${row} — «Za
 const read = async (tenant: Principal, id: string): Promise<Buffer> =>
   await buffer(openUpload(async (asked) => await workerDb.read(by(tenant), asked), id))
 
-describe('a file is read as it was sent', () => {
+describe('a file is read unchanged', () => {
   const text = Array.from({ length: 50_000 }, (_none, row) => lineOf(row)).join('')
   const files = {
     'in UTF-8': Buffer.from(text),

@@ -124,7 +124,7 @@ describe.each(tables)('universe.%s', (table, own, column, allowed) => {
     expect(await contents()).toEqual(before)
   })
 
-  test('a tenant reads its own rows alone', async () => {
+  test('a tenant reads only its own rows', async () => {
     const [statement] = statements
     if (statement === undefined) throw new Error('no statement')
     expect(await run(universe.assertionOf(mine).assertion, statement)).toBe(own)

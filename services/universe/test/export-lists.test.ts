@@ -114,7 +114,7 @@ test('an export of nodes is of one version, though a push arrives while it is re
   expect(after.split('\n').slice(0, -1)).toHaveLength(1)
 })
 
-test('HEAD of a list as CSV has its head alone', async () => {
+test('HEAD of a list as CSV has only headers', async () => {
   const options = { headers: { accept: 'text/csv' } }
   const answer = await universe.gateway.call(tenant, 'HEAD', '/api/v1/people', options)
   expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([

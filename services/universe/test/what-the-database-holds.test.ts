@@ -72,7 +72,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     expect(await asTenant(mine.tenantId, insert(mine.tenantId, 9, own))).toBe(1)
   })
 
-  test('an update without a condition reaches the own tenant alone', async () => {
+  test('an update without a condition affects only the own tenant', async () => {
     const [mine, theirs] = [await someEntities(), await someEntities()]
     const before = await universe.stored(theirs)
     const rename = { text: "update universe.entity set name = 'x', version = version + 1", values: [] }

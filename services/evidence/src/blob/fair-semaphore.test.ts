@@ -47,7 +47,7 @@ test('a permit that is released twice is free once', async () => {
   expect(await isDone(semaphore.acquire('b'))).toBe(false)
 })
 
-test('a caller that has waited for long enough is told so, and its place goes to the next one', async () => {
+test('a caller that has waited too long is rejected, and its place passes to the next one', async () => {
   const semaphore = createFairSemaphore(1, { waitMs: 20, timeoutError: late })
   const release = await semaphore.acquire('a')
   await expect(semaphore.acquire('b')).rejects.toThrow('nothing became free')

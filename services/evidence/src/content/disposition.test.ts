@@ -12,6 +12,6 @@ test.each([
   ['a\r\nSet-Cookie: b', `attachment; filename="a__Set-Cookie: b"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20b`],
   ['a\\..\\b', `attachment; filename="a_.._b"; filename*=UTF-8''a%5C..%5Cb`],
   ['\ud800', `attachment; filename="_"; filename*=UTF-8''%EF%BF%BD`],
-])('the name %j can be read by every client in one way alone', (name, value) => {
+])('the name %j has only one reading for every client', (name, value) => {
   expect(attachmentOf(name)).toBe(value)
 })

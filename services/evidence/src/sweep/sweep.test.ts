@@ -105,7 +105,7 @@ test.each([
   expect([finished, removed]).toEqual([[], []])
 })
 
-test('a tenant whose entries cannot be listed keeps those of others from nothing, and is told of', async () => {
+test('a tenant whose entries cannot be listed does not affect others, and is logged', async () => {
   const { all, finished, blobs, partials } = leftovers(3)
   const unread = Array.from({ length: 3 }, (): string => randomUUID())
   const failing: BlobStore = {

@@ -50,7 +50,7 @@ describe('an access token', () => {
 
   test.each([
     ['for one whose keys have failed', { wait: { key: 9 } }],
-    ['for one from which too many others were forged', { wait: { token: 9 } }],
+    ['from an address with too many forged ones', { wait: { token: 9 } }],
     ['that was verified a moment ago', { wait: { token: 9 }, isTokenKnown: true }],
   ])('authenticates a person even %s', async (_what, given) => {
     const { ask, said } = setUp({ check: valid, tenants: [foundTenant()], ...given })

@@ -73,7 +73,7 @@ async function announce(text: string, isHeard: () => boolean): Promise<void> {
 const told = () => lines.map(({ event, use }) => [event, use].filter((part) => part !== undefined).join(' ')).toSorted()
 
 describe('the record of a key', () => {
-  test('is found where it was put, and nothing is said of one that is not there', async () => {
+  test('is found under its hash, and a missing one is undefined', async () => {
     const record = keyRecord()
     const { key, value } = codec.encodeRecord(record)
     await operator.set(key, value)
@@ -116,7 +116,7 @@ test('a Redis that is slow is connected to all the same, and asked in vain until
 })
 
 describe('a revocation', () => {
-  test('is told to each who listens', async () => {
+  test('reaches each listener', async () => {
     const alsoHeard: Revocation[] = []
     cache.onRevocation((one) => void alsoHeard.push(one))
     await announce(codec.encodeMessage(revocation), () => heard.length > 0)
@@ -132,7 +132,7 @@ describe('a revocation', () => {
     expect(heard).toEqual([])
   })
 
-  test('that cannot be subscribed to is told of', async () => {
+  test('whose subscription fails is logged', async () => {
     const url = new URL(server.urls.gateway)
     await operator.call('ACL', 'SETUSER', 'deaf', 'on', `>${url.password}`, '~*', '+@all', 'resetchannels')
     url.username = 'deaf'
@@ -162,7 +162,7 @@ describe('the connections', () => {
     await expect.poll(async () => await cache.find(record.hash)).toEqual(record)
   })
 
-  test('are told of when they are lost and when they are back, each time once, and are subscribed again', async () => {
+  test('are logged once when they are lost and restored, and are subscribed again', async () => {
     const lost = ['redis_lost commands', 'redis_lost subscription']
     const back = ['redis_recovered commands', 'redis_recovered subscription']
     for (let times = 1; times <= 2; times += 1) {

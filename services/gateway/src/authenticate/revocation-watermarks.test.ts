@@ -120,7 +120,7 @@ describe('watermarks', () => {
     expect(isFresh(readAt, databaseClock)).toBe(false)
   })
 
-  test('count from when the database is heard of, where they were raised before', () => {
+  test('count from the first known database time if they were raised before', () => {
     const clocks = fakeClocks()
     const databaseClock = createDatabaseClock(clocks)
     const watermarks = createRevocationWatermarks(clocks, databaseClock)
@@ -158,7 +158,7 @@ describe('watermarks', () => {
     expect(watermarks.isRevoked(hash)).toBe(false)
   })
 
-  test('go by the gateway’s own clock alone while nothing is known of the database’s', () => {
+  test('follow only the gateway’s own clock until the database’s is known', () => {
     const clocks = fakeClocks()
     const watermarks = createRevocationWatermarks(clocks, createDatabaseClock(clocks))
     watermarks.apply(keyChange(4, true))

@@ -43,7 +43,7 @@ describe.each(scopedByOneOf)('$route.id', ({ route, scopes }) => {
     expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
   })
 
-  test.each(scopes)('is open to a key with %s alone', (scope) => {
+  test.each(scopes)('is open to a key with only %s', (scope) => {
     expect(denialOf(route, key([scope]))).toBeUndefined()
   })
 })

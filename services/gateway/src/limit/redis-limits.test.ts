@@ -79,7 +79,7 @@ describe('failed attempts of an address', () => {
     await expect.poll(() => other?.waitSeconds('2001:db8:0:1::6')).toBe(60)
   })
 
-  test('are counted by each gateway alone while Redis is away', () => {
+  test('are counted by each gateway separately while Redis is unavailable', () => {
     const away = new Redis({ lazyConnect: true })
     const attempts = createFailedAttempts({ redis: away, clocks: fakeClocks(), limit: 1, kind: 'key' })
     attempts.note('192.0.2.1')

@@ -63,7 +63,7 @@ describe('a header that must occur once', () => {
     'X-Request-Id',
     'Transfer-Encoding',
     'X-HTTP-Method-Override',
-  ])('%s is told when it occurs twice, also in another case or with the same value', (name) => {
+  ])('a repeated %s is reported, also in another case or with the same value', (name) => {
     const lower = name.toLowerCase()
     expect(readHeaders([name, 'a', lower, 'b']).duplicate).toBe(lower)
     expect(readHeaders([name, 'a', name, 'a']).duplicate).toBe(lower)
@@ -111,11 +111,11 @@ describe('headers that Connection names', () => {
   })
 })
 
-test('headers that services read pass in their order, with lower-case names and each value as it was, and no other does', () => {
+test('only headers that services read pass, in order, with lower-case names and unchanged values', () => {
   const { passed } = readHeaders(['Accept', 'a', '__proto__', 'b', 'X-New', 'd', 'If-None-Match', '"1"', 'accept', 'c'])
   expect(passed).toEqual(['accept', 'a', 'if-none-match', '"1"', 'accept', 'c'])
 })
 
-test('X-Forwarded-For is read as one list, in the order in which its lines came', () => {
+test('X-Forwarded-For is read as one list in the order of its lines', () => {
   expect(readHeaders(['x-forwarded-for', 'a', 'X-Forwarded-For', 'b']).read['x-forwarded-for']).toBe('a,b')
 })

@@ -38,7 +38,7 @@ describe('a row of a source', () => {
     ['org_structure', { name: 'N', valid_from: '1899-12-31' }, 'valid_from'],
     ['auditable_entities', { name: 'N', type: 'process', last_audit_date: '1899-12-31' }, 'last_audit_date'],
   ] as const)(
-    'of %s that contradicts itself, as %j does, is wrong as it is where it is pushed',
+    'of %s that contradicts itself, such as %j, has the same fault as a pushed one',
     (dataset, row, field) => {
       const rules = datasetRules[dataset]
       const mapped = createMapper([], rules)({ ...row, [rules.keyField]: 'A' })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { faultsOfPeople } from './rules.ts'
 
-test('an address that two rows have is told by who has it: a place in a batch is no row of a source', () => {
+test('an address of two rows is reported with its owner, because an index in a batch is not a row of the source', () => {
   const people = [
     { external_id: 'HR-1', name: 'Ada', email: 'ada@x.example', active: true },
     { external_id: 'HR-2', name: 'Ada', email: 'Ada@x.example', active: true },
