@@ -110,7 +110,7 @@ export const updatedSince = momentSchema
  * A filter with several texts, repeated or comma-separated; any may match. A text with commas is also matched
  * as a whole.
  */
-export function anyText(item: z.ZodType<string, string>, description: string) {
+export function textFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
     if (pattern === undefined) return { one: z.string().min(1) }
@@ -131,7 +131,7 @@ export function anyText(item: z.ZodType<string, string>, description: string) {
  * A filter with several repeated keys; any may match. Commas belong to the keys, so that a key never matches
  * another resource.
  */
-export function anyKey(item: z.ZodType<string, string>, description: string) {
+export function keyFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => ({ one: item }))
     .transform((given) => [...new Set([given].flat())])
     .pipe(z.array(item).min(1).max(maxIds))
@@ -146,7 +146,7 @@ function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
 }
 
 /** A filter with several addresses of resources; any may match. */
-export function anyAddress(description: string) {
+export function addressFilter(description: string) {
   return onceOrRepeated(maxIds, () => ({
     one: z.string().meta({ pattern: `^(?:${listedAddressPattern})$` }),
     commas: withCommas(listedAddressPattern, maxIds),
@@ -163,7 +163,7 @@ export function anyAddress(description: string) {
 const maxIds = 100
 
 /** A filter with several ids, repeated or comma-separated; any may match. */
-export function anyId(description: string) {
+export function idFilter(description: string) {
   return onceOrRepeated(maxIds, () => ({ one: uuidSchema, commas: withCommas(patternOf(uuidSchema) ?? '', maxIds) }))
     .transform(split)
     .pipe(z.array(uuidSchema).min(1).max(maxIds))

@@ -145,7 +145,7 @@ export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access:
 /**
  * Returns a database that treats the rejection of an unexpired assertion (by `now`, ms since the epoch) as an outage.
  */
-export function doubtingAsAway(db: TenantDb, now: () => number): TenantDb {
+export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantDb {
   const doubt =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {

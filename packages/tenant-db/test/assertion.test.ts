@@ -6,7 +6,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantDb } from '../src/index.ts'
-import { doubtingAsAway, refusingWhenAway, retireAssertionSecrets, setAssertionSecret, sqlError } from '../src/index.ts'
+import {
+  withRejectionsAsOutage,
+  refusingWhenAway,
+  retireAssertionSecrets,
+  setAssertionSecret,
+  sqlError,
+} from '../src/index.ts'
 import { type AssertionWorld, assertionChecks, createAssertionWorld, expectRefused } from './assertion-checks.ts'
 import { type AssertionParts, type TenantTables, names, openClient, sql } from './tenant-tables.ts'
 
@@ -107,7 +113,7 @@ describe('a service with a rejected assertion', () => {
     ]).then((all) => all.map((one) => (one.status === 'rejected' ? one.reason : 'answered')))
 
   const kinds = async (parts: AssertionParts): Promise<string[]> =>
-    (await ask(doubtingAsAway(db, Date.now), tables.mint(tenantA, parts))).map((error) => sqlError(error).kind)
+    (await ask(withRejectionsAsOutage(db, Date.now), tables.mint(tenantA, parts))).map((error) => sqlError(error).kind)
 
   test.each([
     ['is from the future', { lifetimeSeconds: 330 }],
@@ -151,7 +157,7 @@ describe('a service with a rejected assertion', () => {
       return await rows.next().catch((error: unknown) => error)
     }
     expect(await follow(refusingWhenAway(db, () => away))).toBe(away)
-    expect(sqlError(await follow(doubtingAsAway(db, Date.now))).kind).toBe('unavailable')
+    expect(sqlError(await follow(withRejectionsAsOutage(db, Date.now))).kind).toBe('unavailable')
     expect(sqlError(await follow(db)).kind).toBe('assertion')
   })
 
@@ -163,7 +169,7 @@ describe('a service with a rejected assertion', () => {
         { assertion },
       ),
     ).toEqual([refused, refused])
-    expect(await ask(doubtingAsAway(db, Date.now), { assertion })).toEqual([refused, refused])
+    expect(await ask(withRejectionsAsOutage(db, Date.now), { assertion })).toEqual([refused, refused])
   })
 
   test('for long work, only the rejection of an unexpired assertion is an outage', async () => {

@@ -5,7 +5,7 @@ import {
   DatabaseUnavailable,
   type TenantAssertion,
   type TenantDb,
-  doubtingAsAway,
+  withRejectionsAsOutage,
   refusingWhenAway,
   sqlError,
 } from '../src/index.ts'
@@ -85,7 +85,7 @@ describe('errors that callers can retry', () => {
 
 async function doubt(error: unknown, now: number, tenant = shown): Promise<unknown[]> {
   return await rejections(
-    doubtingAsAway(failing(error), () => now),
+    withRejectionsAsOutage(failing(error), () => now),
     tenant,
   )
 }
@@ -111,7 +111,10 @@ describe('work that may outlive its assertion', () => {
 
 test('passes all other calls to the database', async () => {
   const error = new Error('ours')
-  for (const db of [refusingWhenAway(failing(error), () => new Error('no')), doubtingAsAway(failing(error), () => 0)]) {
+  for (const db of [
+    refusingWhenAway(failing(error), () => new Error('no')),
+    withRejectionsAsOutage(failing(error), () => 0),
+  ]) {
     await expect(db.ping()).rejects.toBe(error)
     expect(db.stats()).toEqual({ total: 1, idle: 2, waiting: 3 })
   }

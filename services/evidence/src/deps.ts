@@ -3,8 +3,8 @@ import { Counter } from '@prometheus-io/client'
 import {
   type AnswerMemory,
   type TenantDb,
-  doubtingAsAway,
-  lendingNumbers,
+  withRejectionsAsOutage,
+  withNumberSeries,
   openAnswerMemory,
   openTenantDb,
   refusingWhenAway,
@@ -22,7 +22,7 @@ import { watchStore } from './store-readiness.ts'
 import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
-import { noRoom } from './upload/refusal.ts'
+import { storeFull } from './upload/refusal.ts'
 import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
@@ -64,7 +64,7 @@ export async function openDeps(
     applicationName: 'postern-evidence',
     observer: observeDatabase(metrics),
   })
-  const db = lendingNumbers(doubtingAsAway(pooled, now))
+  const db = withNumberSeries(withRejectionsAsOutage(pooled, now))
   const universe = openUniverse(config.universe)
   const damaged = new Counter({
     name: 'postern_evidence_damaged_total',
@@ -103,7 +103,7 @@ export async function openDeps(
 /** An outage of the database before the upload was read can be retried. */
 function rethrow(error: unknown): never {
   const { kind } = sqlError(error)
-  if (recordFailure(error) === 'no_room') throw noRoom(error)
+  if (recordFailure(error) === 'no_room') throw storeFull(error)
   if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
     throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 5, cause: error })
   }

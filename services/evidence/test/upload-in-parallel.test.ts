@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { receiptSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { lendingNumbers, openTenantDb } from '@postern/tenant-db'
+import { withNumberSeries, openTenantDb } from '@postern/tenant-db'
 import { makeEnvironment, startEvidence, upload, uploader } from './support.ts'
 
 // Above what the tests keep, so that every upload asks for room.
@@ -23,7 +23,7 @@ beforeAll(async () => {
     applicationName: 'evidence-test',
   })
   const quota = { POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: String(quotaBytes) }
-  service = await startEvidence(quota, { db: lendingNumbers(db) }, environment)
+  service = await startEvidence(quota, { db: withNumberSeries(db) }, environment)
   closeDb = async () => await db.close()
   // The commit of a file or resumable upload with this name waits, with all locks of its transaction, for whoever holds the lock.
   await service.rows(`

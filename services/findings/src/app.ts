@@ -8,14 +8,14 @@ import { findingRoutes } from './finding/routes.ts'
 import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
-import { lendingNumbers } from './reference/store.ts'
+import { withNumberSeries } from './reference/store.ts'
 import { sealAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 /** Registers all routes of the findings service. */
 export function buildApp(app: App, opened: Deps): void {
   rememberAnswers(app, opened.answers)
-  const db = sealAfterWrites(lendingNumbers(opened.db), opened.sealer)
+  const db = sealAfterWrites(withNumberSeries(opened.db), opened.sealer)
   const deps = { ...opened, db: reopenExpiredOnFirstUse(db, opened) }
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)

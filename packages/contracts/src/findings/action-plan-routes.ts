@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema } from '../common.ts'
-import { anyAddress, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { addressFilter, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   actionPlanSchema,
@@ -88,7 +88,7 @@ export const listActionPlans = defineRoute({
   access: read,
   tag: 'Action plans',
   summary: 'List action plans',
-  query: z.strictObject({ ...actionPlanFilters, finding_id: anyAddress('Those of one of the findings') }),
+  query: z.strictObject({ ...actionPlanFilters, finding_id: addressFilter('Those of one of the findings') }),
   answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
 })
 

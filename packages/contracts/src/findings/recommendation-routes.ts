@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { anyAddress, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { addressFilter, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   createRecommendationBodySchema,
@@ -30,7 +30,7 @@ export const listRecommendations = defineRoute({
   access: read,
   tag: 'Recommendations',
   summary: 'List recommendations',
-  query: z.strictObject({ ...recommendationFilters, finding_id: anyAddress('Those of one of the findings') }),
+  query: z.strictObject({ ...recommendationFilters, finding_id: addressFilter('Those of one of the findings') }),
   answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
 })
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { externalIdSchema, line, resourceAddressSchema } from '../common.ts'
-import { anyKey, anyText } from '../page.ts'
+import { keyFilter, textFilter } from '../page.ts'
 
 /** What the routes of the findings service have in common. */
 export const read = { kind: 'scope', scope: 'read:findings' } as const
@@ -11,5 +11,5 @@ export const patchTypes = ['application/merge-patch+json', 'application/json'] a
 
 export const yesOrNo = z.enum(['true', 'false']).optional()
 export const search = line(2, 200).optional().meta({ description: 'Consecutive words of a text, case-insensitive' })
-export const ownerFilter = anyText(line(1, 254), 'Id, e-mail address or name of a person')
-export const externalIdFilter = anyKey(externalIdSchema, 'The one with this key of the integrator’s own')
+export const ownerFilter = textFilter(line(1, 254), 'Id, e-mail address or name of a person')
+export const externalIdFilter = keyFilter(externalIdSchema, 'The one with this key of the integrator’s own')

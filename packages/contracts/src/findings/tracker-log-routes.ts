@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line } from '../common.ts'
-import { anyKey, anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { keyFilter, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { addressed, read, write } from './route-parts.ts'
 import {
@@ -111,7 +111,7 @@ export const listLog = defineRoute({
       description: `\`true\` adds X-Total-Count to a JSON page. With \`kind\` or \`actor\` and more than ${maxLogWalk} entries after \`since_seq\`, it is rejected with 400`,
     }),
     kind: anyOf(logKinds).optional(),
-    actor: anyKey(line(1, 255), 'Id of the author of the entry'),
+    actor: keyFilter(line(1, 255), 'Id of the author of the entry'),
     since_seq: countAfter.meta({ description: 'Entries after this position', type: 'integer', minimum: 0 }),
     fields: fieldsOf(logEntrySchema),
   }),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { emailSchema } from '../email.ts'
 import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
-import { anyId, anyKey, anyOf, anyText, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { idFilter, keyFilter, anyOf, textFilter, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { personSchema } from './person.ts'
 import { addressed, base, search } from './route-parts.ts'
@@ -36,12 +36,12 @@ export const listTestProcedures = defineRoute({
     method: anyOf(testMethods).optional(),
     test_type: anyOf(testTypes).optional(),
     conclusion: anyOf(testConclusions).optional(),
-    entity_id: anyId('Procedures that test one of the entities'),
-    engagement_ref: anyText(line(1, 255), 'Reference of an engagement'),
-    control_ref: anyText(line(1, 255), 'Reference of a control'),
+    entity_id: idFilter('Procedures that test one of the entities'),
+    engagement_ref: textFilter(line(1, 255), 'Reference of an engagement'),
+    control_ref: textFilter(line(1, 255), 'Reference of a control'),
     due_before: dateSchema.optional(),
     due_after: dateSchema.optional(),
-    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
+    external_id: keyFilter(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,
     q: search,
     sort: z.enum(testProcedureSorts).default('reference'),
@@ -75,9 +75,9 @@ export const listPeople = defineRoute({
   summary: 'List people',
   query: z.strictObject({
     ...pageQuery,
-    email: anyText(emailSchema, 'Address of a person, in any case'),
+    email: textFilter(emailSchema, 'Address of a person, in any case'),
     active: z.enum(['true', 'false']).optional(),
-    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
+    external_id: keyFilter(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,
     q: search,
     sort: z.enum(personSorts).default('name'),

@@ -11,7 +11,17 @@ import {
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { anyAddress, anyId, anyKey, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import {
+  addressFilter,
+  idFilter,
+  keyFilter,
+  anyOf,
+  textFilter,
+  expandedPages,
+  fieldsOf,
+  pageQuery,
+  updatedSince,
+} from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { findingCountsSchema } from './finding-counts.ts'
 import {
@@ -206,7 +216,7 @@ export const listEntities = defineRoute({
     type: anyOf(entityTypes).optional(),
     status: anyOf(entityStatuses).optional(),
     parent_id: z
-      .union([z.literal('none'), anyAddress('')])
+      .union([z.literal('none'), addressFilter('')])
       .optional()
       .meta({
         description:
@@ -219,13 +229,13 @@ export const listEntities = defineRoute({
     hierarchy: hierarchyKeySchema
       .optional()
       .meta({ description: 'Entities that belong to an active node of the hierarchy' }),
-    owner: anyText(line(1, 255), 'Id, e-mail address or name of a person'),
+    owner: textFilter(line(1, 255), 'Id, e-mail address or name of a person'),
     risk_rating: anyOf(riskRatings)
       .optional()
       .meta({ description: 'The residual rating, or the inherent one if there is no residual rating' }),
     next_audit_due_before: dateSchema.optional(),
-    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
-    connector_id: anyId('Brought by this connector (`source`), or made by it (`created_by`)'),
+    external_id: keyFilter(externalIdSchema, 'The one with this key of the integrator’s own'),
+    connector_id: idFilter('Brought by this connector (`source`), or made by it (`created_by`)'),
     missing: z
       .enum(['true', 'false'])
       .optional()

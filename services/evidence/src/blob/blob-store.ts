@@ -303,6 +303,6 @@ export function codeOf(error: unknown): unknown {
 const noRoomCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** Whether an error means a full disk, an exhausted quota or the process's file size limit. */
-export function isNoRoom(error: unknown): boolean {
+export function isStoreFull(error: unknown): boolean {
   return noRoomCodes.has(codeOf(error))
 }

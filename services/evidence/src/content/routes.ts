@@ -8,7 +8,7 @@ import { findFile, holdFile } from '../file/store.ts'
 import { actorOf } from '../upload/record.ts'
 import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
-import { DamagedContentError, wholeContent } from './whole.ts'
+import { DamagedContentError, verifiedContent } from './verified-content.ts'
 
 /** The only route that returns evidence: to auditors, after the access was recorded. */
 export function contentRoutes(
@@ -35,7 +35,7 @@ export function contentRoutes(
         throw damaged
       })
     try {
-      const bytes = wholeContent(source, file.sha256)
+      const bytes = verifiedContent(source, file.sha256)
       const first = await bytes.next()
       await noting(
         async () =>

@@ -7,7 +7,7 @@ import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
 import { record, tidied } from '../upload/record.ts'
 import { assertAwaited } from '../upload/refusal.ts'
-import { assertRoom, reading } from '../upload/quota.ts'
+import { assertQuota, reading } from '../upload/quota.ts'
 import type { ReceivedFile } from '../upload/parse-upload.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
@@ -39,7 +39,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
     complete: async (upload, request) => {
       const { context, requestId, log, raw } = request
       const room = { bytes: upload.length, uploadId: upload.id }
-      await assertRoom(deps, context, room, limits.tenantQuotaBytes)
+      await assertQuota(deps, context, room, limits.tenantQuotaBytes)
       const file = await assembleOnce(upload, context)
       const named = upload.details.test_procedures ?? []
       const { addresses, ids } = await openTestProcedures(deps.universe, { context, requestId }, named)

@@ -22,14 +22,21 @@ import {
   problem,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { isNoRoom } from '../blob/blob-store.ts'
+import { isStoreFull } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
-import { noRoom, refused } from '../upload/refusal.ts'
-import { assertRoom, passToUpload, reading, releaseReservation, reserveLapsed, reserveUpload } from '../upload/quota.ts'
+import { storeFull, refused } from '../upload/refusal.ts'
+import {
+  assertQuota,
+  passToUpload,
+  reading,
+  releaseReservation,
+  reserveLapsed,
+  reserveUpload,
+} from '../upload/quota.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/parse-upload.ts'
 import { append } from './append.ts'
@@ -55,7 +62,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     begin(answer, raw.headers)
     describe(answer)
     const upload = readCreation(raw.headers, limits, deps.now())
-    await assertRoom(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
+    await assertQuota(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
     await reading(async () => {
@@ -80,7 +87,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           throw error
         })
     }).catch((error: unknown) => {
-      throw isNoRoom(error) ? noRoom(error) : error
+      throw isStoreFull(error) ? storeFull(error) : error
     })
     return undefined
   })
@@ -158,7 +165,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       })
     } catch (error) {
       void discardRest(raw.body)
-      throw isNoRoom(error) ? noRoom(error) : error
+      throw isStoreFull(error) ? storeFull(error) : error
     }
   })
 

@@ -1,5 +1,5 @@
 import { type Socket, connect } from 'node:net'
-import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from './scanner.ts'
+import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from './scanner.ts'
 
 export interface ClamavOptions {
   /** Where clamd listens. */
@@ -27,7 +27,7 @@ export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Sca
         socket.setTimeout(0)
         socket.write('zIDSESSION\0zVERSION\0zINSTREAM\0')
         const scanner = /^1: (ClamAV [\x20-\x7e]{1,200})$/.exec(await replies.next(connectTimeoutMs))?.[1]
-        if (scanner === undefined) throw new ScannerAway('clamd does not say its version')
+        if (scanner === undefined) throw new ScannerUnavailableError('clamd does not say its version')
         return scanOf(socket, replies, { scanner, maxBytes, timeoutMs })
       } catch (error) {
         socket.destroy()
@@ -74,7 +74,7 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
   if (text === 'stream: OK') return { result: 'clean', scanner }
   if (text === 'INSTREAM size limit exceeded. ERROR') return { result: 'limits_exceeded', scanner }
   const malware = /^stream: ([\x21-\x7e]{1,200}) FOUND$/.exec(text ?? '')?.[1]
-  if (malware === undefined) throw new ScannerAway(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
+  if (malware === undefined) throw new ScannerUnavailableError(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
   // With AlertExceedsMax clamd reports archives that it could not unpack completely.
   if (malware.startsWith('Heuristics.Limits.Exceeded')) return { result: 'limits_exceeded', scanner }
   return { result: 'infected', malware, scanner }
@@ -96,7 +96,7 @@ function listen(socket: Socket): Replies {
   // Awaited only during waits, so a rejection in between needs a handler.
   failure.promise.catch(() => undefined)
   const fail = (message: string, cause?: unknown) => {
-    failure.reject(new ScannerAway(message, { cause }))
+    failure.reject(new ScannerUnavailableError(message, { cause }))
     socket.destroy()
   }
   socket.on('data', (bytes: Buffer) => {

@@ -11,21 +11,21 @@ export type ScanOutcome =
 
 /** Looks at bytes while they arrive. */
 export interface Scanner {
-  /** Starts a scan, which ends with `finish` or `abandon`. Rejects with ScannerAway. */
+  /** Starts a scan, which ends with `finish` or `abandon`. Rejects with ScannerUnavailableError. */
   begin(): Promise<Scan>
 }
 
 export interface Scan {
-  /** Resolves when the scanner has taken the bytes. Rejects with ScannerAway. */
+  /** Resolves when the scanner has taken the bytes. Rejects with ScannerUnavailableError. */
   write(chunk: Uint8Array): Promise<void>
-  /** Returns the result for all bytes. Rejects with ScannerAway, because a missing answer never means clean. */
+  /** Returns the result for all bytes. Rejects with ScannerUnavailableError, because a missing answer never means clean. */
   finish(): Promise<ScanOutcome>
   /** Harmless when repeated and after `finish`. */
   abandon(): void
 }
 
 /** The scanner gave no reliable answer. The cause is for the log. */
-export class ScannerAway extends Error {}
+export class ScannerUnavailableError extends Error {}
 
 /** Where no scanner is configured. */
 export const noScanner: Scanner = {

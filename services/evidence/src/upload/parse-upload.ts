@@ -16,11 +16,11 @@ import {
   parseJsonBody,
   problem,
 } from '@postern/service-kit'
-import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { type BlobStore, type IncomingBlob, type SettlingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
-import { noRoom, refused } from './refusal.ts'
+import { storeFull, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A complete, accepted and durable file that is not recorded yet. */
@@ -55,7 +55,7 @@ interface Parts {
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Throws if the quota is exceeded. */
-  readonly assertRoom: (bytes: number) => Promise<void>
+  readonly assertQuota: (bytes: number) => Promise<void>
   /** Resolves test procedures. Throws if one accepts no evidence, or if the universe is away for `patienceMs`. */
   readonly requireTestProcedures: (
     addresses: readonly string[],
@@ -85,7 +85,7 @@ export async function parseUpload(
     const { details, placeOf } = isMultipart
       ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
       : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
-    await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
+    await parts.assertQuota(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
     // Checked again, because a procedure completed meanwhile accepts no evidence.
     if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
@@ -97,7 +97,7 @@ export async function parseUpload(
     return { files, details, procedureIds, isMultipart }
   } catch (error) {
     void discardRest(raw.body)
-    throw isNoRoom(error) ? noRoom(error) : error
+    throw isStoreFull(error) ? storeFull(error) : error
   } finally {
     for (const { incoming } of arrived) await incoming?.discard()
   }
@@ -137,7 +137,7 @@ async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promi
       errors: [{ parameter: untimely.member, code: 'in_future', detail: untimely.detail }],
     })
   }
-  if (head.declared.contentLength !== undefined) await parts.assertRoom(head.declared.contentLength)
+  if (head.declared.contentLength !== undefined) await parts.assertQuota(head.declared.contentLength)
   const named = testProcedures ?? []
   await parts.requireTestProcedures(named, inQuery)
   const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
@@ -156,7 +156,7 @@ async function parseForm(
   const judged = judgeMultipartHead(head, parts.limits.maxBytes)
   if (!judged.accepted) throw refused(judged.refusal)
   assertQueryEmpty(query)
-  if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
+  if (judged.contentLength !== undefined) await parts.assertQuota(judged.contentLength)
   let details = parseDetails({}, parts.now())
   let hasMetadata = false
   await readMultipart(stream, contentType, {

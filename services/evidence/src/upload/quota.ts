@@ -7,7 +7,7 @@ import {
   countReserved,
   expireReservation,
   findLapsing,
-  findUsedRoom,
+  findUsedQuota,
   insertReservation,
   lockUsage,
   takeBack,
@@ -23,14 +23,14 @@ export interface Room {
 type Context = RequestInfo['context']
 
 /** Throws if the bytes exceed the tenant's quota. A check before reading the body; the reservation decides. */
-export async function assertRoom(
+export async function assertQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,
   { bytes, uploadId }: Room,
   tenantQuotaBytes: number | undefined,
 ): Promise<void> {
   if (tenantQuotaBytes === undefined) return
-  const used = await reading(async () => await db.read(context, async (tx) => await findUsedRoom(tx, uploadId)))
+  const used = await reading(async () => await db.read(context, async (tx) => await findUsedQuota(tx, uploadId)))
   if (used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
 }
 
@@ -46,7 +46,7 @@ export async function reserveQuota(
   tenantQuotaBytes: number | undefined,
 ): Promise<string> {
   return await db.write(context, async (tx) => {
-    const [, , used] = await Promise.all([lockUsage(tx), takeBack(tx, undefined), findUsedRoom(tx, uploadId)])
+    const [, , used] = await Promise.all([lockUsage(tx), takeBack(tx, undefined), findUsedQuota(tx, uploadId)])
     if (tenantQuotaBytes !== undefined && used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
     return await insertReservation(tx, { bytes, files, uploadId })
   })

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { discardRest, problem, watchStall } from '@postern/service-kit'
-import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
-import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
+import { type IncomingBlob, isStoreFull } from '../blob/blob-store.ts'
+import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
-import { brokenOff, noRoom, refused, scannerAway } from './refusal.ts'
+import { brokenOff, storeFull, refused, scannerUnavailable } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -67,8 +67,8 @@ export async function receiveBody(
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     void discardRest(body)
-    if (isNoRoom(error)) throw noRoom(error)
-    if (error instanceof ScannerAway) throw scannerAway(error)
+    if (isStoreFull(error)) throw storeFull(error)
+    if (error instanceof ScannerUnavailableError) throw scannerUnavailable(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     if (isAbort(error)) throw brokenOff()
     throw error

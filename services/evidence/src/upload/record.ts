@@ -1,11 +1,11 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { type SettlingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { noRoom, notRecorded } from './refusal.ts'
+import { storeFull, notRecorded } from './refusal.ts'
 import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
 import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumbers } from './store.ts'
@@ -127,7 +127,7 @@ export async function record<T>(
     if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
-    throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
+    throw isStoreFull(error) ? storeFull(error) : notRecorded(recordFailure(error), error)
   }
 
   async function abandon(): Promise<void> {

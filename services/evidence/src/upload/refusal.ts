@@ -82,7 +82,7 @@ function tookTooLong(cause?: unknown): Error {
 }
 
 /** The problem for a full file system or database. */
-export function noRoom(cause: unknown): Error {
+export function storeFull(cause: unknown): Error {
   return problem('insufficient_storage', {
     detail: `There is no room for the file at present. ${again}`,
     retryAfterSeconds: 300,
@@ -91,7 +91,7 @@ export function noRoom(cause: unknown): Error {
 }
 
 /** The problem for a required scan that is unavailable. */
-export function scannerAway(cause: unknown): Error {
+export function scannerUnavailable(cause: unknown): Error {
   return problem('service_unavailable', {
     detail: 'The malware scanner does not answer, and nothing is taken unscanned. Send the file again later.',
     retryAfterSeconds: 30,
@@ -103,7 +103,7 @@ export function scannerAway(cause: unknown): Error {
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'no_room':
-      return noRoom(cause)
+      return storeFull(cause)
     case 'assertion_refused':
       // The upload took longer than the tenant assertion is valid.
       return tookTooLong(cause)

@@ -8,7 +8,7 @@ import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.
 import { findReplaceable } from './attachment-store.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
 import { assertAwaited, refused, replaced } from './refusal.ts'
-import { assertRoom, reading } from './quota.ts'
+import { assertQuota, reading } from './quota.ts'
 import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './parse-upload.ts'
@@ -56,7 +56,7 @@ async function take(
     maxFiles,
     now,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, allowedTypes },
-    assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
+    assertQuota: async (bytes) => await assertQuota({ db }, request.context, { bytes }, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf, patience) => {
       await requireUnlocked(universe, request, keptOpen, patience)
       return await requireTestProcedures(universe, request, addresses, placeOf, patience)

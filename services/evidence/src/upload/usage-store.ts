@@ -151,7 +151,7 @@ const roomText = `
  * Returns the bytes that the tenant uses: stored, being recorded, and reserved by resumable uploads except the named
  * one. A reservation lapses after an hour without data, because starting an upload costs nothing.
  */
-export async function findUsedRoom(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
+export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
     name: 'evidence_used_room',
     text: roomText,

@@ -1,6 +1,6 @@
 import { createNumberSeries } from '@postern/tenant-db'
 
-export { NoFreeNumberError, lendingNumbers } from '@postern/tenant-db'
+export { NoFreeNumberError, withNumberSeries } from '@postern/tenant-db'
 
 /** References such as F-2026-0042. */
 export const findingNumbers = createNumberSeries({ schema: 'findings', name: 'finding', counter: 'reference_counter' })

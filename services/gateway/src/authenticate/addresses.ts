@@ -60,7 +60,7 @@ export function networkOf(address: string): string {
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
 /** The most logged peers. Clients without a proxy can write the header too. */
-const mostTold = 16
+const maxLoggedPeers = 16
 
 /** The address of a client whose proxy writes an invalid one. It is in no range. */
 const unreadableAddress = 'unknown'
@@ -79,7 +79,7 @@ export function createClientAddress(
   const told = new Set<string>()
   const tellOnce = (fault: ForwardedForFault, peer: string): void => {
     const which = `${fault} ${peer}`
-    if (told.size >= mostTold || told.has(which)) return
+    if (told.size >= maxLoggedPeers || told.has(which)) return
     told.add(which)
     tell(fault, peer)
   }

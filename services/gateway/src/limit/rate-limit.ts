@@ -92,7 +92,7 @@ const peopleShare = 10
 const mostForPeople = 1200
 
 /** The reserve for people, so that administrators can revoke a key that used up the rest. */
-function forPeople(tenantLimit: number): number {
+function reserveForPeople(tenantLimit: number): number {
   return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
@@ -311,7 +311,7 @@ export function createRateLimit(options: {
       const known = caller.limits
       if (known !== undefined && !isForgotten(known)) return known
       const { kind, tenantId, limitId, tenantLimit } = caller
-      const kept = forPeople(tenantLimit)
+      const kept = reserveForPeople(tenantLimit)
       caller.limits = combineLimits(
         () => bucketOf(kind, tenantId, limitId, caller.limit),
         () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { NoFreeNumberError, type TenantDb, createNumberSeries, lendingNumbers } from '../src/index.ts'
+import { NoFreeNumberError, type TenantDb, createNumberSeries, withNumberSeries } from '../src/index.ts'
 import { type TenantTables, createTenantTables } from './tenant-tables.ts'
 
 let tables: TenantTables
@@ -18,7 +18,7 @@ beforeAll(async () => {
       constraint free_number_pk primary key (tenant_id, series, year, number));
     call tenancy.protect_table('probe.counter', 'postern_findings', array['select', 'insert', 'update']);
     call tenancy.protect_table('probe.free_number', 'postern_findings', array['select', 'insert', 'update', 'delete'])`)
-  db = lendingNumbers(tables.open({ maxConnections: 8 }))
+  db = withNumberSeries(tables.open({ maxConnections: 8 }))
 })
 afterAll(async () => await tables[Symbol.asyncDispose]())
 
@@ -67,7 +67,7 @@ test('one transaction can take more numbers than one addition', async () => {
 
 test('numbers are added with an asynchronous commit', async () => {
   const settings: string[] = []
-  const watched = lendingNumbers({
+  const watched = withNumberSeries({
     ...db,
     write: async (tenant, work) =>
       await tables

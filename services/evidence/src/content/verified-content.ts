@@ -11,7 +11,7 @@ export class DamagedContentError extends Error {
  * Yields the bytes but withholds the last chunk until the digest of all matches. A damaged file ends early, so no
  * client accepts it as complete.
  */
-export async function* wholeContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
+export async function* verifiedContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let last: Uint8Array | undefined
   for await (const chunk of bytes) {

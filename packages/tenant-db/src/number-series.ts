@@ -82,7 +82,7 @@ const mostTries = 50
  * Returns a database that adds numbers and retries a write without a free number. The numbers are added in their own
  * transaction, so that no write locks the tenant's counter until its commit.
  */
-export function lendingNumbers(db: TenantDb): TenantDb {
+export function withNumberSeries(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()
   const add = async (tenant: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
     const key = `${tenantOf(tenant.assertion)} ${series.name}`
