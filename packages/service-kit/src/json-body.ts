@@ -89,7 +89,7 @@ const faultDetails = {
   syntax: 'is not valid JSON (RFC 8259)',
   too_deep: `lies more than ${maxJsonDepth} levels deep`,
   duplicate_key: 'stands more than once in its object',
-  forbidden_key: 'is no name for a member',
+  forbidden_key: 'is not allowed as a member name',
   inexact_number: 'is no number that a double can hold: out of its range, or of more digits',
   invalid_text: 'must not contain NUL or lone surrogates',
 } as const satisfies Record<JsonFault['kind'], string>

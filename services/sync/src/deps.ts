@@ -13,7 +13,7 @@ import { openOutbound } from './outbound/open-outbound.ts'
 import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
-import { type Queue, QueueNotStarted, openQueue } from './queue/queue.ts'
+import { type Queue, QueueNotStartedError, openQueue } from './queue/queue.ts'
 import { type Locate, createLocate } from './scim/locate.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
@@ -111,10 +111,10 @@ export async function openDeps(
     databaseId: async () => await db.databaseId(),
     // Lists of connectors need no universe, and a push says for itself that it is away.
     ready: async () => {
-      if (!queue.isStarted()) throw new QueueNotStarted()
+      if (!queue.isStarted()) throw new QueueNotStartedError()
       await db.ping('sync')
     },
-    drain: async () => await queue.takeNoMore(),
+    drain: async () => await queue.stopPolling(),
     close: async () => {
       await queue.close()
       await universe.close()

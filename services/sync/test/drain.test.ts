@@ -75,7 +75,7 @@ test.for([
 
   const stop = vi.spyOn(PgBoss.prototype, 'stop')
   const clock = vi.spyOn(performance, 'now').mockReturnValue(100_000)
-  await queue.takeNoMore()
+  await queue.stopPolling()
   clock.mockReturnValue(100_000 + passedMs)
   const closed = queue.close()
   await expect.poll(() => stop.mock.calls).toEqual([[{ graceful: true, timeout: leftMs }]])

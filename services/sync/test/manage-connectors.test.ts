@@ -481,9 +481,9 @@ describe('a schedule', () => {
     await setJob('no time', 500)
     await vi.waitFor(
       async () => {
-        const text = `select state::text, keep_until > now() + interval '300 days' as "isKept" from queue.job
+        const text = `select state::text, keep_until > now() + interval '300 days' as "isExact" from queue.job
           where data ->> 'id' = $1 and name = 'sync-schedule'`
-        expect(await world.rows(text, [connector.id])).toEqual([{ state: 'retry', isKept: true }])
+        expect(await world.rows(text, [connector.id])).toEqual([{ state: 'retry', isExact: true }])
       },
       { timeout: 60_000, interval: 200 },
     )

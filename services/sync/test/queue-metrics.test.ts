@@ -59,7 +59,7 @@ test('a service whose queue has not started is not ready and rejects runs', asyn
     return [answer.status, await answer.json()]
   }
   try {
-    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'QueueNotStarted' }])
+    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'QueueNotStartedError' }])
     const caller = world.syncCaller(waiting.url)
     const tenant = admin()
     const body = { key: `c-${randomUUID()}`, name: 'Spreadsheet', type: 'csv', dataset: 'auditable_entities' }

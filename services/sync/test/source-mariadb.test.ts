@@ -76,7 +76,7 @@ test.each(['client_ed25519', 'dialog', 'mysql_clear_password'])(
         outbound,
       })
       expect([failure.code, failure.retryable]).toEqual(['not_authorized', false])
-      expect(failure.message).toContain('another kind of sign-in')
+      expect(failure.message).toContain('a kind of sign-in that is not supported')
     } finally {
       server.close()
     }
@@ -148,7 +148,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
       const { code, message } = await failureOf('sql', options(fields))
       // Told as of any other source, and nothing of what Node advises who runs it.
       const host = 'host' in fields ? fields.host : 'erp.test'
-      const said = `the certificate of ${host} is not trusted (${why}): mend it, or set \`ca\``
+      const said = `the certificate of ${host} is not trusted (${why}): fix it, or set \`ca\``
       expect([code, message]).toEqual(['certificate_not_trusted', said])
     }
   })
@@ -174,7 +174,7 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     ]) {
       const { code, retryable, message } = await failureOf('sql', options({ view }))
       expect([code, retryable]).toEqual(['answer_refused', false])
-      expect(message).toContain(`the view fails on a value of one of its rows (${name}): mend the view`)
+      expect(message).toContain(`the view fails on a value of one of its rows (${name}): fix the view`)
     }
   })
 

@@ -103,7 +103,7 @@ describe('an address that the platform has not listed', () => {
   test.each(['010.1.0.0/16', '0xa.1.0.0/16', '10.1/16', '167837953', '10.1.0.0/33', 'anything'])(
     'is not listed by an ambiguous or invalid network: %s',
     (network) => {
-      expect(() => createAddressPolicy([network])).toThrow(/is no range/)
+      expect(() => createAddressPolicy([network])).toThrow(/is not a valid range/)
       expect(() => readConfig({ POSTERN_SYNC_NETWORKS: `10.1.0.0/16,${network}` })).toThrow(/POSTERN_SYNC_NETWORKS/)
       expect(() => readConfig({ POSTERN_SYNC_NETWORKS: '10.1.0.0/16,fd00:1::/32' })).not.toThrow(
         /POSTERN_SYNC_NETWORKS/,
@@ -179,7 +179,7 @@ describe('a request to a source is sent', () => {
     const { outbound } = leading({ 'source.test': ['127.0.0.1'] }, ['127.0.0.1'])
     const plain = await failureOf('csv', { config: { url: `https://source.test:${server.port}/list.csv` }, outbound })
     expect(plain).toMatchObject({ code: 'not_encrypted', retryable: false })
-    expect(plain.message).toContain('speaks no TLS')
+    expect(plain.message).toContain('does not speak TLS')
     const languages = [
       'SSH-2.0-OpenSSH_9.6\r\n',
       '220 mail.test ESMTP\r\n',
@@ -195,7 +195,7 @@ describe('a request to a source is sent', () => {
       const at = `source.test:${typeof address === 'object' ? address?.port : 0}/list.csv`
       const failure = await failureOf('csv', { config: { url: `http://${at}` }, outbound })
       expect(failure, said).toMatchObject({ code: 'answer_broken', retryable: false })
-      expect(failure.message).toContain('speaks no HTTP')
+      expect(failure.message).toContain('does not speak HTTP')
       const code = said.startsWith('\u0015') ? 'answer_broken' : 'not_encrypted'
       expect(await failureOf('csv', { config: { url: `https://${at}` }, outbound }), said).toMatchObject({
         code,

@@ -133,7 +133,7 @@ describe('a view of a database is not read', () => {
     ]) {
       const { code, retryable, message } = await failureOf('sql', options({ view }))
       expect([code, retryable]).toEqual(['answer_refused', false])
-      expect(message).toContain(`the view fails on a value of one of its rows (${state}): mend the view`)
+      expect(message).toContain(`the view fails on a value of one of its rows (${state}): fix the view`)
     }
   })
 

@@ -158,7 +158,7 @@ describe('a file that is not a table is identified, with advice', () => {
     ['RTF', Buffer.from('{\\rtf1\\ansi external_id,name,type\\par}')],
     ['web page with a table', Buffer.from('<table><tr><td>id</td><td class="x">name</td></tr></table>')],
     ['web page with a table', Buffer.from('<html xmlns:x="urn:schemas-microsoft-com:office:excel"><body><table>')],
-    ['web page, perhaps one that asks to sign in', Buffer.from('<!doctype html><form><table></table></form>')],
+    ['web page, perhaps a sign-in page', Buffer.from('<!doctype html><form><table></table></form>')],
     [
       'XML spreadsheet',
       Buffer.from('<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet">'),

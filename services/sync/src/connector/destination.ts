@@ -10,7 +10,7 @@ const members = ['engine', 'host', 'port', 'encryption', 'ca', 'bind_dn', 'usern
  * Returns an error for each stored secret that is not set again although the source has changed. Otherwise the change
  * would send the secret to a different server. A new path or query on the same origin is the same source.
  */
-export function untoldSecrets(
+export function findSecretsToSetAgain(
   { configSchema }: SourceType,
   { before, next }: { readonly before: Config; readonly next: Config },
   { stored, given }: { readonly stored: readonly string[]; readonly given: readonly string[] },

@@ -16,8 +16,8 @@ import { digestOf } from '../digest.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
-import { SealBroken, rewrapSecret, sealSecret } from '../secret/seal.ts'
-import { untoldSecrets } from './destination.ts'
+import { SealError, rewrapSecret, sealSecret } from '../secret/seal.ts'
+import { findSecretsToSetAgain } from './destination.ts'
 import { isPushed, keyFaults, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
@@ -34,7 +34,7 @@ import {
   storeSecret,
   updateConnector as updateStored,
 } from './store.ts'
-import { busy, tellRetired } from './tell-retired.ts'
+import { runInProgress, withdrawSource } from './withdraw-source.ts'
 
 const pageKey = z.string()
 
@@ -62,7 +62,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
           await allowWork(tx, id)
           await queue.sendSchedule(tx, id, due)
         }
-        await keepRefusal(tx, `The connector was made already: ${id}.`)
+        await keepRefusal(tx, `The connector was already created: ${id}.`)
         return await present(tx, id)
       })
       .catch(refuseTakenKey)
@@ -85,7 +85,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       if (before === undefined) throw problem('not_found')
       assertIfMatch(input, etagOf(before), configurationOf)
       if (isPushed(before)) {
-        throw problem('conflict', { detail: 'This connector stands for what is pushed. There is nothing to change.' })
+        throw problem('conflict', { detail: 'This connector represents pushes and cannot be changed.' })
       }
       const next = {
         type: before.type,
@@ -104,7 +104,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       const source = sources.get(before.type)
       const configs = { before: before.config, next: next.config }
       const secrets = { stored: Object.keys(before.secrets), given: secretNames }
-      if (source !== undefined) refuse(untoldSecrets(source, configs, secrets))
+      if (source !== undefined) refuse(findSecretsToSetAgain(source, configs, secrets))
       const due = next.schedule === null || next.state === 'paused' ? undefined : nextRun(next.schedule, now())
       const { type: _type, dataset: _dataset, ...state } = next
       const to: ConnectorState = { ...state, nextRunAt: due ?? null }
@@ -127,7 +127,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   })
 
   contractRoute(app, deleteConnector, async ({ params, context, requestId, log }) => {
-    const told = await tellRetired(deps, { context, requestId, log }, params.id)
+    const told = await withdrawSource(deps, { context, requestId, log }, params.id)
     let mayBeRetired = false
     try {
       const id = await db.write(context, async (tx) => {
@@ -135,7 +135,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
         // Before the check for a running run, so that a concurrent approval comes first or fails.
         await supersedeRuns(tx, connector.id, 'the connector was retired')
-        if (!(await retireConnector(tx, connector.id, told?.telling))) throw busy()
+        if (!(await retireConnector(tx, connector.id, told?.telling))) throw runInProgress()
         await disallowWork(tx, connector.id)
         mayBeRetired = true
         return connector.id
@@ -146,7 +146,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       // shows it.
       const isThere = async (): Promise<boolean> =>
         (await db.read(context, async (tx) => await findConnector(tx, params.id))) !== undefined
-      if (!mayBeRetired || (await isThere().catch(() => false))) await told?.takeBack()
+      if (!mayBeRetired || (await isThere().catch(() => false))) await told?.undo()
       throw error
     }
     return undefined
@@ -163,7 +163,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         try {
           return rewrapSecret(secretRing, { tenantId: context.tenantId, connectorId, name }, sealed)
         } catch (error) {
-          if (!(error instanceof SealBroken)) throw error
+          if (!(error instanceof SealError)) throw error
           unreadable.push({ connector: connectorId, name })
           return undefined
         }
@@ -197,7 +197,7 @@ function configurationOf(etag: string): string | undefined {
 
 async function present(tx: Tx, id: string): Promise<Connector> {
   const connector = await findConnector(tx, id)
-  if (connector === undefined) throw new Error('the connector is not there')
+  if (connector === undefined) throw new Error('the connector does not exist')
   return connector
 }
 

@@ -32,7 +32,7 @@ export function setupFaults(
 ): InputError[] {
   const source = sources.get(setup.type)
   if (source === undefined) {
-    return [{ pointer: '/type', code: 'unknown', detail: 'is a type that this installation does not have' }]
+    return [{ pointer: '/type', code: 'unknown', detail: 'is not a type of this installation' }]
   }
   return [
     ...configFaults(source, setup.config, wordsOf),
@@ -46,7 +46,7 @@ export function setupFaults(
 /** Returns the errors of a new connector's key. */
 export function keyFaults(key: string): InputError[] {
   if (!key.startsWith(retiredPrefix)) return []
-  const detail = `is reserved: what begins with ${retiredPrefix} stands for connectors that are retired`
+  const detail = `must not start with ${retiredPrefix}, which is reserved for retired connectors`
   return [{ pointer: '/key', code: 'reserved', detail }]
 }
 
@@ -78,10 +78,10 @@ function mappingFaults(dataset: Dataset, mapping: readonly MappingRule[]): Input
   const faults: InputError[] = unknownTargets(mapping, rules).map((index) => ({
     pointer: `/mapping/${index}/target`,
     code: 'unknown',
-    detail: `is no field of the dataset, nor a member of one: ${targetsOf(rules).join(', ')}`,
+    detail: `is not a field of the dataset, or a member of one. Use one of ${targetsOf(rules).join(', ')}`,
   }))
   for (const index of replacingTargets(mapping)) {
-    const detail = 'would replace what a rule before it gives a member of: name the whole first, or its members alone'
+    const detail = 'would replace a member that an earlier rule sets: set the whole field first, or only its members'
     faults.push({ pointer: `/mapping/${index}/target`, code: 'invalid', detail })
   }
   if (mapping.length > 0 && !mapping.some(({ target }) => target === rules.keyField)) {
@@ -100,7 +100,7 @@ function sourceFaults(source: SourceType, setup: Setup): InputError[] {
   return unreadSources(mapping, attributes).map((index) => ({
     pointer: `/mapping/${index}/source`,
     code: 'unknown',
-    detail: `is not read: name it in \`attributes\` of \`config\`. There are ${known}`,
+    detail: `is not read: add it to \`attributes\` of \`config\`, which has ${known}`,
   }))
 }
 
@@ -114,21 +114,21 @@ function columnFaults(columns: readonly string[], { dataset, mapping }: Setup): 
           {
             pointer: `/mapping/${index}/source`,
             code: 'unknown',
-            detail: `is not read: name it in \`columns\` of \`config\`. There are ${known}`,
+            detail: `is not read: add it to \`columns\` of \`config\`, which has ${known}`,
           },
         ],
   )
   if (mapping.length > 0) return unread
   const lacking = missingColumns([], datasetRules[dataset], columns)
   if (lacking.length === 0) return []
-  const detail = `must name ${lacking.join(', ')}: without a mapping fields are taken from columns of their names`
+  const detail = `must name ${lacking.join(', ')}: without a mapping, columns must be named like the fields`
   return [{ pointer: '/config/columns', code: 'missing', detail }]
 }
 
 function scheduleFaults(source: SourceType, { schedule, config }: Setup, now: Date): InputError[] {
   if (schedule === null) return []
   if (isUploaded(source.type, config)) {
-    return [{ pointer: '/schedule', code: 'invalid', detail: 'a source that is uploaded has no schedule' }]
+    return [{ pointer: '/schedule', code: 'invalid', detail: 'an uploaded source cannot have a schedule' }]
   }
   const fault = scheduleFault(schedule, now)
   return fault === undefined ? [] : [{ pointer: `/schedule/${fault.field}`, code: 'invalid', detail: fault.detail }]

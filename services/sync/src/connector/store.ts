@@ -366,7 +366,7 @@ async function touch(
   if (row !== undefined) return row.id
   await tx.execute(ensureInline([key, name, dataset, type]))
   const [made] = await tx.query<{ id: string }>(touchInline([key]))
-  if (made === undefined) throw new Error('the connector of pushes is not there')
+  if (made === undefined) throw new Error('the connector of pushes does not exist')
   return made.id
 }
 

@@ -33,7 +33,7 @@ export function connectorTestRoutes(
     if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
     const source = sources.get(connector.type)
     if (source === undefined) {
-      const detail = 'Connectors of this type cannot be tried.'
+      const detail = 'Connectors of this type cannot be tested.'
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
     const rules = datasetRules[connector.dataset]

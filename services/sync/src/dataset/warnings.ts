@@ -16,7 +16,7 @@ type Row = Readonly<Record<string, unknown>>
 export function warningsOfEntity({ inherent_risk: inherent, residual_risk: residual }: Row): readonly RowWarning[] {
   const [before, left] = [scoreOf(inherent), scoreOf(residual)]
   if (before === undefined || left === undefined || left <= before) return []
-  const message = `is above the inherent score of ${before}: look whether the two were exchanged`
+  const message = `is above the inherent score of ${before}: check whether the two were swapped`
   return [{ field: 'residual_risk.score', code: 'residual_above_inherent', message }]
 }
 

@@ -2,10 +2,10 @@
 export function excerptOf(value: unknown): string | null {
   if (value === undefined || value === null) return null
   const said = typeof value === 'bigint' ? String(value) : value
-  const text = typeof said === 'string' ? said : (JSON.stringify(said, sayBigint) ?? '')
+  const text = typeof said === 'string' ? said : (JSON.stringify(said, bigintToText) ?? '')
   return [...text.replaceAll('\u0000', '').toWellFormed()].slice(0, 80).join('')
 }
 
-function sayBigint(_name: string, value: unknown): unknown {
+function bigintToText(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value
 }

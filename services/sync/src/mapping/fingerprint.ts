@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { DatasetRules } from '../dataset/rules.ts'
-import { TransformRefused } from './transform.ts'
+import { TransformError } from './transform.ts'
 import type { Rule } from './attributes.ts'
 import type { SourceTexts } from '../source/types.ts'
 import { type Values, createRuleFinder, read, valueOf } from './map-row.ts'
@@ -42,13 +42,15 @@ export function createFingerprinter(
     return {
       hash: hash('sha256', text, 'binary').slice(0, hashBytes),
       key,
-      also: isGivenUp(prepared.statusRule, values, dataset) ? undefined : textOf(prepared.alsoRule, values, dataset),
+      also: givesUpUniqueValue(prepared.statusRule, values, dataset)
+        ? undefined
+        : textOf(prepared.alsoRule, values, dataset),
     }
   }
 }
 
 /** Fingerprints from the text of rows. */
-export interface TextPrints {
+export interface TextFingerprints {
   hashOf(text: string): string
   /** Returns the other members of the fingerprint, or undefined if the row must be parsed for them. */
   keysAt(texts: SourceTexts, index: number): Pick<Fingerprint, 'key' | 'also'> | undefined
@@ -61,22 +63,22 @@ export interface TextPrints {
 export function createTextPrinter(
   rules: readonly Rule[],
   dataset: DatasetRules,
-): (table: Table) => TextPrints | undefined {
-  let made: { readonly form: string; readonly prints: TextPrints | undefined } | undefined
+): (table: Table) => TextFingerprints | undefined {
+  let made: { readonly form: string; readonly prints: TextFingerprints | undefined } | undefined
   return (table) => {
     const { form } = table
-    if (made?.form !== form) made = { form, prints: printsOf(rules, dataset, table) }
+    if (made?.form !== form) made = { form, prints: createTextFingerprints(rules, dataset, table) }
     return made.prints
   }
 }
 
 type Table = Pick<SourceTexts, 'columns' | 'form' | 'isWhole'>
 
-function printsOf(
+function createTextFingerprints(
   rules: readonly Rule[],
   dataset: DatasetRules,
   { columns, form, isWhole }: Table,
-): TextPrints | undefined {
+): TextFingerprints | undefined {
   const effective = createRuleFinder(rules, dataset)(Object.fromEntries(columns.map((name) => [name, ''])))
   const { keyRule, alsoRule, statusRule, salt } = prepare(effective, dataset)
   const sources = new Set(effective.map(({ source }) => source))
@@ -97,7 +99,7 @@ function printsOf(
       const status = statusRule?.source === undefined ? undefined : texts.cell(index, statusRule.source)
       // The caller parses the row instead.
       if (statusRule?.source !== undefined && status === undefined) return undefined
-      const isFree = isGivenUp(statusRule, { [statusRule?.source ?? '']: status }, dataset)
+      const isFree = givesUpUniqueValue(statusRule, { [statusRule?.source ?? '']: status }, dataset)
       const also = alsoRule === undefined || isFree ? null : textAt(alsoRule, texts, index)
       return typeof key !== 'string' || also === undefined ? undefined : { key, also: also ?? undefined }
     },
@@ -120,12 +122,12 @@ function prepare(rules: readonly Rule[], { keyField, comparedField, uniqueField,
 }
 
 /** Returns whether the row is inactive and therefore gives up a unique value. */
-function isGivenUp(statusRule: Rule | undefined, values: Values, dataset: DatasetRules): boolean {
+function givesUpUniqueValue(statusRule: Rule | undefined, values: Values, dataset: DatasetRules): boolean {
   if (statusRule === undefined) return false
   try {
     return valueOf(statusRule, values, dataset) === dataset.inactive
   } catch (error) {
-    if (error instanceof TransformRefused) return false
+    if (error instanceof TransformError) return false
     throw error
   }
 }
@@ -137,7 +139,7 @@ function textOf(rule: Rule | undefined, values: Values, dataset: DatasetRules): 
     const text = typeof value === 'string' ? value.trim() : ''
     return text === '' ? undefined : text
   } catch (error) {
-    if (error instanceof TransformRefused) return undefined
+    if (error instanceof TransformError) return undefined
     throw error
   }
 }

@@ -5,7 +5,7 @@ import { withUsableAddresses } from '../dataset/warnings.ts'
 import type { Rule } from './attributes.ts'
 import { excerptOf } from './excerpt.ts'
 import { nameOfPart } from './pointer.ts'
-import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
+import { type FieldFault, TransformError, applyTransform } from './transform.ts'
 
 /** A mapped row, or all its faults. The key is known in both cases if the row has one. */
 export type MappedRow =
@@ -35,9 +35,9 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
         const value = valueOf(rule, values, dataset)
         if (value !== undefined && isForbidden(rule.target)) {
           faults.push(forbiddenName(rule.target))
-        } else if (value !== undefined) put(taken, made, rule.target, value)
+        } else if (value !== undefined) setMember(taken, made, rule.target, value)
       } catch (error) {
-        if (!(error instanceof TransformRefused)) throw error
+        if (!(error instanceof TransformError)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
       }
     }
@@ -82,7 +82,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
         ...folded.map((path) => ({
           field: path.join('.'),
           code: 'line_break_folded',
-          message: 'holds a line break, which was replaced by a blank',
+          message: 'contained a line break, which was replaced with a blank',
           excerpt: excerptOf(memberAt(draft, path.join('.'))),
         })),
       ],
@@ -159,7 +159,7 @@ function identity(columns: readonly string[], known: ReadonlySet<string>): Mappi
     .map((column) => ({ target: column, source: column }))
 }
 
-/** Returns the value of a rule for a row, or undefined if it is empty. Throws TransformRefused. */
+/** Returns the value of a rule for a row, or undefined if it is empty. Throws TransformError. */
 export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unknown {
   let value: unknown = rule.source === undefined ? rule.constant : read(values, rule)
   if (typeof value === 'string') value = value.trim()
@@ -218,7 +218,7 @@ function isForbidden(target: string): boolean {
 
 /** The same fault as for a push. */
 function forbiddenName(field: string): FieldFault {
-  return { field, code: 'forbidden_key', message: 'is no name for a member', excerpt: null }
+  return { field, code: 'forbidden_key', message: 'is not allowed as a member name', excerpt: null }
 }
 
 function isObject(value: unknown): value is object {
@@ -226,7 +226,7 @@ function isObject(value: unknown): value is object {
 }
 
 /** `made` holds the objects of the draft that were created here and may be changed. */
-function put(
+function setMember(
   draft: Record<string, unknown>,
   made: Record<string, Record<string, unknown>>,
   target: string,

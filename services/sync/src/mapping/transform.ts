@@ -11,8 +11,8 @@ export interface FieldFault {
 }
 
 /** Thrown if a transformation does not accept a value. */
-export class TransformRefused extends Error {
-  override readonly name = 'TransformRefused'
+export class TransformError extends Error {
+  override readonly name = 'TransformError'
   readonly excerpt: string | null
 
   constructor(message: string, value: unknown) {
@@ -24,7 +24,7 @@ export class TransformRefused extends Error {
 const yes: ReadonlySet<string> = new Set(['true', 'yes', 'y', '1', 'active', 'enabled'])
 const no: ReadonlySet<string> = new Set(['false', 'no', 'n', '0', 'inactive', 'disabled'])
 
-/** Returns the transformed value. The value must not be empty. Throws TransformRefused. */
+/** Returns the transformed value. The value must not be empty. Throws TransformError. */
 export function applyTransform(transform: Transform, value: unknown): unknown {
   switch (transform.kind) {
     case 'trim':
@@ -48,7 +48,7 @@ export function applyTransform(transform: Transform, value: unknown): unknown {
       return asDate(value, transform.format)
     case 'map': {
       const mapped = Object.hasOwn(transform.values, String(value)) ? transform.values[String(value)] : undefined
-      if (mapped === undefined) throw new TransformRefused('is none of the values that the mapping knows', value)
+      if (mapped === undefined) throw new TransformError('is not among the values of the mapping', value)
       return mapped
     }
     default:
@@ -61,7 +61,7 @@ function asNumber(value: unknown): number {
   const text = String(value).trim()
   // A database may print more decimals than a double has.
   if (!/^-?[0-9]{1,15}(\.[0-9]{1,100})?$/.test(text)) {
-    throw new TransformRefused('must be a number with a point before its decimals', value)
+    throw new TransformError('must be a number with a point before its decimals', value)
   }
   return Number(text)
 }
@@ -71,7 +71,7 @@ function asBoolean(value: unknown): boolean {
   const text = String(value).trim().toLowerCase()
   if (yes.has(text)) return true
   if (no.has(text)) return false
-  throw new TransformRefused('must be yes or no, true or false, 1 or 0', value)
+  throw new TransformError('must be yes or no, true or false, 1 or 0', value)
 }
 
 type DateFormat = Extract<Transform, { kind: 'date' }>['format']
@@ -92,7 +92,7 @@ const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
 function asDate(value: unknown, format: DateFormat): string {
   const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
   if (year === undefined || month === undefined || day === undefined) {
-    throw new TransformRefused(`must be a date as ${format}`, value)
+    throw new TransformError(`must be a date as ${format}`, value)
   }
   return `${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`
 }

@@ -24,7 +24,7 @@ const platformServices: ReadonlySet<string> = new Set(['168.63.129.16'])
 export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   const networks = listed.map((text) => {
     const network = parseNetwork(text)
-    if (network === undefined) throw new Error('a network that sources may be in is no range')
+    if (network === undefined) throw new Error('a network for sources is not a valid range')
     return network
   })
   const isListed = (text: string): boolean => {

@@ -29,15 +29,15 @@ export function httpFailure(error: unknown, host: string): unknown {
     new SourceFailure(name, message, { retryable, cause: error })
   if (unreachable.has(code)) return fail('source_unreachable', `${host} cannot be reached`, true)
   if (slow.has(code)) return fail('source_too_slow', `${host} did not answer in time`, true)
-  if (cutOff.has(code)) return fail('source_cut_off', `${host} ended the connection amid its answer`, true)
+  if (cutOff.has(code)) return fail('source_cut_off', `${host} closed the connection during its answer`, true)
   const insecure = tlsFailure(code, host, error)
   if (insecure !== undefined) return insecure
   if (broken.has(code) || (typeof code === 'string' && code.startsWith('HPE_'))) {
-    return fail('answer_broken', `${host} answers in broken HTTP or broken gzip`, false)
+    return fail('answer_broken', `${host} sent invalid HTTP or gzip`, false)
   }
   // Known parser errors have a code. This one means that the answer is not HTTP at all.
   if (error instanceof errors.HTTPParserError) {
-    return fail('answer_broken', `${host} speaks no HTTP at that port: check host and port`, false)
+    return fail('answer_broken', `${host} does not speak HTTP at that port: check host and port`, false)
   }
   return error
 }

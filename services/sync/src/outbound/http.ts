@@ -12,18 +12,18 @@ const maxRedirects = 5
 const maxHeaderBytes = 32_768
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
-interface Ways {
+interface AddressChecks {
   readonly resolve: Outbound['resolve']
   /** Returns whether the platform lists the address. Only listed ones may be unencrypted. */
   readonly isListed: (address: string) => boolean
 }
 
 /** Opens connections to HTTP sources. Does not retry, and ignores proxies of the environment. */
-export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ways: Ways): OutboundHttp {
+export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, checks: AddressChecks): OutboundHttp {
   const budget = createByteBudget(maxBytes)
   const closing = new AbortController()
   const agent = new Agent({
-    connect: createConnector(ways, ca, closing.signal),
+    connect: createConnector(checks, ca, closing.signal),
     pipelining: 1,
     headersTimeout: maxSilenceMs,
     // The silence of the body is measured where it is read.
@@ -82,7 +82,7 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, wa
 
 /** Connects to the checked address, because a second lookup of the name could return another one. */
 function createConnector(
-  { resolve, isListed }: Ways,
+  { resolve, isListed }: AddressChecks,
   ca: string | undefined,
   signal: AbortSignal,
 ): buildConnector.connector {
@@ -95,7 +95,7 @@ function createConnector(
   const open = async (options: buildConnector.Options): Promise<buildConnector.Options> => {
     const { address } = await resolve(options.hostname, signal)
     if (options.protocol !== 'https:' && !isListed(address)) {
-      throw new SourceFailure('not_encrypted', `${options.hostname} is asked without encryption: use https`)
+      throw new SourceFailure('not_encrypted', `the connection to ${options.hostname} would be unencrypted: use https`)
     }
     const servername = isIP(options.hostname) === 0 ? { servername: options.hostname } : {}
     return { ...options, hostname: address, ...servername }
@@ -109,23 +109,20 @@ function createConnector(
 }
 
 function parseTarget(text: string, base?: URL): URL {
-  if (!URL.canParse(text, base?.href)) throw new SourceFailure('address_invalid', 'the source is at no valid URL')
+  if (!URL.canParse(text, base?.href)) throw new SourceFailure('address_invalid', 'the source has no valid URL')
   const url = new URL(text, base?.href)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw new SourceFailure(
-      'address_invalid',
-      `a source is asked over https, and not over ${url.protocol.slice(0, -1)}`,
-    )
+    throw new SourceFailure('address_invalid', `a source must use https, and not ${url.protocol.slice(0, -1)}`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw new SourceFailure('address_invalid', 'a URL with a password in it is not used: set it as a secret')
+    throw new SourceFailure('address_invalid', 'the URL contains a password: set it as a secret')
   }
   return url
 }
 
 function nextTarget(from: URL, location: string, request: OutboundRequest): URL {
   if (request.body !== undefined) {
-    throw new SourceFailure('redirect_refused', `${from.host} redirects a request that holds credentials`)
+    throw new SourceFailure('redirect_refused', `${from.host} redirects a request that contains credentials`)
   }
   const next = parseTarget(location, from)
   if (from.protocol === 'https:' && next.protocol !== 'https:') {
@@ -170,7 +167,7 @@ function decompress(body: Readable, encoding: string): Readable {
     }
     default:
       discard(body)
-      throw new SourceFailure('encoding_unknown', 'the source compresses in a way that it was not asked for')
+      throw new SourceFailure('encoding_unknown', 'the source used a compression that was not requested')
   }
 }
 

@@ -14,15 +14,15 @@ const plain: ReadonlySet<string> = new Set([
 export function tlsFailure(code: unknown, host: string, cause: Error): SourceFailure | undefined {
   if (typeof code !== 'string') return undefined
   if (plain.has(code)) {
-    const message = `${host} speaks no TLS at that port: check host and port, or switch TLS on there`
+    const message = `${host} does not speak TLS at that port: check host and port, or enable TLS on the server`
     return new SourceFailure('not_encrypted', message, { cause })
   }
   if (code.startsWith('ERR_SSL_')) {
-    const message = `no TLS could be agreed on with ${host} (${code.slice(0, 80)}): have it speak TLS 1.2 or 1.3, and want no certificate of its clients`
+    const message = `the TLS handshake with ${host} failed (${code.slice(0, 80)}): make it support TLS 1.2 or 1.3 without client certificates`
     return new SourceFailure('answer_broken', message, { cause })
   }
   if (!isCertificateError(code)) return undefined
-  const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
+  const message = `the certificate of ${host} is not trusted (${code}): fix it, or set \`ca\``
   return new SourceFailure('certificate_not_trusted', message, { cause })
 }
 

@@ -33,7 +33,7 @@ async function readWaiting(db: Pick<TenantDb, 'system'>): Promise<Waiting> {
 export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { ended(status: Run['status']): void } {
   const ended = new Counter({
     name: 'postern_sync_runs_total',
-    help: 'Runs that a worker of this process has brought to an end, by outcome; needs_approval waits for a person',
+    help: 'Runs that a worker of this process ended, by outcome; needs_approval waits for a person',
     labelNames: ['outcome'],
     registers: [metrics],
   })
@@ -48,7 +48,7 @@ export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { 
   }
   const waiting: Gauge = new Gauge({
     name: 'postern_sync_queue_waiting',
-    help: 'Runs that wait for a worker, of any process',
+    help: 'Runs of all processes that wait for a worker',
     registers: [metrics],
     async collect(): Promise<void> {
       waiting.set((await read()).runs)
@@ -56,7 +56,7 @@ export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { 
   })
   const oldest: Gauge = new Gauge({
     name: 'postern_sync_queue_oldest_seconds',
-    help: 'How long the run that waits longest has waited for a worker; 0 when none waits',
+    help: 'How long the oldest waiting run has waited for a worker; 0 if no run waits',
     registers: [metrics],
     async collect(): Promise<void> {
       oldest.set((await read()).seconds)

@@ -29,8 +29,8 @@ export interface JobHandlers {
 }
 
 /** Thrown while the queue has not started. */
-export class QueueNotStarted extends Error {
-  override readonly name = 'QueueNotStarted'
+export class QueueNotStartedError extends Error {
+  override readonly name = 'QueueNotStartedError'
 }
 
 /** The queue of background jobs in PostgreSQL. */
@@ -46,7 +46,7 @@ export interface Queue {
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
   /** Stops polling. Running jobs and those of a poll in progress continue, and jobs can still be enqueued. */
-  takeNoMore(): Promise<void>
+  stopPolling(): Promise<void>
   /** Stops polling and waits for running jobs. */
   close(): Promise<void>
 }
@@ -108,8 +108,8 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   boss.on('warning', () => undefined)
   const stopping = new AbortController()
   let isStarted = false
-  let takesNoMoreSince: number | undefined
-  const started = startInTheEnd(boss, logger, stopping.signal).then(() => {
+  let stoppedPollingAt: number | undefined
+  const started = startWithRetries(boss, logger, stopping.signal).then(() => {
     isStarted = !stopping.signal.aborted
   })
   const startedInTime = async (): Promise<void> => {
@@ -119,17 +119,17 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
     throw problem('service_unavailable', {
       detail: 'Runs cannot be queued now. Try again in a moment.',
       retryAfterSeconds: 5,
-      cause: new QueueNotStarted(),
+      cause: new QueueNotStartedError(),
     })
   }
-  const stopTaking = async (): Promise<void> => {
+  const stopWorkers = async (): Promise<void> => {
     await Promise.all(Object.values(queueNames).map(async (name) => await boss.offWork(name, { wait: false })))
   }
   return {
     isStarted: () => isStarted,
     sendRun: async (tx, tenantId, runId) => {
       await startedInTime()
-      await boss.send(queueNames.run, { id: runId }, { group: { id: tenantId }, db: within(tx) })
+      await boss.send(queueNames.run, { id: runId }, { group: { id: tenantId }, db: asExecutor(tx) })
     },
     sendSchedule: async (tx, connectorId, due) => {
       const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
@@ -137,7 +137,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
         startAfter: due,
         retryLimit: scheduleRetries,
         retentionSeconds: waits + scheduleKeptDays * dayInSeconds,
-        db: within(tx),
+        db: asExecutor(tx),
       }
       await startedInTime()
       await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
@@ -147,7 +147,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
     },
     work: async (workers, handlers) => {
       await started
-      if (stopping.signal.aborted || takesNoMoreSince !== undefined) return
+      if (stopping.signal.aborted || stoppedPollingAt !== undefined) return
       const options = {
         pollingIntervalSeconds: Math.max(0.5, pollMs / 1000),
         includeMetadata: true,
@@ -163,39 +163,39 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {
         if (job === undefined) return undefined
         const isLast = job.retryCount >= job.retryLimit
-        await orNameless(handlers.run(job.data.id, { signal: job.signal, isLast }))
+        await hideError(handlers.run(job.data.id, { signal: job.signal, isLast }))
         return undefined
       })
       await boss.work<{ id: string; due: string }, undefined, typeof options>(
         queueNames.schedule,
         options,
         async ([job]) => {
-          if (job !== undefined) await orNameless(handlers.schedule(job.data.id, new Date(job.data.due)))
+          if (job !== undefined) await hideError(handlers.schedule(job.data.id, new Date(job.data.due)))
           return undefined
         },
       )
       await boss.work<{ id: string }, undefined, typeof options>(queueNames.lost, options, async ([job]) => {
-        if (job !== undefined) await orNameless(handlers.lost(job.data.id))
+        if (job !== undefined) await hideError(handlers.lost(job.data.id))
         return undefined
       })
-      // Some workers may have started after `takeNoMore` was called.
-      if (takesNoMoreSince !== undefined) await stopTaking()
+      // Some workers may have started after `stopPolling` was called.
+      if (stoppedPollingAt !== undefined) await stopWorkers()
     },
-    takeNoMore: async () => {
-      takesNoMoreSince ??= performance.now()
-      await stopTaking()
+    stopPolling: async () => {
+      stoppedPollingAt ??= performance.now()
+      await stopWorkers()
     },
     close: async () => {
       stopping.abort()
       await started
-      const goneMs = takesNoMoreSince === undefined ? 0 : performance.now() - takesNoMoreSince
-      await boss.stop({ graceful: true, timeout: Math.max(leastStopMs, stopWithinMs - goneMs) })
+      const elapsedMs = stoppedPollingAt === undefined ? 0 : performance.now() - stoppedPollingAt
+      await boss.stop({ graceful: true, timeout: Math.max(leastStopMs, stopWithinMs - elapsedMs) })
     },
   }
 }
 
 /** Retries until the database is available. The service already answers requests that need no queue. */
-async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
+async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       await boss.start()
@@ -208,7 +208,7 @@ async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal):
 }
 
 /** Hides the error, because the queue stores it in a row without a tenant. The log has it. */
-async function orNameless(work: Promise<void>): Promise<void> {
+async function hideError(work: Promise<void>): Promise<void> {
   let isDone = false
   try {
     await work
@@ -219,7 +219,7 @@ async function orNameless(work: Promise<void>): Promise<void> {
   if (!isDone) throw new Error('the attempt has failed')
 }
 
-function within(tx: JobTransaction) {
+function asExecutor(tx: JobTransaction) {
   return {
     executeSql: async (text: string, values: unknown[] = []) => ({ rows: await tx.query({ text, values }) }),
   }

@@ -11,7 +11,8 @@ export function scheduleFault(
   schedule: Schedule,
   now: Date,
 ): { readonly field: 'cron' | 'time_zone'; readonly detail: string } | undefined {
-  if (!isTimeZone(schedule.time_zone)) return { field: 'time_zone', detail: 'is no IANA time zone' }
+  if (!isTimeZone(schedule.time_zone))
+    return { field: 'time_zone', detail: 'must be an IANA time zone such as Europe/Berlin' }
   let runs: readonly Date[]
   try {
     // In UTC, because a time that clocks skip is made up for at once, however soon the next one is.

@@ -32,7 +32,7 @@ export interface ResourceSchema {
 export const userSchema: ResourceSchema = {
   urn: userUrn,
   name: 'User',
-  description: 'Somebody whom the identity provider knows',
+  description: 'A user of the identity provider',
   attributes: [
     { name: 'externalId', type: 'string', caseExact: true, unique: true },
     { name: 'userName', type: 'string', required: true, unique: true },
@@ -58,7 +58,7 @@ export const userSchema: ResourceSchema = {
 export const enterpriseSchema: ResourceSchema = {
   urn: enterpriseUrn,
   name: 'EnterpriseUser',
-  description: 'Where a user stands in the organization',
+  description: 'The place of a user in the organization',
   attributes: [
     ...texts('employeeNumber', 'costCenter', 'organization', 'division', 'department'),
     { name: 'manager', type: 'complex', parts: texts('value', 'displayName') },

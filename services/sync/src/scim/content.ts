@@ -109,7 +109,7 @@ export function personOf(
     errors: parsed.error.issues.map((issue) => ({
       pointer: issue.path[0] === 'email' ? '/emails' : `/${String(issue.path[0] ?? '')}`,
       code: 'invalidValue',
-      detail: `cannot be taken over: ${wordsOf(issue)}`,
+      detail: `is not valid: ${wordsOf(issue)}`,
     })),
   })
 }

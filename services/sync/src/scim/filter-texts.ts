@@ -2,7 +2,7 @@
 export type TextMeanings = readonly [string, ...string[]]
 
 /** A filter whose texts are replaced with their indexes in `texts`. */
-export interface TakenTexts {
+export interface ExtractedTexts {
   readonly filter: string
   readonly texts: readonly TextMeanings[]
 }
@@ -11,7 +11,7 @@ export interface TakenTexts {
  * Replaces the texts of a filter with their indexes. They should be JSON strings (RFC 7644, section 3.4.2.2), but many
  * providers do not escape the backslash of `DOMAIN\user`. If both readings differ, both are returned.
  */
-export function takeTexts(filter: string): TakenTexts {
+export function extractTexts(filter: string): ExtractedTexts {
   const texts: TextMeanings[] = []
   let rest = ''
   for (let at = 0; at < filter.length;) {

@@ -1,6 +1,6 @@
 import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse } from 'scim2-parse-filter'
-import { type TextMeanings, takeTexts } from './filter-texts.ts'
+import { type TextMeanings, extractTexts } from './filter-texts.ts'
 
 /** An attribute for filters: the SQL of its value, and how it is compared. */
 export interface FilterColumn {
@@ -41,7 +41,7 @@ export function toCondition(
 ): Condition {
   if (filter === undefined) return { text: 'true', values: [] }
   const values: unknown[] = []
-  const { filter: rest, texts } = takeTexts(filter)
+  const { filter: rest, texts } = extractTexts(filter)
   const meaningsOf = (place: string): TextMeanings => texts[Number(place)] ?? [place]
   let terms = 0
   const bind = (value: unknown): string => {
@@ -127,13 +127,13 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   if (given === null) {
     if (op === 'eq') return `(${sql} is null)`
     if (op === 'ne') return `(${sql} is not null)`
-    throw invalid('null can only be equal, or not')
+    throw invalid('can compare null only with eq or ne')
   }
   switch (kind) {
     case 'flag': {
       // Some providers send booleans as capitalized text.
       const flag = own(flags, value.toLowerCase())
-      if (flag === undefined) throw invalid('must compare a flag with true or false')
+      if (flag === undefined) throw invalid('must compare a boolean with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
       if (op === 'ne') return `(${sql} is distinct from ${bind(flag)}::boolean)`
       break
@@ -168,7 +168,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
     default:
       return kind satisfies never
   }
-  throw invalid(`${op} does not suit the attribute`)
+  throw invalid(`cannot use ${op} with this attribute`)
 }
 
 const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
@@ -181,7 +181,7 @@ function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value
 }
 
 function unknown(attrPath: string) {
-  return invalid(`${attrPath.slice(0, 80)} is no attribute that can be filtered by`)
+  return invalid(`${attrPath.slice(0, 80)} is not an attribute for filters`)
 }
 
 function invalid(detail: string, cause?: unknown) {

@@ -72,7 +72,7 @@ export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'loc
     const made = db.write(context, async (tx) => {
       const id = crypto.randomUUID()
       await insertGroup(tx, id, { displayName: body.displayName, externalId: body.externalId ?? undefined })
-      await take(tx, id, { kind: 'add', ids: (body.members ?? []).map(({ value }) => value) })
+      await applyMemberStep(tx, id, { kind: 'add', ids: (body.members ?? []).map(({ value }) => value) })
       const group = await read(tx, id, query, locate)
       answer.header('location', locate(`/Groups/${id}`))
       answer.etag(group.meta?.version ?? '')
@@ -127,7 +127,7 @@ async function lockUnlessChanged(tx: Tx, { params, raw }: Pick<Input, 'params' |
   if (before === undefined) throw problem('not_found')
   const ifMatch = raw.headers['if-match']
   if (ifMatch !== undefined && !matchesEtag(ifMatch, etagOf(before))) {
-    throw problem('precondition_failed', { detail: 'Read the group again and repeat the change on what it is now.' })
+    throw problem('precondition_failed', { detail: 'The group has changed. Read it again and repeat your change.' })
   }
   return before
 }
@@ -140,7 +140,7 @@ async function change(db: Deps['db'], locate: Locate, input: Input, steps: reado
     for (const step of steps) {
       if (step.kind === 'display-name') names = { ...names, displayName: step.value }
       else if (step.kind === 'external-id') names = { ...names, externalId: step.value }
-      else moved += await take(tx, before.id, step)
+      else moved += await applyMemberStep(tx, before.id, step)
     }
     const isRenamed = names.displayName !== before.displayName || names.externalId !== (before.externalId ?? undefined)
     if (moved > 0 || isRenamed) await updateGroup(tx, before.id, names)
@@ -153,7 +153,7 @@ async function change(db: Deps['db'], locate: Locate, input: Input, steps: reado
 }
 
 /** Applies one step to the members. Returns how many were added and removed. */
-async function take(
+async function applyMemberStep(
   tx: Tx,
   groupId: string,
   step: Extract<GroupStep, { kind: 'add' | 'remove' | 'replace' | 'clear' }>,
@@ -162,7 +162,7 @@ async function take(
   if (step.kind === 'remove') return await removeMembers(tx, groupId, step.ids)
   const unknown = await findUnknownMember(tx, step.ids)
   if (unknown !== undefined) {
-    const detail = `${unknown} is the id of no user and no group`
+    const detail = `${unknown} is not the id of a user or group`
     throw problem('bad_request', {
       detail: 'Nothing was changed.',
       errors: [{ pointer: '/members', code: 'invalidValue', detail }],
@@ -171,7 +171,7 @@ async function take(
   if (step.ids.includes(groupId)) {
     throw problem('bad_request', {
       detail: 'Nothing was changed.',
-      errors: [{ pointer: '/members', code: 'invalidValue', detail: 'a group is no member of itself' }],
+      errors: [{ pointer: '/members', code: 'invalidValue', detail: 'a group cannot be a member of itself' }],
     })
   }
   const left = step.kind === 'replace' ? await removeMembers(tx, groupId, 'all') : 0
@@ -188,7 +188,7 @@ async function take(
 /** Skips the members if the response omits them, because there may be many. */
 async function read(tx: Tx, id: string, query: Projection, locate: Locate): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
-  if (group === undefined) throw new Error('the group is not there')
+  if (group === undefined) throw new Error('the group does not exist')
   const members = await listMembers(tx, isLeftOut('members', query) ? [] : [id])
   return present(group, members.get(id) ?? [], locate)
 }

@@ -1,6 +1,6 @@
 import { type PushedNode, uuidSchema } from '@postern/contracts'
 import { type User, readUser } from './content.ts'
-import { type Tx, findActiveUsers, listManagedUnits, listVotes } from './store.ts'
+import { type Tx, findActiveUsers, listManagedUnits, countManagers } from './store.ts'
 import { lowestNode, unitKeysOf } from './unit.ts'
 
 /** A user before and after a write. `after` is undefined if the user is deleted. */
@@ -18,17 +18,18 @@ const maxUnits = 500
  * those it manages. The head is the active user whom most active users of the unit name as manager.
  */
 export async function withHeads(tx: Tx, nodes: readonly PushedNode[], change: Change): Promise<PushedNode[]> {
-  const told = new Map(nodes.map((node) => [node.node_key, node]))
-  for (const node of await touchedNodes(tx, change)) if (!told.has(node.node_key)) told.set(node.node_key, node)
-  const alive = [...told.values()].filter(({ status }) => status === 'active').map(({ node_key: key }) => key)
+  const nodesByKey = new Map(nodes.map((node) => [node.node_key, node]))
+  for (const node of await findAffectedNodes(tx, change))
+    if (!nodesByKey.has(node.node_key)) nodesByKey.set(node.node_key, node)
+  const alive = [...nodesByKey.values()].filter(({ status }) => status === 'active').map(({ node_key: key }) => key)
   const heads = await findHeads(tx, alive, change)
-  return [...told.values()].map((node) => {
+  return [...nodesByKey.values()].map((node) => {
     const head = heads.get(node.node_key)
     return head === undefined ? node : { ...node, head }
   })
 }
 
-async function touchedNodes(tx: Tx, { id, before, after }: Change): Promise<PushedNode[]> {
+async function findAffectedNodes(tx: Tx, { id, before, after }: Change): Promise<PushedNode[]> {
   const nodes: PushedNode[] = []
   const now = after?.facts.active === true ? after.facts : undefined
   const earlier = before?.facts.active === true ? before.facts : undefined
@@ -51,11 +52,11 @@ async function findHeads(
   { id, after }: Change,
 ): Promise<Map<string, NonNullable<PushedNode['head']>>> {
   if (keys.length === 0) return new Map()
-  const votes = [...(await listVotes(tx, keys, id))]
+  const managerCounts = [...(await countManagers(tx, keys, id))]
   const own = after?.facts.active === true ? after.facts : undefined
   const unit = unitKeysOf(own?.unit).lowest
-  if (own?.manager !== undefined && unit !== undefined) votes.push({ unit, manager: own.manager, users: 1 })
-  const named = [...new Set(votes.map(({ manager }) => manager))]
+  if (own?.manager !== undefined && unit !== undefined) managerCounts.push({ unit, manager: own.manager, users: 1 })
+  const named = [...new Set(managerCounts.map(({ manager }) => manager))]
   const ids = named.filter((name) => uuidSchema.safeParse(name).success)
   const people = new Map<string, { readonly id: string; readonly head: NonNullable<PushedNode['head']> }>()
   const add = (userId: string, { facts }: Pick<User, 'facts'>): void => {
@@ -69,7 +70,7 @@ async function findHeads(
   return new Map(
     keys.flatMap((key) => {
       const counts = new Map<string, number>()
-      for (const { unit: at, manager, users } of votes) {
+      for (const { unit: at, manager, users } of managerCounts) {
         const person = at === key ? people.get(manager) : undefined
         if (person !== undefined) counts.set(person.id, (counts.get(person.id) ?? 0) + users)
       }

@@ -84,7 +84,7 @@ function text(name: 'displayName' | 'externalId', value: unknown): string {
 /** Parses `members[value eq "…"]`, with several ids joined by `or`. */
 function filteredMembers(op: string, path: string): string[] {
   if (!/^members\[/i.test(path)) throw refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
-  if (op !== 'remove') throw refused('invalidPath', 'members can be chosen by a filter to be removed alone')
+  if (op !== 'remove') throw refused('invalidPath', 'a filter can select members only for removal')
   try {
     const filter = parse(path)
     if (filter.op === '[]') {
@@ -98,7 +98,7 @@ function filteredMembers(op: string, path: string): string[] {
   } catch (cause) {
     throw refused('invalidFilter', 'the filter in the path cannot be read', cause)
   }
-  throw refused('invalidFilter', 'members can be chosen by `value eq` and an id alone')
+  throw refused('invalidFilter', 'members can be selected only by `value eq` and an id')
 }
 
 function refused(scimType: ScimType, detail: string, cause?: unknown) {

@@ -43,7 +43,7 @@ export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 
     for (const each of resolve(operation, resource)) {
       try {
         const before = resource
-        const { marked, operation: marking } = markMeant(resource, each)
+        const { marked, operation: marking } = markSelected(resource, each)
         if (marking === undefined) continue
         resource = scimPatch(marked, [marking], { mutateDocument: false, treatMissingAsAdd: true })
         resource = withOnePrimary(before, withoutMarks(resource))
@@ -72,19 +72,19 @@ interface Resolved {
 }
 
 /** Marks the values that a filter selects while the library runs. No attribute has this name. */
-const markName = 'posternMeant'
+const markName = 'posternSelected'
 
 /**
  * Marks the values that the filter selects and filters by the mark instead: the library compares case-sensitively
  * (against RFC 7643, section 2.2) and splits paths at each colon. Returns no operation for a removal that selects
  * nothing.
  */
-function markMeant<T extends UserContent>(
+function markSelected<T extends UserContent>(
   resource: T,
   { operation, place: { filter, root, isExtension, part } }: Resolved,
 ): { readonly marked: T; readonly operation: ScimPatchOperation | undefined } {
   if (filter === undefined || isExtension) return { marked: resource, operation }
-  const meant = new Set(entriesOf(resource, root).filter((entry) => isMeant(entry, filter)))
+  const meant = new Set(entriesOf(resource, root).filter((entry) => isSelected(entry, filter)))
   if (meant.size === 0) return { marked: resource, operation: operation.op === 'remove' ? undefined : operation }
   const entries = entriesOf(resource, root).map((entry) => (meant.has(entry) ? { ...entry, [markName]: true } : entry))
   const path = `${root}[${markName} eq true]${part === undefined ? '' : `.${part.name}`}`
@@ -144,7 +144,7 @@ function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
         : []
     })
     if (terms.length === 0)
-      throw refused('invalidValue', 'a value that is to go is told by its value, or its other parts')
+      throw refused('invalidValue', 'the values to remove must be named by `value` or another part')
     return { op: 'and', filters: terms }
   })
   return { op: 'or', filters }
@@ -166,14 +166,14 @@ function withoutMark(entry: unknown): unknown {
 }
 
 /** Returns whether a filter matches a value (RFC 7644, section 3.4.2.2). These attributes are all case-insensitive. */
-function isMeant(entry: Readonly<Record<string, unknown>>, filter: Filter): boolean {
+function isSelected(entry: Readonly<Record<string, unknown>>, filter: Filter): boolean {
   switch (filter.op) {
     case 'and':
-      return filter.filters.every((each) => isMeant(entry, each))
+      return filter.filters.every((each) => isSelected(entry, each))
     case 'or':
-      return filter.filters.some((each) => isMeant(entry, each))
+      return filter.filters.some((each) => isSelected(entry, each))
     case 'not':
-      return !isMeant(entry, filter.filter)
+      return !isSelected(entry, filter.filter)
     case '[]':
       return false
     case 'pr':
@@ -254,7 +254,7 @@ function inNamesOfParts(place: Place, value: unknown): unknown {
 
 function operationOf(op: string, place: Place, given: unknown): ScimPatchOperation {
   const value = place.filter !== undefined && place.part === undefined ? oneOf(given) : given
-  if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
+  if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active must be true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
   // A single value is accepted for a list.
@@ -267,18 +267,18 @@ function operationOf(op: string, place: Place, given: unknown): ScimPatchOperati
 function oneOf(given: unknown): unknown {
   if (!Array.isArray(given)) return given
   const [one, ...others]: readonly unknown[] = given
-  if (others.length > 0) throw refused('invalidValue', 'for the values that a filter means one value is given')
+  if (others.length > 0) throw refused('invalidValue', 'only one value can replace the values that a filter selects')
   return one
 }
 
 /** A list with one manager is accepted for the manager. */
 function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
   const [one, ...others] = Array.isArray(value) ? value : [value]
-  if (others.length > 0) throw refused('invalidValue', 'a user has one manager')
+  if (others.length > 0) throw refused('invalidValue', 'a user can have only one manager')
   if (typeof one === 'string' || typeof one === 'number')
     return { op: 'replace', path: `${path}.value`, value: String(one) }
   if (!isRecord(one) || typeof (one['value'] ?? '') !== 'string') {
-    throw refused('invalidValue', 'a manager is the id of a user')
+    throw refused('invalidValue', 'a manager must be the id of a user')
   }
   return { op: op === 'add' ? 'add' : 'replace', path, value: one }
 }
@@ -361,7 +361,7 @@ function renamed(filter: Filter, attribute: Attribute): Filter {
     case 'not':
       return { op: 'not', filter: renamed(filter.filter, attribute) }
     case '[]':
-      throw refused('invalidFilter', 'a filter in a path has none in itself')
+      throw refused('invalidFilter', 'a filter in a path cannot contain another filter')
     default: {
       const part = find(attribute.multi === true ? (attribute.parts ?? []) : [], filter.attrPath)
       if (part === undefined) throw refused('invalidFilter', `${attribute.name} has no such part`)

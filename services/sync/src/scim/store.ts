@@ -162,8 +162,8 @@ export async function listInhabited(
 }
 
 // Served by scim_user_by_unit.
-const votes = statement(
-  'sync_scim_votes',
+const managerCounts = statement(
+  'sync_scim_count_managers',
   `select u.unit_key as unit, u.manager, count(*)::integer as users
   from sync.scim_user u
   where u.deleted_at is null and u.active and u.unit_key = any ($1::text[]) and u.manager is not null and u.id <> $2::uuid
@@ -171,15 +171,15 @@ const votes = statement(
 )
 
 /** How many active users of a unit name the same manager. */
-export interface Votes {
+export interface ManagerCount {
   readonly unit: string
   readonly manager: string
   readonly users: number
 }
 
 /** Counts the managers that active users of these units name, without one user. */
-export async function listVotes(tx: Tx, units: readonly string[], exceptUser: string): Promise<Votes[]> {
-  return await tx.query<Votes & { [column: string]: unknown }>(votes([units, exceptUser]))
+export async function countManagers(tx: Tx, units: readonly string[], exceptUser: string): Promise<ManagerCount[]> {
+  return await tx.query<ManagerCount & { [column: string]: unknown }>(managerCounts([units, exceptUser]))
 }
 
 // Served by the primary key and scim_user_external_id.

@@ -66,9 +66,9 @@ export function unitChanges(
   const entered = after === undefined ? [] : nodesOf(after, 'active')
   const kept = new Set(entered.map(({ node_key }) => node_key))
   const left = before === undefined ? [] : nodesOf(before, 'inactive')
-  const deserted = left.filter(({ node_key: key }) => !kept.has(key) && !inhabited.has(key))
+  const emptied = left.filter(({ node_key: key }) => !kept.has(key) && !inhabited.has(key))
   const isKnown = entered.every(({ node_key: key }) => inhabited.has(key) || left.some((node) => node.node_key === key))
-  return [...(isKnown ? [] : entered), ...deserted]
+  return [...(isKnown ? [] : entered), ...emptied]
 }
 
 /** Returns the keys of all nodes that a move affects. */

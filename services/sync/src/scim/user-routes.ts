@@ -27,7 +27,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'l
   const { db, locate } = deps
   const present = (user: StoredUser): ScimUser => presentUser(user, locate)
   const presentNow = (user: StoredUser | undefined): ScimUser => {
-    if (user === undefined) throw new Error('the user is not there')
+    if (user === undefined) throw new Error('the user does not exist')
     return present(user)
   }
   const list = async (context: RequestInfo['context'], query: ListQuery) => {

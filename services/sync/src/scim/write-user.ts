@@ -10,7 +10,7 @@ import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
 import { withHeads } from './head.ts'
-import { findPerson, setRight, settleUnits } from './set-right.ts'
+import { findPerson, correctUniverse, refreshUnits } from './correct-universe.ts'
 import {
   type StoredUser,
   type Tx,
@@ -24,7 +24,7 @@ import {
   touchUser,
   updateUser,
 } from './store.ts'
-import { type Parts, type Request, notUnique, tellUniverse } from './tell.ts'
+import { type Parts, type Request, notUnique, pushToUniverse } from './push-to-universe.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
 /** How often a write starts over after a concurrent write. */
@@ -57,12 +57,12 @@ export async function writeUser<T>(
   change: (before: StoredUser | undefined) => User | undefined,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
 ): Promise<T> {
-  const { plan, value } = await tellAndKeep(parts, request, id, change, keep)
-  await settleUnits(parts, request, plan)
+  const { plan, value } = await pushAndStore(parts, request, id, change, keep)
+  await refreshUnits(parts, request, plan)
   return value
 }
 
-async function tellAndKeep<T>(
+async function pushAndStore<T>(
   parts: Parts,
   request: Request,
   id: string | undefined,
@@ -72,24 +72,24 @@ async function tellAndKeep<T>(
   const { db } = parts
   const { context } = request
   const stored = id === undefined ? await findPerson(parts, request, personOfNew(change(undefined))) : undefined
-  const heard: Plan[] = []
+  const pushedPlans: Plan[] = []
   try {
     for (let round = 1; round <= maxRounds; round += 1) {
-      const hasTold = heard.length > 0
-      const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change, hasTold))
+      const hasPushed = pushedPlans.length > 0
+      const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change, hasPushed))
       if (plan.runId !== undefined) {
-        await tellUniverse(parts, request, plan, plan.runId, () => heard.push(plan))
+        await pushToUniverse(parts, request, plan, plan.runId, () => pushedPlans.push(plan))
       }
-      const kept = await keepUser(parts, request, plan, keep, hasTold)
+      const kept = await keepUser(parts, request, plan, keep, hasPushed)
       if (kept.done) return { plan, value: kept.value }
     }
-    throw problem('conflict', { detail: 'Others are changing the user at the same time. Try again.' })
+    throw problem('conflict', { detail: 'Other requests are changing the user. Try again.' })
   } catch (error) {
     // The universe has a write that is not stored.
-    const told = heard.at(-1)
-    if (told === undefined) throw error
-    const said = heard.flatMap(({ people }) => people.filter(({ external_id: key }) => key === told.personKey))
-    await setRight(parts, request, { ...told, stored, said })
+    const last = pushedPlans.at(-1)
+    if (last === undefined) throw error
+    const pushed = pushedPlans.flatMap(({ people }) => people.filter(({ external_id: key }) => key === last.personKey))
+    await correctUniverse(parts, request, { ...last, stored, pushed })
     throw error
   }
 }
@@ -99,21 +99,21 @@ async function makePlan(
   { context, requestId, raw }: Request,
   id: string | undefined,
   change: (before: StoredUser | undefined) => User | undefined,
-  hasTold: boolean,
+  hasPushed: boolean,
 ): Promise<Plan> {
   const before = id === undefined ? undefined : await findUser(tx, id)
   if (id !== undefined && before === undefined) throw problem('not_found')
   const ifMatch = raw.headers['if-match']
   if (before !== undefined && ifMatch !== undefined && !matchesEtag(ifMatch, etagOf(before))) {
-    throw problem('precondition_failed', { detail: 'Read the user again and repeat the change on what it is now.' })
+    throw problem('precondition_failed', { detail: 'The user has changed. Read it again and repeat your change.' })
   }
   const after = change(before)
   const userId = before?.id ?? crypto.randomUUID()
-  const personKey = await settleNames(tx, before, after, userId)
+  const personKey = await resolvePersonKey(tx, before, after, userId)
   const earlier = before === undefined ? undefined : readUser(before.content, before.active)
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
   // A write that was overtaken pushes again, because the universe may have applied it last.
-  const isKnown = !hasTold && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
+  const isKnown = !hasPushed && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
   const moved = unitChanges(units[0], units[1], new Set(inhabited))
@@ -137,12 +137,12 @@ function warnOfAddress(key: string, address: string): StagedError {
 }
 
 function factsOf(user: User | undefined): UserFacts {
-  if (user === undefined) throw new Error('a user who was never there is neither made nor deleted')
+  if (user === undefined) throw new Error('the user does not exist')
   return user.facts
 }
 
 /** Returns the person key of the user. Throws `uniqueness` if another user has a name. */
-async function settleNames(
+async function resolvePersonKey(
   tx: Tx,
   before: StoredUser | undefined,
   after: User | undefined,
@@ -171,7 +171,7 @@ async function keepUser<T>(
   request: Request,
   plan: Plan,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
-  hasTold: boolean,
+  hasPushed: boolean,
 ): Promise<Kept<T>> {
   const { before, after, id, personKey } = plan
   try {
@@ -182,12 +182,12 @@ async function keepUser<T>(
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
         if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
-      } else if (hasTold && !(await touchUser(tx, id, before.version))) return { done: false }
+      } else if (hasPushed && !(await touchUser(tx, id, before.version))) return { done: false }
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
     })
   } catch (error) {
     if (sqlError(error).kind !== 'unique') throw error
-    throw notUnique('/userName', 'or the externalId, is that of a user who was made at the same moment')
+    throw notUnique('/userName', 'or the externalId, was just taken by another new user')
   }
 }
 

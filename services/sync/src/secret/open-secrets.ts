@@ -1,6 +1,6 @@
 import type { KeyRing } from '@postern/signed-context'
 import { SourceFailure } from '../source/failure.ts'
-import { SealBroken, type SecretPlace, openSecret } from './seal.ts'
+import { SealError, type SecretPlace, openSecret } from './seal.ts'
 
 /** Decrypts the secrets of a connector. Throws a SourceFailure that names the first one that fails. */
 export function openSecrets(
@@ -13,8 +13,8 @@ export function openSecrets(
       try {
         return [name, openSecret(ring, { ...place, name }, sealed)]
       } catch (cause) {
-        if (!(cause instanceof SealBroken)) throw cause
-        const message = `the connector's secret \`${name}\` cannot be opened any more: set it again`
+        if (!(cause instanceof SealError)) throw cause
+        const message = `the connector's secret \`${name}\` cannot be decrypted any more: set it again`
         throw new SourceFailure('secret_unreadable', message, { cause })
       }
     }),

@@ -9,8 +9,8 @@ export interface SecretPlace {
 }
 
 /** Thrown if the key is missing, or if the secret was changed or moved. */
-export class SealBroken extends Error {
-  override readonly name = 'SealBroken'
+export class SealError extends Error {
+  override readonly name = 'SealError'
 }
 
 const nonceBytes = 12
@@ -26,13 +26,13 @@ export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): st
   return ['v1', ring.current.id, wrap(ring, dataKey, place), content.toString('base64url')].join('.')
 }
 
-/** Decrypts a sealed secret. Throws SealBroken. */
+/** Decrypts a sealed secret. Throws SealError. */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: string): string {
   const { dataKey, content } = unwrap(ring, place, sealed)
   return decrypt(dataKey, content, boundTo(place)).toString('utf8')
 }
 
-/** Returns the secret under the ring's current key, or undefined if it uses that key already. Throws SealBroken. */
+/** Returns the secret under the ring's current key, or undefined if it uses that key already. Throws SealError. */
 export function rewrapSecret(ring: KeyRing, place: SecretPlace, sealed: string): string | undefined {
   if (sealed.split('.')[1] === ring.current.id) return undefined
   const { dataKey, content } = unwrap(ring, place, sealed)
@@ -46,7 +46,7 @@ function wrap(ring: KeyRing, dataKey: Buffer, place: SecretPlace): string {
 function unwrap(ring: KeyRing, place: SecretPlace, sealed: string): { dataKey: Buffer; content: Buffer } {
   const [version, keyId, wrapped = '', content = ''] = sealed.split('.')
   const key = [ring.current, ring.previous].find((candidate) => candidate?.id === keyId)
-  if (version !== 'v1' || key === undefined) throw new SealBroken('the secret is sealed with a key that is not there')
+  if (version !== 'v1' || key === undefined) throw new SealError('the key of the secret is not in the ring')
   const dataKey = decrypt(key.secret, Buffer.from(wrapped, 'base64url'), `key ${key.id} ${boundTo(place)}`)
   return { dataKey, content: Buffer.from(content, 'base64url') }
 }
@@ -69,6 +69,6 @@ function decrypt(key: Buffer, sealed: Buffer, context: string): Buffer {
     decipher.setAuthTag(sealed.subarray(-tagBytes))
     return Buffer.concat([decipher.update(sealed.subarray(nonceBytes, -tagBytes)), decipher.final()])
   } catch (cause) {
-    throw new SealBroken('the secret cannot be opened', { cause })
+    throw new SealError('the secret cannot be decrypted', { cause })
   }
 }

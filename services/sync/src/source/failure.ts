@@ -6,7 +6,7 @@ export class SourceFailure extends Error {
   /** Whether the same read may succeed soon. */
   readonly retryable: boolean
   /** The source asked to be read later (status 429 or 503), so an immediate retry is pointless. */
-  readonly isPutOff: boolean
+  readonly isThrottled: boolean
   readonly row: number | undefined
   readonly field: string | undefined
 
@@ -16,7 +16,7 @@ export class SourceFailure extends Error {
     message: string,
     options: {
       readonly retryable?: boolean
-      readonly isPutOff?: boolean
+      readonly isThrottled?: boolean
       readonly row?: number
       readonly field?: string
       readonly cause?: unknown
@@ -25,7 +25,7 @@ export class SourceFailure extends Error {
     super(message, { cause: options.cause })
     this.code = code
     this.retryable = options.retryable ?? false
-    this.isPutOff = options.isPutOff ?? false
+    this.isThrottled = options.isThrottled ?? false
     this.row = options.row
     this.field = options.field
   }

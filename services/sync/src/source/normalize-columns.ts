@@ -10,7 +10,7 @@ interface NormalizedColumns {
 
 const twice = {
   code: 'duplicate_key',
-  message: 'stands twice, or a name does in it, in two Unicode forms: have the source say it once',
+  message: 'is repeated in two Unicode forms, or contains such a name: make the source send it once',
 }
 
 /** Returns the columns of an item with their names and values in NFC, or undefined if nothing changes. */

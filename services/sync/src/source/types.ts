@@ -80,7 +80,7 @@ export interface SourceTexts {
 }
 
 /** A table with columns and no rows. Column names are in NFC, like those of rows. */
-export function noTexts(names: readonly string[]): SourceTexts {
+export function emptyTable(names: readonly string[]): SourceTexts {
   const columns = names.map((name) => name.normalize('NFC'))
   return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, cell: nothing, at: nothing }
 }
@@ -186,8 +186,8 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
       const parsed = configSchema.safeParse(config)
       return parsed.success ? definition.columnsOf?.(parsed.data) : undefined
     },
-    read: (context) => bounded(configSchema, context, (parsed) => definition.read(parsed)),
-    ...(readTexts === undefined ? {} : { readTexts: (context) => bounded(configSchema, context, readTexts) }),
+    read: (context) => readWithLimits(configSchema, context, (parsed) => definition.read(parsed)),
+    ...(readTexts === undefined ? {} : { readTexts: (context) => readWithLimits(configSchema, context, readTexts) }),
   }
 }
 
@@ -212,7 +212,7 @@ function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item 
   return known === undefined ? { ...item, values } : rowOrError(item.row, values, [...known, ...faults])
 }
 
-async function* bounded<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
+async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
   configSchema: Schema,
   context: SourceContext<unknown>,
   read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<Item>,
@@ -220,8 +220,8 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
   const config = parseConfig(configSchema, context.config)
   const { maxRows, maxDurationMs } = context.limits
   const timeLimit = AbortSignal.timeout(maxDurationMs)
-  const over = new AbortController()
-  const signal = AbortSignal.any([context.signal, timeLimit, over.signal])
+  const ended = new AbortController()
+  const signal = AbortSignal.any([context.signal, timeLimit, ended.signal])
   let [items, asked] = [0, 0]
   try {
     signal.throwIfAborted()
@@ -249,6 +249,6 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
     })
   } finally {
     // Closes what was opened, also if the consumer stops early.
-    over.abort(new Error('the read is over'))
+    ended.abort(new Error('the read is over'))
   }
 }

@@ -28,7 +28,7 @@ export function watchBytes(
     if (failure === undefined && read > maxBytes) {
       failure = new SourceFailure('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
     } else if (failure === undefined && read - before > maxPageBytes) {
-      const message = `the source answers more than ${maxPageBytes} bytes at a time: ask for less of each row, or for smaller pages`
+      const message = `the source sent more than ${maxPageBytes} bytes at once: request fewer columns or smaller pages`
       failure = new SourceFailure('page_too_large', message)
     }
     if (failure !== undefined) connection()?.destroy()

@@ -4,7 +4,7 @@ import { problem } from '@postern/service-kit'
  * Media types that cannot hold a text table. Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's
  * default form type, or none.
  */
-const ofNoTable = new RegExp(
+const notATable = new RegExp(
   [
     '^(?:audio|font|image|message|model|multipart|video)/',
     '[+](?:json|xml|zip)$',
@@ -16,8 +16,8 @@ const ofNoTable = new RegExp(
 /** Throws 415 for a media type that cannot be a table, before the body is read. */
 export function assertMayBeTable(contentType: string | undefined): void {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  if (!ofNoTable.test(type)) return
-  const what = type.startsWith('multipart/') ? 'A form is not taken' : 'A table of text (CSV) is read, and nothing else'
+  if (!notATable.test(type)) return
+  const what = type.startsWith('multipart/') ? 'A form is not accepted' : 'Only a text table (CSV) is accepted'
   throw problem('unsupported_media_type', {
     detail: `${what}: send the file itself as the body, as text/csv (curl --data-binary @file.csv).`,
   })

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { countPassedBytes, handled } from '@postern/service-kit'
-import { type Tx, findChunks, isNoText } from './store.ts'
+import { type Tx, findChunks, isNotUtf8 } from './store.ts'
 
 /** Streams the bytes of an uploaded file. */
 export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
@@ -9,7 +9,7 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
   return readChunks(
     async (first) =>
       await chunksFrom(first).catch(async (error: unknown) => {
-        if (encoding === 'latin1' || !isNoText(error)) throw error
+        if (encoding === 'latin1' || !isNotUtf8(error)) throw error
         // The following chunks are probably not UTF-8 either.
         encoding = 'latin1'
         return await chunksFrom(first)

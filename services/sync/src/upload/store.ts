@@ -11,7 +11,7 @@ const insertChunk = statement(
 export const chunksAtOnce = 16
 
 // Reads bytes as text, because hexadecimal is twice as long and slow to decode. Fails with SQLSTATE 22021 if a chunk is
-// not UTF-8. The subquery detoasts once.
+// not UTF-8.
 const selectText = statement(
   'sync_select_chunk_text',
   `select convert_from(u.content, 'UTF8') as text, null as bytes
@@ -20,7 +20,7 @@ const selectText = statement(
   order by u.index`,
 )
 // Reads other bytes as Latin-1, and chunks with NUL, which text cannot hold, as bytes. `offset 0` makes PostgreSQL
-// detoast once.
+// read each stored value once.
 const selectChunk = statement(
   'sync_select_chunk',
   `select
@@ -72,7 +72,7 @@ export async function findChunks(
 }
 
 /** Returns whether a read failed because a chunk is not UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */
-export function isNoText(error: unknown): boolean {
+export function isNotUtf8(error: unknown): boolean {
   return sqlError(error).sqlState === '22021'
 }
 

@@ -35,11 +35,11 @@ export function findCellFault(value: string, maxLength: number): CellFault | und
   if (value.includes(undecodable)) {
     return {
       code: 'encoding_broken',
-      message: 'holds bytes that are not of the encoding of the file: save it as UTF-8, or set `encoding`',
+      message: 'contains bytes that are invalid in the encoding of the file: save the file as UTF-8, or set `encoding`',
     }
   }
   if (controls.test(value)) {
-    return { code: 'control_character', message: 'holds a control character: remove it' }
+    return { code: 'control_character', message: 'contains a control character: remove it' }
   }
   if (spreadsheetErrors.has(value)) {
     return {

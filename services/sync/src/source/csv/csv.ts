@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
 import { SourceFailure } from '../failure.ts'
-import { askOnceReady } from '../http/ask.ts'
+import { requestOk } from '../http/request.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
 import {
@@ -63,9 +63,9 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   })
   const { sample, rest } = await peek(normalizePieces(decodeText(table, config.encoding, () => mediaType)))
   refuseOtherFormats(sample)
-  const { said, length } = readSeparatorLine(sample)
+  const { declared, length } = readSeparatorLine(sample)
   const text = followedBy(sample.slice(length), rest)
-  const delimiter = config.delimiter ?? said ?? (await findSeparator(sample.slice(0, sampleCharacters)))
+  const delimiter = config.delimiter ?? declared ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
   let shape: Shape | undefined
   const maxLines = limits.maxRows * linesARow
@@ -174,14 +174,14 @@ async function* openTable(
   const { url, auth, ca } = config
   const { maxBytes, maxSilenceMs } = limits
   if (url === undefined) {
-    if (upload === undefined) throw new SourceFailure('upload_missing', 'no file came with the run: upload one')
+    if (upload === undefined) throw new SourceFailure('upload_missing', 'the run has no file: upload one')
     yield* readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
     return
   }
   const headers = { accept: 'text/csv, text/plain;q=0.9, */*;q=0.1', ...credentialHeaders(auth, secrets) }
   const http = outbound.http({ ca, maxBytes, maxSilenceMs })
   try {
-    const answer = await askOnceReady(http, { url, headers, signal })
+    const answer = await requestOk(http, { url, headers, signal })
     onType(answer.headers['content-type'])
     yield* answer.body
   } finally {

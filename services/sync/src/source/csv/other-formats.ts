@@ -122,7 +122,7 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
   {
     pattern:
       /^<(?:!doctype html|html|head|body|script|meta|title|style|link|base|div|form|p|h[1-6]|br|font|center|span)\b/i,
-    is: 'a web page, perhaps one that asks to sign in: check the address and the credentials, or export the table as CSV (UTF-8)',
+    is: 'a web page, perhaps a sign-in page: check the address and the credentials, or export the table as CSV (UTF-8)',
   },
   {
     pattern: /^<(?:\?xml|!--|!doctype|[a-z_][\w.:-]*(?:\s[^<>]*)?\/?>\s*<)/i,
@@ -153,7 +153,7 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
   },
   {
     pattern: /^version https:\/\/git-lfs\.github\.com\//,
-    is: 'a pointer of Git LFS: send the file that it stands for',
+    is: 'a Git LFS pointer: send the file itself',
   },
 ]
 

@@ -97,7 +97,7 @@ function cutRecords(
   const parseQuoted = (): ReadonlyMap<number, readonly string[]> => {
     const lines = quotedAt.map((at) => `${texts[at] ?? ''}\n`).join('')
     const found = parseLines(lines, (index) => before + (quotedAt[index] ?? 0) + 1, options)
-    if (found.length !== quotedAt.length) throw new Error('a record with quotes is not the one that was found')
+    if (found.length !== quotedAt.length) throw new Error('a parsed record with quotes does not match its line')
     return new Map(quotedAt.map((at, index) => [at, found[index] ?? []]))
   }
   return {
@@ -218,9 +218,12 @@ async function* followedBy(first: string, rest: AsyncIterator<string>): AsyncGen
 const separatorLine = /^"?sep=([,;\t|])"?(?:\r\n|\n|\r)/i
 
 /** Returns the separator that the file declares, and the length of the declaration. */
-export function readSeparatorLine(sample: string): { readonly said: Separator | undefined; readonly length: number } {
+export function readSeparatorLine(sample: string): {
+  readonly declared: Separator | undefined
+  readonly length: number
+} {
   const [line = '', named] = separatorLine.exec(sample) ?? []
-  return { said: separators.find((separator) => separator === named), length: line.length }
+  return { declared: separators.find((separator) => separator === named), length: line.length }
 }
 
 /** Lines without values before the first row, for any separator. */
@@ -293,7 +296,7 @@ function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColum
     default:
       return new SourceFailure(
         'quote_misplaced',
-        'a quote stands inside a value: quote the whole value and double the quotes in it, or set `lenient_quotes`',
+        'a quote is inside a value: quote the whole value and double the quotes in it, or set `lenient_quotes`',
         at,
       )
   }

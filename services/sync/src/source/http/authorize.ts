@@ -16,7 +16,7 @@ export const staticAuthSchema = z.discriminatedUnion('kind', [
     name: z
       .string()
       .regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
-      .refine((name) => !ownHeader.test(name), 'must not be a header that each request has anyway'),
+      .refine((name) => !ownHeader.test(name), 'must not be a header that every request has'),
   }),
 ])
 export type StaticAuth = z.output<typeof staticAuthSchema>
@@ -58,7 +58,7 @@ export function requireSecret(secrets: Secrets, name: string): string {
 function requireHeaderSecret(secrets: Secrets, name: string): string {
   const value = requireSecret(secrets, name)
   if (isHeaderValue(value)) return value
-  const message = `the connector's secret \`${name}\` holds what no header can, a line end perhaps: set it again, without`
+  const message = `the connector's secret \`${name}\` contains characters that a header cannot have, perhaps a line break: set it again without them`
   throw new SourceFailure('secret_invalid', message)
 }
 

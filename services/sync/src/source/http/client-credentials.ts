@@ -10,7 +10,7 @@ import {
 } from 'openid-client'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
-import { askWhilePutOff, statusFailure } from './ask.ts'
+import { requestWithRetries, statusFailure } from './request.ts'
 import { isHeaderValue } from './authorize.ts'
 
 /** A client of an authorization server (RFC 6749, section 4.4). */
@@ -77,13 +77,13 @@ export function openTokenSource(
       const { host } = new URL(tokenUrl)
       try {
         const granted = await clientCredentialsGrant(configuration, parameters)
-        if (!isHeaderValue(granted.access_token)) throw new Error('the access token can stand in no header')
+        if (!isHeaderValue(granted.access_token)) throw new Error('the access token is not a valid header value')
         const seconds = granted.expires_in ?? 3600
         held = { value: granted.access_token, until: Date.now() + Math.max(0, seconds * 1000 - earlyMs) }
         return held.value
       } catch (cause) {
         signal.throwIfAborted()
-        throwOwn(cause)
+        throwSourceFailure(cause)
         throw new SourceFailure('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
       }
     },
@@ -98,17 +98,17 @@ function refusalOf(error: unknown, sent: ClientCredentials['client_authenticatio
   const said = error instanceof ResponseBodyError ? error.error : undefined
   if (said === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
     const other = sent === 'basic' ? 'post' : 'basic'
-    return `does not take the client: check \`client_id\` and the secret, or set \`client_authentication\` to ${other}, for a server that takes the secret in that way alone`
+    return `rejects the client: check \`client_id\` and the secret, or set \`client_authentication\` to ${other} if the server accepts the secret only in that way`
   }
   if (said === undefined) {
-    return 'answers with no access token, but a web page or something else: check `token_url`'
+    return 'did not return an access token: check `token_url`'
   }
   const code = /^[a-z_]{1,40}$/.test(said) ? ` (${said})` : ''
-  return `gives no access token${code}: check what the client may do there, and the scope`
+  return `refuses an access token${code}: check the permissions of the client, and the scope`
 }
 
 /** Throws the SourceFailure that the library has wrapped, if any. */
-function throwOwn(error: unknown): void {
+function throwSourceFailure(error: unknown): void {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
 }
 
@@ -131,7 +131,7 @@ function plainToken(text: string): string {
 }
 
 async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['request']>[0]): Promise<Response> {
-  const answer = await askWhilePutOff(http, request)
+  const answer = await requestWithRetries(http, request)
   if (answer.status === 429 || answer.status >= 500) {
     answer.discard()
     throw statusFailure(answer)

@@ -21,7 +21,7 @@ export const urlSchema = z
 export const caSchema = z
   .string()
   .max(65_536)
-  .refine(areCertificates, { message: 'must be one or more whole certificates in PEM, and no key' })
+  .refine(areCertificates, { message: 'must be one or more complete certificates in PEM, without a private key' })
 
 /**
  * Returns whether each certificate can be parsed. OpenSSL skips invalid ones silently, and the server's certificate

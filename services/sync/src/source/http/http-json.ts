@@ -4,7 +4,7 @@ import { SourceFailure } from '../failure.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, urlSchema } from './fields.ts'
 import { findMemberFaults, followPointer, parseJson, pointerPattern, toJsonItem } from './json-items.ts'
-import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
+import { createPageReader, httpAuthSchema, httpSecretNames } from './page-reader.ts'
 import { firstPage, nextPage, pagingSchema } from './paging.ts'
 
 const configSchema = z.strictObject({
@@ -29,7 +29,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   const { config, limits, outbound, signal } = context
   const http = outbound.http({ ca: config.ca, maxBytes: limits.maxBytes, maxSilenceMs: limits.maxSilenceMs })
   try {
-    const ask = createPageAsker({ auth: config.auth, accept: 'application/json' }, context, http)
+    const ask = createPageReader({ auth: config.auth, accept: 'application/json' }, context, http)
     let url: URL | undefined = firstPage(config.url, config.paging)
     // Digests of the page URLs, at most one for each allowed page.
     const asked = new Set<string>()
@@ -39,16 +39,14 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
       if (number > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
       const place = digestOf(url.href)
       if (asked.has(place)) {
-        throw endless(
-          `page ${number - 1} names as its next one a page that was read before: check the paging of the connector`,
-        )
+        throw endless(`page ${number - 1} links to a page that was already read: check the paging of the connector`)
       }
       asked.add(place)
       const { text, link } = await ask(url, number)
       const document = parseJson(text, number)
       const items = followPointer(document, config.items)
       if (!Array.isArray(items)) {
-        const message = `page ${number} holds no list at \`${config.items}\`: set \`items\` to where the list is`
+        const message = `page ${number} has no list at \`${config.items}\`: set \`items\` to where the list is`
         throw new SourceFailure('items_missing', message)
       }
       const faults = findMemberFaults(text, number, config.items)

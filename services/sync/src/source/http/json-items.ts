@@ -29,8 +29,8 @@ export function parseJson(text: string, page: number): unknown {
   } catch (cause) {
     const isPage = /^\s*</.test(text)
     const message = isPage
-      ? `page ${page} is a web page or XML and not JSON, perhaps one that asks to sign in: check the address and the credentials`
-      : `page ${page} is no valid JSON: check the address`
+      ? `page ${page} is a web page or XML instead of JSON, perhaps a sign-in page: check the address and the credentials`
+      : `page ${page} is not valid JSON: check the address`
     throw new SourceFailure('not_json', message, { cause })
   }
 }
@@ -52,7 +52,7 @@ export function parseExactly(text: string): unknown {
   const parsed: unknown = JSON.parse(text)
   if (!longNumber.test(text) && !farNumber.test(text) && !onlyNumber.test(text)) return parsed
   return JSON.parse(
-    text.replace(stringsAndNumbers, (found) => (found.startsWith('"') || isKept(found) ? found : `"${found}"`)),
+    text.replace(stringsAndNumbers, (found) => (found.startsWith('"') || isExact(found) ? found : `"${found}"`)),
   )
 }
 
@@ -60,18 +60,18 @@ export function parseExactly(text: string): unknown {
 const printedDigits = 17
 
 /** Returns whether JavaScript holds the number exactly, or closely enough for a measurement. */
-function isKept(literal: string): boolean {
+function isExact(literal: string): boolean {
   const value = Number(literal)
   if (/^-?\d+$/.test(literal)) return Number.isSafeInteger(value)
   const given = decimalOf(literal)
   if (given.digits === '') return true
-  if (isBeyond(value)) return false
+  if (isOutOfRange(value)) return false
   const held = decimalOf(String(value))
   const isSame = given.digits === held.digits && given.exponent === held.exponent
   return isSame || (given.exponent < 0 && given.digits.length <= printedDigits)
 }
 
-function isBeyond(value: number): boolean {
+function isOutOfRange(value: number): boolean {
   return value === 0 || !Number.isFinite(value)
 }
 
@@ -81,13 +81,13 @@ const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
 const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|(?<![\d.])-?[\d.]+[eE][+-]?\d{3,}/g
 
 /** An open object with its names so far, or an open list. */
-interface Within {
+interface OpenValue {
   readonly names: Set<string> | undefined
   at: string | number
 }
 
 /** The path of a fault. `far` is the number out of range; without it a name is repeated. */
-interface Wrong {
+interface TextFault {
   readonly way: readonly (string | number)[]
   readonly far?: string
 }
@@ -96,22 +96,22 @@ interface Wrong {
  * Yields the paths of repeated names and of numbers out of range. The text must be valid JSON; its depth does not
  * matter.
  */
-function* findWrong(text: string): Generator<Wrong> {
-  const within: Within[] = []
+function* findTextFaults(text: string): Generator<TextFault> {
+  const open: OpenValue[] = []
   let string = ''
   for (const [token] of text.matchAll(farNumber.test(text) ? stringsAndFarNumbers : strings)) {
-    const last = within.at(-1)
-    if (token === '{') within.push({ names: new Set(), at: '' })
-    else if (token === '[') within.push({ names: undefined, at: 0 })
-    else if (token === '}' || token === ']') within.pop()
+    const last = open.at(-1)
+    if (token === '{') open.push({ names: new Set(), at: '' })
+    else if (token === '[') open.push({ names: undefined, at: 0 })
+    else if (token === '}' || token === ']') open.pop()
     else if (token === ',' && typeof last?.at === 'number') last.at += 1
     else if (token === ':' && last?.names !== undefined) {
       last.at = String(JSON.parse(string))
-      if (last.names.has(last.at)) yield { way: within.map(({ at }) => at) }
+      if (last.names.has(last.at)) yield { way: open.map(({ at }) => at) }
       last.names.add(last.at)
     } else if (token.startsWith('"')) string = token
-    else if (/^[-\d]/.test(token) && isBeyond(Number(token)) && decimalOf(token).digits !== '') {
-      yield { way: within.map(({ at }) => at), far: token }
+    else if (/^[-\d]/.test(token) && isOutOfRange(Number(token)) && decimalOf(token).digits !== '') {
+      yield { way: open.map(({ at }) => at), far: token }
     }
   }
 }
@@ -135,30 +135,30 @@ export function findMemberFaults(
 ): ReadonlyMap<number, readonly MemberFault[]> {
   const found = new Map<number, MemberFault[]>()
   const list = namesOf(pointer)
-  for (const { way, far } of findWrong(text)) {
+  for (const { way, far } of findTextFaults(text)) {
     const [index, member] = way.slice(list.length)
     if (typeof index === 'number' && typeof member === 'string' && list.every((name, at) => name === String(way[at]))) {
       const faults = found.get(index) ?? []
       if (!faults.some((fault) => fault.member === member)) {
-        found.set(index, [...faults, { member, ...(far === undefined ? standsTwice : farFault(far)) }])
+        found.set(index, [...faults, { member, ...(far === undefined ? repeatedName : outOfRangeFault(far)) }])
       }
     } else if (far === undefined) {
       const name = String(way.at(-1)).slice(0, 80).toWellFormed()
-      const message = `page ${page} has \`${name}\` twice in an object: have the source say it once`
+      const message = `page ${page} has \`${name}\` twice in an object: make the source send it once`
       throw new SourceFailure('duplicate_key', message)
     }
   }
   return found
 }
 
-const standsTwice = {
+const repeatedName = {
   code: 'duplicate_key',
-  message: 'stands twice, or a name does in it: have the source say it once',
+  message: 'is repeated, or contains a repeated name: make the source send it once',
 }
 
 /** The same error code as for pushed items. */
-function farFault(literal: string): Omit<MemberFault, 'member'> {
-  const message = 'is no number that a double can hold: have the source say it as text'
+function outOfRangeFault(literal: string): Omit<MemberFault, 'member'> {
+  const message = 'is a number that a double cannot hold: make the source send it as text'
   return { code: 'inexact_number', message, excerpt: literal.slice(0, 80) }
 }
 
@@ -173,7 +173,7 @@ export function toJsonItem(
   known: readonly MemberFault[] = [],
 ): SourceItem {
   if (!isObject(item)) {
-    const message = 'the item is no object: set `items` to where the list of objects is'
+    const message = 'the item is not an object: set `items` to where the list of objects is'
     return { kind: 'error', row, code: 'item_not_object', message }
   }
   const names = Object.keys(item)
@@ -188,7 +188,7 @@ export function toJsonItem(
     const fault = findNameFault(name) ?? findFault(item[name], limits, 2, budget)
     if (fault !== undefined) faults.push({ column: name, ...fault })
     if (budget.left < 0) {
-      const message = `the item holds more than ${maxValues} values`
+      const message = `the item has more than ${maxValues} values`
       return { kind: 'error', row, code: 'too_many_values', message, values: shallow(item, limits) }
     }
   }
@@ -222,13 +222,13 @@ function findFault(
   budget: { left: number },
 ): ValueFault | undefined {
   budget.left -= 1
-  if (budget.left < 0) return { code: 'too_many_values', message: `the item holds more than ${maxValues} values` }
+  if (budget.left < 0) return { code: 'too_many_values', message: `the item has more than ${maxValues} values` }
   if (typeof value === 'string') {
     if (value.length > limits.maxValueLength) {
       const message = `has ${value.length} characters; at most ${limits.maxValueLength} are read`
       return { code: 'value_too_long', message }
     }
-    if (value.includes('\0')) return { code: 'control_character', message: 'holds a null character: remove it' }
+    if (value.includes('\0')) return { code: 'control_character', message: 'contains a null character: remove it' }
     return isBroken(value) ? encodingBroken : undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
@@ -248,7 +248,7 @@ function findNameFault(name: string): ValueFault | undefined {
 
 const encodingBroken: ValueFault = {
   code: 'encoding_broken',
-  message: 'holds bytes that are not of UTF-8, or half a character: have the source answer in UTF-8',
+  message: 'contains bytes that are not UTF-8, or half a character: make the source send UTF-8',
 }
 
 /** Returns whether a text has a replaced invalid byte or an unpaired surrogate. */

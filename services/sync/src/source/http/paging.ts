@@ -100,8 +100,5 @@ function withParameter(url: URL, name: string, value: string): URL {
 function sameOrigin(text: string, from: URL): URL {
   const next = URL.canParse(text, from.href) ? new URL(text, from.href) : undefined
   if (next?.origin === from.origin) return next
-  throw new SourceFailure(
-    'page_elsewhere',
-    `${from.host} says that its next page is at another origin: it is not asked`,
-  )
+  throw new SourceFailure('page_elsewhere', `${from.host} links to a next page at another origin, which is not allowed`)
 }

@@ -4,7 +4,7 @@ import { SourceFailure } from '../failure.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, line, urlSchema } from './fields.ts'
 import { type MemberFault, findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
-import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
+import { createPageReader, httpAuthSchema, httpSecretNames } from './page-reader.ts'
 import { scimName, withScimNames } from './scim-names.ts'
 
 const configSchema = z.strictObject({
@@ -40,7 +40,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
   const { config, limits, outbound } = context
   const http = outbound.http({ ca: config.ca, maxBytes: limits.maxBytes, maxSilenceMs: limits.maxSilenceMs })
   try {
-    const ask = createPageAsker({ auth: config.auth, accept: 'application/scim+json' }, context, http)
+    const ask = createPageReader({ auth: config.auth, accept: 'application/scim+json' }, context, http)
     let received = 0
     let counted: number | undefined
     let first: string | undefined
@@ -51,7 +51,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       const answer = parseJson(text, page)
       const list = listSchema.safeParse(withScimNames(answer, 1)).data
       if (list === undefined) {
-        throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
+        throw new SourceFailure('items_missing', 'the source did not return a SCIM list: check the address')
       }
       const { Resources: resources, totalResults: total } = list
       // Some providers count only the current page. If the total changes, items have moved, and one may have been
@@ -73,7 +73,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         if (received < total) throw changed(received, total)
         return
       }
-      if (digest === before) throw endless('a page is the same as the one before it: the source knows no `startIndex`')
+      if (digest === before) throw endless('a page equals the one before it: the source does not support `startIndex`')
       before = digest
       first ??= digest
       received += items.length
@@ -114,6 +114,6 @@ function moved(before: number, total: number): SourceFailure {
 }
 
 function changed(received: number, total: number): SourceFailure {
-  const message = `the source gave ${received} of ${total} items: it changed while it was read, or holds some back`
+  const message = `the source returned ${received} of ${total} items: it changed during the read, or withholds some`
   return new SourceFailure('list_incomplete', message, { retryable: true })
 }

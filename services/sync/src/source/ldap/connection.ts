@@ -6,7 +6,7 @@ import { tlsFailure } from '../../outbound/tls-failure.ts'
 import { SourceFailure } from '../failure.ts'
 import type { SourceLimits } from '../types.ts'
 import { type ByteWatch, watchBytes } from '../watch-bytes.ts'
-import { type Patience, partingMs, withinSilence } from '../within-silence.ts'
+import { type SilenceLimit, closeTimeoutMs, withSilenceLimit } from '../silence-limit.ts'
 
 const connectTimeoutMs = 10_000
 
@@ -53,9 +53,9 @@ export async function connectDirectory(
   }
   const bytes = watchBytes(() => socket, limits)
   const stop = (): void => void socket?.destroy()
-  const tooSlow = `${host} took too long over an answer`
-  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow }
-  const wait = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, patience)
+  const tooSlow = `${host} took too long to answer`
+  const silenceLimit: SilenceLimit = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow }
+  const wait = async <T>(answer: Promise<T>): Promise<T> => await withSilenceLimit(answer, silenceLimit)
   signal.addEventListener('abort', stop, { once: true })
   const client = new Client({
     url: `${encryption === 'ldaps' ? 'ldaps' : 'ldap'}://${family === 6 ? `[${address}]` : address}:${target.port}`,
@@ -70,7 +70,7 @@ export async function connectDirectory(
     bytes.end()
     signal.removeEventListener('abort', stop)
     // The library does not always notice the end of a connection after StartTLS. Errors no longer matter here.
-    await withinSilence(client.unbind(), { ...patience, maxMs: partingMs }).catch(() => undefined)
+    await withSilenceLimit(client.unbind(), { ...silenceLimit, maxMs: closeTimeoutMs }).catch(() => undefined)
     stop()
   }
   try {
@@ -91,17 +91,17 @@ const results: Readonly<
   3: { code: 'source_too_slow', message: 'the search took longer than the directory allows', retryable: true },
   4: {
     code: 'size_limit',
-    message: 'it gives no more entries at a time: set a smaller `page_size`, or have the limit raised',
+    message: 'it limits the entries of a page: set a smaller `page_size`, or have the limit raised',
   },
-  8: { code: 'not_authorized', message: 'it wants another kind of sign-in' },
-  11: { code: 'size_limit', message: 'it gives no more entries: have the limit of the account raised' },
-  32: { code: 'not_found', message: 'there is no entry of the name `base_dn`, or the account may not see it' },
-  34: { code: 'name_invalid', message: '`base_dn` or `bind_dn` is no valid name' },
+  8: { code: 'not_authorized', message: 'it requires another kind of sign-in' },
+  11: { code: 'size_limit', message: 'it limits the entries of the account: have the limit raised' },
+  32: { code: 'not_found', message: 'the entry `base_dn` does not exist, or the account cannot see it' },
+  34: { code: 'name_invalid', message: '`base_dn` or `bind_dn` is not a valid name' },
   49: {
     code: 'not_authorized',
     message: 'the account or its password is wrong: check `bind_dn` and the secret `password`',
   },
-  50: { code: 'not_authorized', message: 'the account may not read there' },
+  50: { code: 'not_authorized', message: 'the account lacks read permission' },
   51: { code: 'source_failing', message: 'it is busy', retryable: true },
   52: { code: 'source_failing', message: 'it is not available', retryable: true },
 }

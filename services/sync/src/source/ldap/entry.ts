@@ -18,7 +18,7 @@ export function plainName(name: string): string {
  * Returns an entry with its attributes also under the requested spelling. Attribute names are case-insensitive (RFC
  * 4512, section 2.5).
  */
-export function asAsked(entry: Entry, asked: readonly string[]): Entry {
+export function withRequestedNames(entry: Entry, asked: readonly string[]): Entry {
   const names = new Map(Object.keys(entry).map((name) => [name.toLowerCase(), name]))
   const named: Entry = { ...entry }
   for (const name of asked) {

@@ -5,7 +5,7 @@ import { requireSecret } from '../http/authorize.ts'
 import { caSchema, line } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { type LdapConnection, connectDirectory, ldapFailure } from './connection.ts'
-import { asAsked, keyOf, parentName, plainName, valuesOf } from './entry.ts'
+import { withRequestedNames, keyOf, parentName, plainName, valuesOf } from './entry.ts'
 
 const filter = z.string().max(4000).refine(isFilter, { message: 'must be a filter of RFC 4515' })
 const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
@@ -94,7 +94,7 @@ async function readParents(
     const key = keyOf(entry, config.key_attribute)
     if (key !== undefined) parents.set(plainName(entry.dn), key)
     if (parents.size > maxParents) {
-      const message = `\`parent_filter\` finds more than ${maxParents} entries: name what is above others alone`
+      const message = `\`parent_filter\` finds more than ${maxParents} entries: make it match only parent units`
       throw new SourceFailure('too_many_parents', message)
     }
   }
@@ -127,9 +127,9 @@ async function* search(
     if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
     // The library stops after an empty page, although more may follow.
     if (pages > 1 && searchEntries.length + searchReferences.length === 0) {
-      throw new SourceFailure('page_empty', 'the directory gave an empty page before its end', { retryable: true })
+      throw new SourceFailure('page_empty', 'the directory returned an empty page before its end', { retryable: true })
     }
-    yield* searchEntries.map((entry) => asAsked(entry, asked))
+    yield* searchEntries.map((entry) => withRequestedNames(entry, asked))
     if (!ignoreReferrals) yield* searchReferences
   }
 }
@@ -137,7 +137,7 @@ async function* search(
 function toItem(entry: Entry, row: number, config: LdapConfig, parents: ReadonlyMap<string, string>): SourceItem {
   const key = keyOf(entry, config.key_attribute)
   if (key === undefined) {
-    const message = `${entry.dn.slice(0, 80)} shows no ${config.key_attribute}: let the account read it, or set \`key_attribute\``
+    const message = `${entry.dn.slice(0, 80)} has no readable ${config.key_attribute}: let the account read it, or set \`key_attribute\``
     return { kind: 'error', row, field: config.key_attribute, code: 'key_missing', message }
   }
   const { dn, ...attributes } = entry

@@ -10,7 +10,7 @@ import {
   createConnection,
 } from 'mysql2'
 import { watchBytes } from '../watch-bytes.ts'
-import { type Patience, withinSilence } from '../within-silence.ts'
+import { type SilenceLimit, withSilenceLimit } from '../silence-limit.ts'
 import type { SqlRead } from './config.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
@@ -35,7 +35,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     // `connection.destroy` would wait for the server to close its side.
     socket.destroy()
   }
-  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end, tooSlow: partTooSlow }
+  const silenceLimit: SilenceLimit = { maxMs: limits.maxSilenceMs, signal, end, tooSlow: partTooSlow }
   signal.addEventListener('abort', end, { once: true })
   try {
     for (const sql of [
@@ -43,7 +43,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
       'set session transaction isolation level repeatable read',
       'start transaction with consistent snapshot, read only',
     ]) {
-      await withinSilence(ask(connection, sql), patience)
+      await withSilenceLimit(ask(connection, sql), silenceLimit)
     }
     // Names of the configuration are plain identifiers, so none can end the quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
@@ -59,7 +59,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
-      const next = await withinSilence(iterator.next(), patience)
+      const next = await withSilenceLimit(iterator.next(), silenceLimit)
       if (next.done === true) break
       // One row may be as large as a whole page.
       bytes.page()

@@ -3,7 +3,7 @@ import { Client, DatabaseError, type QueryResult, escapeIdentifier } from 'pg'
 import Cursor from 'pg-cursor'
 import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
-import { type Patience, partingMs, withinSilence } from '../within-silence.ts'
+import { type SilenceLimit, closeTimeoutMs, withSilenceLimit } from '../silence-limit.ts'
 import type { SqlRead } from './config.ts'
 import { guardMessages } from './postgres-messages.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
@@ -62,8 +62,8 @@ export async function* readPostgres({
   // An error between two queries fails the next one.
   client.on('error', () => undefined)
   const stop = (): void => void socket.destroy()
-  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow: partTooSlow }
-  const inTime = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, patience)
+  const silenceLimit: SilenceLimit = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow: partTooSlow }
+  const inTime = async <T>(answer: Promise<T>): Promise<T> => await withSilenceLimit(answer, silenceLimit)
   signal.addEventListener('abort', stop, { once: true })
   try {
     await inTime(client.connect())
@@ -89,7 +89,7 @@ export async function* readPostgres({
     bytes.end()
     signal.removeEventListener('abort', stop)
     // `client.end` waits for the server, which may hang.
-    await withinSilence(client.end(), { ...patience, maxMs: partingMs }).catch(() => undefined)
+    await withSilenceLimit(client.end(), { ...silenceLimit, maxMs: closeTimeoutMs }).catch(() => undefined)
     stop()
   }
 }

@@ -16,10 +16,14 @@ const noRight: Known = {
   message: 'the account may not connect to the database, or not read the view',
 }
 const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
-const slow: Known = { code: 'source_too_slow', message: 'it took too long over a part of the view', retryable: true }
+const slow: Known = {
+  code: 'source_too_slow',
+  message: 'it took too long to return a part of the view',
+  retryable: true,
+}
 
 /** The message for a database that does not respond. */
-export const partTooSlow = 'the database took too long over a part of the view'
+export const partTooSlow = 'the database took too long to return a part of the view'
 
 /** SQLSTATEs of PostgreSQL, and MariaDB's error names, which say more than its SQLSTATEs. */
 const states: Readonly<Record<string, Known>> = {
@@ -78,18 +82,18 @@ export function sqlFailure(
   const insecure = tlsFailure(code, host, error)
   if (insecure !== undefined) return insecure
   if (otherSignIns.has(code)) {
-    const words = 'it wants another kind of sign-in than is known: allow the account mysql_native_password there'
+    const words = 'it requires a kind of sign-in that is not supported: allow mysql_native_password for the account'
     return new SourceFailure('not_authorized', `${host}: ${words}`, { cause: error })
   }
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
-    return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
+    return new SourceFailure('not_encrypted', `${host} offers no encryption: enable it on the server`, { cause: error })
   }
   if (state !== undefined && ofValue.test(state)) {
-    const message = `${host}: the view fails on a value of one of its rows (${state}): mend the view`
+    const message = `${host}: the view fails on a value of one of its rows (${state}): fix the view`
     return new SourceFailure('answer_refused', message, { cause: error })
   }
   if (state !== undefined && !passing.test(state)) {
-    return new SourceFailure('answer_refused', `${host} refuses the question (${state})`, { cause: error })
+    return new SourceFailure('answer_refused', `${host} rejects the query (${state})`, { cause: error })
   }
   const message = `${host} cannot be reached, or ended the connection`
   return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })

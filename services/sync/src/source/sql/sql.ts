@@ -9,7 +9,7 @@ import {
   type SourceTexts,
   type SourceType,
   defineSourceType,
-  noTexts,
+  emptyTable,
   rowOrError,
 } from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
@@ -38,7 +38,10 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
   const password = requireSecret(secrets, 'password')
   const { address } = await outbound.resolve(config.host, signal)
   if (config.encryption === 'none' && !outbound.isListed(address)) {
-    throw new SourceFailure('not_encrypted', `${config.host} is asked without encryption: set \`encryption\` to tls`)
+    throw new SourceFailure(
+      'not_encrypted',
+      `the connection to ${config.host} would be unencrypted: set \`encryption\` to tls`,
+    )
   }
   let columns: readonly string[] = []
   const onColumns = (names: readonly string[]): void => void (columns = names)
@@ -50,7 +53,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
     for (const { column, code } of faults) if (code === 'nested_too_deep') delete values[column]
     yield rowOrError(row, values, faults)
   }
-  if (row === 0) yield noTexts(columns)
+  if (row === 0) yield emptyTable(columns)
 }
 
 function findFault(column: string, value: unknown, limits: SourceLimits): ColumnFault | undefined {

@@ -6,25 +6,25 @@ import { SourceFailure } from '../failure.ts'
 const maxAttempts = 5
 const maxWaitMs = 300_000
 
-const putOff: ReadonlySet<number> = new Set([429, 503])
+const throttled: ReadonlySet<number> = new Set([429, 503])
 
 /**
  * Sends an idempotent request and retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceFailure for
  * any status but 200.
  */
-export async function askOnceReady(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
-  const answer = await askWhilePutOff(http, request)
+export async function requestOk(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
+  const answer = await requestWithRetries(http, request)
   if (answer.status === 200) return answer
   answer.discard()
   throw statusFailure(answer)
 }
 
 /** The same, but returns any final response. */
-export async function askWhilePutOff(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
+export async function requestWithRetries(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   let waited = 0
   for (let attempt = 1; ; attempt++) {
     const answer = await http.request(request)
-    if (!putOff.has(answer.status) || attempt === maxAttempts) return answer
+    if (!throttled.has(answer.status) || attempt === maxAttempts) return answer
     const delay = retryDelayMs(answer, attempt)
     waited += delay
     if (waited > maxWaitMs) return answer
@@ -44,7 +44,7 @@ export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceFailure =>
     // No immediate retry after 429 or 503: the wait was tried already, or it is too long.
-    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isPutOff: putOff.has(status) })
+    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isThrottled: throttled.has(status) })
   switch (status) {
     case 401:
     case 403:
@@ -53,9 +53,10 @@ export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
     case 410:
       return fail('not_found', 'check the address of the connector')
     case 429:
-      return fail('source_throttles', 'it wants to be asked less often; run the connector later', true)
+      return fail('source_throttles', 'the source limits requests; run the connector later', true)
     default:
-      if (status >= 500) return fail('source_failing', 'something is broken there; run the connector later', true)
+      if (status >= 500)
+        return fail('source_failing', 'the source has an internal error; run the connector later', true)
       return fail('answer_refused', 'check the address and the settings of the connector')
   }
 }

@@ -10,7 +10,7 @@ import { actorOf } from '../run/actor.ts'
 import { startInlineRun } from '../run/store.ts'
 import { type Unit, type User, personOf, readUser } from './content.ts'
 import { type StoredUser, findUserOfPerson, listInhabited, touchUser } from './store.ts'
-import { type Parts, type Request, tellUniverse } from './tell.ts'
+import { type Parts, type Request, pushToUniverse } from './push-to-universe.ts'
 import { keysOf, scimHierarchy, unitKeysOf } from './unit.ts'
 
 /** How often a correction is repeated after a concurrent write. */
@@ -24,14 +24,14 @@ export interface Move {
 }
 
 /** A write that was pushed to the universe. */
-export interface Told {
+export interface PushedWrite {
   readonly before: StoredUser | undefined
   readonly after: User | undefined
   readonly personKey: string
   /** The person before a new user was created, perhaps from another source. */
   readonly stored: PushedPerson | undefined
   /** All versions of the person that were pushed. */
-  readonly said: readonly PushedPerson[]
+  readonly pushed: readonly PushedPerson[]
   readonly units: readonly (Unit | undefined)[]
 }
 
@@ -46,7 +46,7 @@ export async function findPerson(
     return found === undefined ? undefined : pushedPersonSchema.parse(found.row)
   } catch (error) {
     if (!(error instanceof ServiceUnavailableError)) throw error
-    const detail = 'The universe cannot be asked for the person. Nothing was changed; try again.'
+    const detail = 'The universe service is unavailable, so the user was not changed. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }
 }
@@ -55,12 +55,12 @@ export async function findPerson(
  * Pushes a person and its units again as they are stored. Never throws: the caller reports why the write failed, and
  * the log reports a failed correction.
  */
-export async function setRight(parts: Parts, request: Request, told: Told): Promise<void> {
+export async function correctUniverse(parts: Parts, request: Request, write: PushedWrite): Promise<void> {
   try {
-    await setPersonRight(parts, request, told)
-    await tellUnits(parts, request, keysOf(told.units[0], told.units[1]))
+    await correctPerson(parts, request, write)
+    await pushUnits(parts, request, keysOf(write.units[0], write.units[1]))
   } catch (error) {
-    request.log.warn({ event: 'scim_not_set_right', request_id: request.requestId, err: error })
+    request.log.warn({ event: 'scim_correction_failed', request_id: request.requestId, err: error })
   }
 }
 
@@ -68,33 +68,33 @@ export async function setRight(parts: Parts, request: Request, told: Told): Prom
  * Pushes again which units have active users, if other users joined or left them since the write was planned. Never
  * throws, because the write itself is stored.
  */
-export async function settleUnits(parts: Parts, request: Request, { id, units, inhabited }: Move): Promise<void> {
+export async function refreshUnits(parts: Parts, request: Request, { id, units, inhabited }: Move): Promise<void> {
   try {
     const [before, after] = units
     if (unitKeysOf(before).lowest === unitKeysOf(after).lowest) return
     const keys = keysOf(before, after)
     const others = await parts.db.read(request.context, async (tx) => await listInhabited(tx, keys, id))
-    if (!isDeepStrictEqual(new Set(others), new Set(inhabited))) await tellUnits(parts, request, keys)
+    if (!isDeepStrictEqual(new Set(others), new Set(inhabited))) await pushUnits(parts, request, keys)
   } catch (error) {
-    request.log.warn({ event: 'scim_not_set_right', request_id: request.requestId, err: error })
+    request.log.warn({ event: 'scim_correction_failed', request_id: request.requestId, err: error })
   }
 }
 
-async function setPersonRight(parts: Parts, request: Request, told: Told): Promise<void> {
+async function correctPerson(parts: Parts, request: Request, write: PushedWrite): Promise<void> {
   const { db } = parts
-  const { personKey } = told
-  const said = [...told.said]
-  for (let round = 1; round <= maxRounds && said.length > 0; round += 1) {
+  const { personKey } = write
+  const pushed = [...write.pushed]
+  for (let round = 1; round <= maxRounds && pushed.length > 0; round += 1) {
     const find = async () => await db.read(request.context, async (tx) => await findUserOfPerson(tx, personKey))
     const winner = await find()
-    const [stands] = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
+    const [current] = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
     // The push was not applied after all, or a newer push stays.
-    if (stands === undefined || !said.some((person) => isDeepStrictEqual(stands.row, person))) return
-    const person = rightPerson(told, winner)
+    if (current === undefined || !pushed.some((person) => isDeepStrictEqual(current.row, person))) return
+    const person = expectedPerson(write, winner)
     if (person === undefined) return
-    if (!isDeepStrictEqual(stands.row, person)) {
-      await tell(parts, request, { people: [person], nodes: [] })
-      said.push(person)
+    if (!isDeepStrictEqual(current.row, person)) {
+      await push(parts, request, { people: [person], nodes: [] })
+      pushed.push(person)
     }
     // A concurrent write of the same version then starts over and pushes after this one, even if this one was already
     // correct.
@@ -110,8 +110,8 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
  * A person without a user is inactive, unless it existed before. A person whose user was never stored also loses its
  * address.
  */
-function rightPerson(
-  { personKey, before, after, stored }: Told,
+function expectedPerson(
+  { personKey, before, after, stored }: PushedWrite,
   winner: StoredUser | undefined,
 ): PushedPerson | undefined {
   if (winner !== undefined) return personOf(personKey, readUser(winner.content, winner.active).facts)
@@ -121,7 +121,7 @@ function rightPerson(
   return after && personOf(personKey, { ...after.facts, active: false, email: undefined })
 }
 
-async function tellUnits(parts: Parts, request: Request, keys: readonly string[]): Promise<void> {
+async function pushUnits(parts: Parts, request: Request, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return
   const { db } = parts
   const { context } = request
@@ -136,7 +136,7 @@ async function tellUnits(parts: Parts, request: Request, keys: readonly string[]
       return [{ ...node, status, ...(status === 'active' && head !== undefined ? { head } : {}) }]
     })
     if (nodes.length === 0) return
-    await tell(parts, request, { people: [], nodes })
+    await push(parts, request, { people: [], nodes })
   }
 }
 
@@ -154,12 +154,12 @@ async function ask(
   return rows
 }
 
-async function tell(parts: Parts, request: Request, told: Parameters<typeof tellUniverse>[2]): Promise<void> {
+async function push(parts: Parts, request: Request, write: Parameters<typeof pushToUniverse>[2]): Promise<void> {
   const { context, requestId } = request
-  const fetched = told.people.length + told.nodes.length
+  const fetched = write.people.length + write.nodes.length
   const runId = await parts.db.write(context, async (tx) => {
     const connectorId = await touchScimConnector(tx)
     return await startInlineRun(tx, { connectorId, fetched, actor: actorOf(context), requestId })
   })
-  await tellUniverse(parts, request, told, runId, () => undefined)
+  await pushToUniverse(parts, request, write, runId, () => undefined)
 }

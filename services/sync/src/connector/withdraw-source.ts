@@ -9,14 +9,14 @@ type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
 /** The result of withdrawing a connector as a source, before it is retired. */
-export interface ToldRetired {
+export interface WithdrawnSource {
   /**
    * The sequence number of the last source update. If the connector has a higher one, another update has overtaken this
    * one.
    */
   readonly telling: number
   /** Makes the connector a source again if it is not retired. Tries once. */
-  takeBack(): Promise<void>
+  undo(): Promise<void>
 }
 
 /**
@@ -24,15 +24,15 @@ export interface ToldRetired {
  * if it cannot be a source. Throws 409 during a run, and 503 if the universe is unavailable; the connector then stays a
  * source.
  */
-export async function tellRetired(
+export async function withdrawSource(
   { db, universe }: Parts,
   { context, requestId, log }: Request,
   address: string,
-): Promise<ToldRetired | undefined> {
+): Promise<WithdrawnSource | undefined> {
   const begun = await db.write(context, async (tx) => {
     const connector = await findConnector(tx, address)
     if (connector?.dataset !== 'auditable_entities' || isPushed(connector)) return undefined
-    if (await hasRunUnderWay(tx, connector.id)) throw busy()
+    if (await hasRunUnderWay(tx, connector.id)) throw runInProgress()
     // The second number is for undoing: higher than the first, and lower than that of any later update.
     const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
     return { connectorId: connector.id, first, second }
@@ -40,28 +40,33 @@ export async function tellRetired(
   if (begun === undefined) return undefined
   const { connectorId, first, second } = begun
   // A connector without source updates is not a source.
-  if (first === 1) return { telling: second, takeBack: async () => undefined }
+  if (first === 1) return { telling: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
   const tell = async (telling: number, retired: boolean): Promise<void> =>
     await universe.tellSources(asker, { telling, rows: [], read: null, retired })
-  const takeBack = async (): Promise<void> =>
+  const undo = async (): Promise<void> =>
     await tell(second, false).catch((error: unknown) => {
-      log.warn({ event: 'connector_not_taken_back', request_id: requestId, connector_id: connectorId, err: error })
+      log.warn({
+        event: 'connector_withdrawal_not_undone',
+        request_id: requestId,
+        connector_id: connectorId,
+        err: error,
+      })
     })
   try {
     await tell(first, true)
   } catch (error) {
     // The universe may have applied it and only the answer was lost.
-    await takeBack()
+    await undo()
     if (!(error instanceof ServiceUnavailableError)) throw error
-    const detail = 'The universe cannot be told that the connector is no source any more. Try again.'
+    const detail = 'The universe service is unavailable, so the connector was not retired. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }
-  return { telling: second, takeBack }
+  return { telling: second, undo }
 }
 
 /** The error for retiring a connector during a run. */
-export function busy(): ProblemError {
+export function runInProgress(): ProblemError {
   return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }

@@ -17,15 +17,15 @@ export function notUnique(pointer: string, detail: string) {
 }
 
 /**
- * Pushes people and nodes to the universe as a recorded run. Calls `heard` if the universe applied the push, or may
+ * Pushes people and nodes to the universe as a recorded run. Calls `onPushed` if the universe applied the push, or may
  * have. Throws a problem if it did not.
  */
-export async function tellUniverse(
+export async function pushToUniverse(
   { db, universe }: Parts,
   { context, requestId }: Pick<Request, 'context' | 'requestId'>,
   { people, nodes }: { readonly people: readonly PushedPerson[]; readonly nodes: readonly PushedNode[] },
   runId: string,
-  heard: () => unknown,
+  onPushed: () => unknown,
 ): Promise<void> {
   await db.write(context, async (tx) => {
     await doubtPushedRows(tx, [
@@ -44,7 +44,7 @@ export async function tellUniverse(
           body: { ...scimHierarchy, mode: 'partial', nodes, ...(people.length === 0 ? {} : { people }) },
         },
   )
-  if (mayBeTaken(outcome)) heard()
+  if (mayBeApplied(outcome)) onPushed()
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, people.length + nodes.length)))
   if (outcome.kind === 'applied') return
   const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
@@ -53,7 +53,7 @@ export async function tellUniverse(
 }
 
 /** Returns whether the universe applied the push, or may have. */
-function mayBeTaken({ kind }: ApplicationOutcome): boolean {
+function mayBeApplied({ kind }: ApplicationOutcome): boolean {
   return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }
 

@@ -2,7 +2,7 @@ import { handled } from '@postern/service-kit'
 import { SourceFailure } from './failure.ts'
 
 /** Limits of a wait for the other side. */
-export interface Patience {
+export interface SilenceLimit {
   /** How long the other side may be silent. */
   readonly maxMs: number
   readonly signal: AbortSignal
@@ -13,13 +13,16 @@ export interface Patience {
 }
 
 /** How long to wait for an orderly close after the read. */
-export const partingMs = 1000
+export const closeTimeoutMs = 1000
 
 /**
  * Waits for an answer. On silence or cancellation it cuts the connection and rejects itself, because a library may
  * leave its callers waiting.
  */
-export async function withinSilence<T>(answer: Promise<T>, { maxMs, signal, end, tooSlow }: Patience): Promise<T> {
+export async function withSilenceLimit<T>(
+  answer: Promise<T>,
+  { maxMs, signal, end, tooSlow }: SilenceLimit,
+): Promise<T> {
   const { promise: ended, reject } = Promise.withResolvers<never>()
   const giveUp = (reason: unknown): void => {
     end()

@@ -4,7 +4,7 @@ import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 import { MarkingDecoder } from '../marking-decoder.ts'
 import type { SourceContext, SourceLimits } from '../types.ts'
-import { askOnceReady } from './ask.ts'
+import { requestOk } from './request.ts'
 import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames } from './authorize.ts'
 import { openTokenSource } from './client-credentials.ts'
 import { line, urlSchema } from './fields.ts'
@@ -42,7 +42,7 @@ export interface PageAnswer {
  * Returns a function that reads one page completely and retries if that may help. `page` is its number for error
  * messages.
  */
-export function createPageAsker(
+export function createPageReader(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
   { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
   http: OutboundHttp,
@@ -57,7 +57,7 @@ export function createPageAsker(
   }
   const askOnce = async (url: URL, page: number): Promise<PageAnswer> => {
     const headers = { accept, ...(await credentials()) }
-    const answer = await askOnceReady(http, { url: url.href, headers, signal })
+    const answer = await requestOk(http, { url: url.href, headers, signal })
     return { text: await readText(answer.body, limits, page), link: answer.headers['link'] }
   }
   return async (url, page) => {
@@ -67,7 +67,7 @@ export function createPageAsker(
       } catch (error) {
         const isTokenStale = tokens !== undefined && error instanceof SourceFailure && error.code === 'not_authorized'
         if (isTokenStale) tokens.forget()
-        const mayPass = error instanceof SourceFailure && error.retryable && !error.isPutOff
+        const mayPass = error instanceof SourceFailure && error.retryable && !error.isThrottled
         const mayHelp = isTokenStale ? tries === 1 : mayPass
         if (!mayHelp || tries === maxTries) throw error
         await wait(firstDelayMs * 2 ** (tries - 1), undefined, { signal })
@@ -89,7 +89,7 @@ async function readText(
     if (length > maxPageBytes) {
       throw new SourceFailure(
         'page_too_large',
-        `page ${page} has more than ${maxPageBytes} bytes: ask for smaller ones`,
+        `page ${page} has more than ${maxPageBytes} bytes: request smaller pages`,
       )
     }
     parts.push(part)
