@@ -254,7 +254,7 @@ async function whoami(key: string) {
 async function plantAndUse(): Promise<number> {
   const { value } = generateKey()
   const hash = hashKey(value)
-  await redis.set(redisRecordKey(hash), sealed(recordOf(hash), stack.ring('POSTERN_CACHE_MAC')))
+  await redis.set(redisRecordKey(hash), sealed(recordOf(hash), stack.ring('POSTERN_CACHE_SIGNING_KEYS')))
   return (await whoami(value)).status
 }
 
@@ -271,7 +271,7 @@ describe('an attacker who writes to Redis', () => {
     expect(trueRecord).toContain('|')
     for (const write of [
       (hash: string) => sealed(recordOf(hash), `k1:${Buffer.alloc(32).toString('base64url')}`),
-      (hash: string) => sealed(recordOf(hash), stack.ring('POSTERN_CACHE_MAC')).replace('"*"', '"*","*"'),
+      (hash: string) => sealed(recordOf(hash), stack.ring('POSTERN_CACHE_SIGNING_KEYS')).replace('"*"', '"*","*"'),
       (hash: string) => `1.1.1|k1.${'A'.repeat(43)}|${JSON.stringify(recordOf(hash))}`,
       (hash: string) => JSON.stringify(recordOf(hash)),
       // The valid record of another key, unchanged and under this key's hash.

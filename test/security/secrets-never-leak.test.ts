@@ -61,7 +61,12 @@ test('no log contains a key, hash, secret or assertion, even at the most detaile
   // The control: the logs are those of this test.
   expect(logs).toContain('"event":"request"')
   expect(logs).toContain('"event":"upstream_failed"')
-  const rings = ['POSTERN_SIGNING_FINDINGS', 'POSTERN_ASSERTION_KEYS', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'] as const
+  const rings = [
+    'POSTERN_SIGNING_FINDINGS',
+    'POSTERN_ASSERTION_KEYS',
+    'POSTERN_INTERNAL_SIGNING_KEYS',
+    'POSTERN_CACHE_SIGNING_KEYS',
+  ] as const
   const secrets = rings.map((name) => stack.ring(name).split(':')[1] ?? '').filter((secret) => secret !== '')
   expect(secrets).toHaveLength(4)
   for (const text of [logs, ...answers]) {

@@ -162,7 +162,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
   const secrets = withExamples(
     program.command('secrets').description('Secrets of an installation, in files').helpCommand(false),
     'secrets init ./secrets',
-    'secrets rotate ./secrets POSTERN_INTERNAL --step add',
+    'secrets rotate ./secrets POSTERN_INTERNAL_SIGNING_KEYS --step add',
   )
   leaf(
     secrets,
@@ -189,7 +189,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     .argument('<folder>', 'the folder of secrets init')
     .argument(
       '<secret>',
-      'name of the secret, such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys or password-redis-keys',
+      'name of the secret, such as POSTERN_INTERNAL_SIGNING_KEYS, POSTERN_RECEIPT_KEY, password-keys or password-redis-keys',
     )
     .requiredOption(
       '--step <step>',

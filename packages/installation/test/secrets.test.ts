@@ -55,9 +55,9 @@ async function readKeys(path: string): Promise<string[]> {
 describe('the secrets of an installation', () => {
   test('are rejected, not replaced, if a file is damaged', async () => {
     const damaged = await mkdtemp(join(tmpdir(), 'secrets-'))
-    await writeFile(join(damaged, 'POSTERN_INTERNAL'), 'k1:short')
-    await expect(initSecrets(damaged, addresses)).rejects.toThrow('POSTERN_INTERNAL is damaged')
-    expect(await readFile(join(damaged, 'POSTERN_INTERNAL'), 'utf8')).toBe('k1:short')
+    await writeFile(join(damaged, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'k1:short')
+    await expect(initSecrets(damaged, addresses)).rejects.toThrow('POSTERN_INTERNAL_SIGNING_KEYS is damaged')
+    expect(await readFile(join(damaged, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')).toBe('k1:short')
     await rm(damaged, { recursive: true, force: true })
   })
 
@@ -260,15 +260,15 @@ describe('the addresses of an installation', () => {
 describe('the rotation of a ring', () => {
   test('rejects a step out of order and changes nothing', async () => {
     const before = await readAll()
-    await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow(
+    await expect(rotateRing(folder, 'POSTERN_INTERNAL_SIGNING_KEYS', 'promote')).rejects.toThrow(
       'the first step of a rotation is add',
     )
-    await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'retire')).rejects.toThrow(
+    await expect(rotateRing(folder, 'POSTERN_INTERNAL_SIGNING_KEYS', 'retire')).rejects.toThrow(
       'the first step of a rotation is add',
     )
     expect(await readAll()).toEqual(before)
-    await rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')
-    await expect(rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')).rejects.toThrow('a rotation is in progress')
+    await rotateRing(folder, 'POSTERN_CACHE_SIGNING_KEYS', 'add')
+    await expect(rotateRing(folder, 'POSTERN_CACHE_SIGNING_KEYS', 'add')).rejects.toThrow('a rotation is in progress')
   })
 
   test.each([
@@ -304,12 +304,14 @@ describe('the rotation of a ring', () => {
   test('that an older release started continues', async () => {
     const home = await mkdtemp(join(tmpdir(), 'rotation-'))
     await initSecrets(home, addresses)
-    await rotateSecret(home, 'POSTERN_INTERNAL', 'add')
-    const [old, added] = (await readFile(join(home, 'POSTERN_INTERNAL'), 'utf8')).trim().split(',')
-    await rm(join(home, 'POSTERN_INTERNAL.rotation'))
-    await rotateSecret(home, 'POSTERN_INTERNAL', 'promote')
-    expect((await readFile(join(home, 'POSTERN_INTERNAL'), 'utf8')).trim()).toBe(`${added},${old}`)
-    await expect(rotateSecret(home, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow('the next step is retire')
+    await rotateSecret(home, 'POSTERN_INTERNAL_SIGNING_KEYS', 'add')
+    const [old, added] = (await readFile(join(home, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')).trim().split(',')
+    await rm(join(home, 'POSTERN_INTERNAL_SIGNING_KEYS.rotation'))
+    await rotateSecret(home, 'POSTERN_INTERNAL_SIGNING_KEYS', 'promote')
+    expect((await readFile(join(home, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')).trim()).toBe(`${added},${old}`)
+    await expect(rotateSecret(home, 'POSTERN_INTERNAL_SIGNING_KEYS', 'promote')).rejects.toThrow(
+      'the next step is retire',
+    )
     await rm(home, { recursive: true })
   })
 
@@ -330,7 +332,7 @@ describe('the rotation of a ring', () => {
     await rm(home, { recursive: true })
   })
 
-  test.each(ringNames.filter((name) => name !== 'POSTERN_CACHE_MAC'))(
+  test.each(ringNames.filter((name) => name !== 'POSTERN_CACHE_SIGNING_KEYS'))(
     'of %s accepts the new key before it signs and the old one after it has stopped',
     async (name) => {
       const old = await ringOf(name)
@@ -445,7 +447,7 @@ describe('the rotation of a ring', () => {
   })
 
   test.each([
-    ['POSTERN_INTERNAL', 'add'],
+    ['POSTERN_INTERNAL_SIGNING_KEYS', 'add'],
     ['POSTERN_RECEIPT_KEY', 'add'],
     ['password-keys', 'add'],
     ['password-migrator', 'replace'],
@@ -460,8 +462,8 @@ describe('the rotation of a ring', () => {
 
   test('reaches every component that reads the ring after the next run', async () => {
     await initSecrets(folder, addresses)
-    const ring = await readFile(join(folder, 'POSTERN_INTERNAL'), 'utf8')
-    expect(await readFile(join(folder, 'gateway', 'POSTERN_INTERNAL'), 'utf8')).toBe(ring)
-    expect(await readFile(join(folder, 'keys', 'POSTERN_INTERNAL'), 'utf8')).toBe(ring)
+    const ring = await readFile(join(folder, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')
+    expect(await readFile(join(folder, 'gateway', 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')).toBe(ring)
+    expect(await readFile(join(folder, 'keys', 'POSTERN_INTERNAL_SIGNING_KEYS'), 'utf8')).toBe(ring)
   })
 })

@@ -77,7 +77,12 @@ interface Needs {
 
 const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
   keys: {
-    rings: ['POSTERN_SIGNING_KEYS', 'POSTERN_SIGNING_OPERATOR', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'],
+    rings: [
+      'POSTERN_SIGNING_KEYS',
+      'POSTERN_SIGNING_OPERATOR',
+      'POSTERN_INTERNAL_SIGNING_KEYS',
+      'POSTERN_CACHE_SIGNING_KEYS',
+    ],
     database: true,
     redis: 'keys',
     upstreams: [],
@@ -126,8 +131,8 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_SIGNING_EVIDENCE',
       'POSTERN_SIGNING_SYNC',
       'POSTERN_ASSERTION_KEYS',
-      'POSTERN_INTERNAL',
-      'POSTERN_CACHE_MAC',
+      'POSTERN_INTERNAL_SIGNING_KEYS',
+      'POSTERN_CACHE_SIGNING_KEYS',
     ],
     database: false,
     redis: 'gateway',

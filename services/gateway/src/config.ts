@@ -94,10 +94,10 @@ export const environment = {
   POSTERN_SIGNING_EVIDENCE: settings.keyRing.describe('Signs requests to the evidence service. A secret.'),
   POSTERN_SIGNING_SYNC: settings.keyRing.describe('Signs requests to the sync service. A secret.'),
   POSTERN_ASSERTION_KEYS: settings.keyRing.describe('Signs the tenant assertions that PostgreSQL verifies. A secret.'),
-  POSTERN_INTERNAL: settings.keyRing.describe(
+  POSTERN_INTERNAL_SIGNING_KEYS: settings.keyRing.describe(
     'Signs look-ups of keys, leases and reports to the keys service. A secret.',
   ),
-  POSTERN_CACHE_MAC: settings.keyRing.describe('Verifies key records and announcements in Redis. A secret.'),
+  POSTERN_CACHE_SIGNING_KEYS: settings.keyRing.describe('Verifies key records and announcements in Redis. A secret.'),
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default('')
@@ -165,8 +165,8 @@ export function readConfig(env: Environment): GatewayConfig {
       sync: { url: values.POSTERN_SYNC_URL, ring: values.POSTERN_SIGNING_SYNC },
     },
     assertionRing: values.POSTERN_ASSERTION_KEYS,
-    internalRing: values.POSTERN_INTERNAL,
-    cacheRing: values.POSTERN_CACHE_MAC,
+    internalRing: values.POSTERN_INTERNAL_SIGNING_KEYS,
+    cacheRing: values.POSTERN_CACHE_SIGNING_KEYS,
     redisUrl: values.POSTERN_REDIS_URL,
     trustedProxies: values.POSTERN_TRUSTED_PROXIES,
     memoryEntries: values.POSTERN_MEMORY_ENTRIES,

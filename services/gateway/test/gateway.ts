@@ -198,8 +198,8 @@ export async function startGatewayWorld(): Promise<GatewayWorld> {
       POSTERN_SIGNING_EVIDENCE: randomRing(),
       POSTERN_SIGNING_SYNC: randomRing(),
       POSTERN_ASSERTION_KEYS: randomRing(),
-      POSTERN_INTERNAL: rings.internal,
-      POSTERN_CACHE_MAC: randomRing(),
+      POSTERN_INTERNAL_SIGNING_KEYS: rings.internal,
+      POSTERN_CACHE_SIGNING_KEYS: randomRing(),
       POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
     },
     close: async () => {

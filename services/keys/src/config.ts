@@ -31,7 +31,7 @@ export const environment = {
     .describe(
       'The Redis server, Sentinels or cluster, with the login of the keys service. Without Redis, leases carry revocations within half a second. A secret.',
     ),
-  POSTERN_CACHE_MAC: settings.keyRing.describe('Signs key records and announcements in Redis. A secret.'),
+  POSTERN_CACHE_SIGNING_KEYS: settings.keyRing.describe('Signs key records and announcements in Redis. A secret.'),
   POSTERN_SIGNING_KEYS: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
   POSTERN_SIGNING_OPERATOR: settings.keyRing.describe(
     'Verifies requests of operators, and derives their credentials. A secret.',
@@ -39,7 +39,9 @@ export const environment = {
   POSTERN_REVOKED_OPERATORS: settings.operatorNames.describe(
     'Names of operators whose credentials are rejected, separated by commas.',
   ),
-  POSTERN_INTERNAL: settings.keyRing.describe('Verifies look-ups, leases and reports of gateways. A secret.'),
+  POSTERN_INTERNAL_SIGNING_KEYS: settings.keyRing.describe(
+    'Verifies look-ups, leases and reports of gateways. A secret.',
+  ),
 } as const
 
 /** Reads the configuration. Throws an error that lists every invalid setting, without values. */
@@ -51,7 +53,7 @@ export function readConfig(env: Environment): Config {
       {
         keys: values.POSTERN_SIGNING_KEYS,
         operator: values.POSTERN_SIGNING_OPERATOR,
-        internal: values.POSTERN_INTERNAL,
+        internal: values.POSTERN_INTERNAL_SIGNING_KEYS,
       },
       values.POSTERN_REVOKED_OPERATORS,
     ),
@@ -59,6 +61,6 @@ export function readConfig(env: Environment): Config {
     cache:
       values.POSTERN_REDIS_URL === undefined
         ? undefined
-        : { url: values.POSTERN_REDIS_URL, mac: values.POSTERN_CACHE_MAC },
+        : { url: values.POSTERN_REDIS_URL, mac: values.POSTERN_CACHE_SIGNING_KEYS },
   })
 }
