@@ -6,7 +6,7 @@ export interface Credential extends Key {
   readonly value: string
 }
 
-/** A steady load: as many requests a second as asked for, whatever becomes of them. */
+/** A steady load: as many requests a second as asked for, whatever becomes of them, unless the machine cannot serve them. */
 export interface Traffic {
   readonly requests: readonly Request[]
   /** The key takes part in the load until it is removed. */
@@ -30,6 +30,9 @@ const usual: readonly Operation[] = ['whoami', 'list', 'whoami', 'create']
 const answerTimeoutMs = 60_000
 /** A system that has not recovered by then fails the wait. */
 const patienceMs = 120_000
+/** More requests of an operation wait at a gateway only if it answers none of them. A slow machine would serve none in time. */
+const mostWaiting = 16
+const silentMs = 2000
 
 export interface TrafficOptions {
   readonly gateways: readonly string[]
@@ -56,8 +59,23 @@ export function startTraffic(options: TrafficOptions): Traffic {
   const onEnd = new Set<Waiter<Request>>()
   const onSend = new Set<Waiter<Pick<Request, 'gateway' | 'keyId'>>>()
   const underWay = new Set<Promise<void>>()
+  /** By gateway and operation. */
+  const streams = new Map<string, { waiting: number; answeredAt: number }>()
   const startedAt = performance.now()
   let begun = 0
+
+  async function requestUnlessBusy(
+    ...[gateway, credential, operation, turn]: Parameters<typeof request>
+  ): Promise<void> {
+    const name = `${gateway} ${operation}`
+    const stream = streams.get(name) ?? { waiting: 0, answeredAt: performance.now() }
+    streams.set(name, stream)
+    if (stream.waiting >= mostWaiting && performance.now() - stream.answeredAt < silentMs) return
+    stream.waiting += 1
+    await request(gateway, credential, operation, turn)
+    stream.waiting -= 1
+    stream.answeredAt = performance.now()
+  }
 
   function tell<T>(waiters: Set<Waiter<T>>, value: T): void {
     for (const waiter of waiters) {
@@ -132,7 +150,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
       const round = Math.floor(turn / Math.max(1, credentials.length))
       const operation = sequence[((turn % Math.max(1, credentials.length)) + round) % sequence.length]
       if (gateway === undefined || credential === undefined || operation === undefined) continue
-      const task = request(gateway, credential, operation, begun)
+      const task = requestUnlessBusy(gateway, credential, operation, begun)
       underWay.add(task)
       void task.then(() => underWay.delete(task))
     }
