@@ -1,0 +1,123 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { readFile, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type TestStack, makeTestFolder, startTestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { send } from '../support/http.ts'
+
+const run = promisify(execFile)
+const examples = join(import.meta.dirname, '..', '..', 'examples')
+
+let stack: TestStack
+let gateway = ''
+let key = ''
+
+beforeAll(async () => {
+  stack = await startTestStack()
+  gateway = stack.gateways[0] ?? ''
+})
+afterAll(async () => await stack.stop())
+
+/** A tenant of its own with overdue findings. */
+async function startTenant(titles: readonly string[]): Promise<void> {
+  const tenant = await stack.createTenant()
+  const created = await stack.createKey(tenant, { label: 'examples', scopes: ['*'] })
+  key = created.key
+  const entities = [{ external_id: 'cards', name: 'Cards', type: 'process' }]
+  const pushed = await send(gateway, '/api/v1/sync/entities', { key, method: 'POST', body: entities })
+  expect(pushed.status, pushed.text).toBeLessThan(300)
+  for (const title of titles) await documentOverdue(title)
+}
+
+async function documentOverdue(title: string): Promise<void> {
+  const { json } = await send(gateway, '/api/v1/entities/ext:cards', { key })
+  const body = {
+    title,
+    condition: 'Three of twelve reviews are missing.',
+    criteria: 'Reviews are monthly.',
+    cause: 'Nobody is responsible.',
+    consequence: 'Access stays open.',
+    severity: 'high',
+    status: 'open',
+    target_date: '2026-01-31',
+    entity_ids: [z.object({ id: z.string() }).parse(json).id],
+    owner: { email: 'ada.lund@harbourline.example' },
+  }
+  const { status, text } = await send(gateway, '/api/v1/findings', { key, method: 'POST', body })
+  expect(status, text).toBe(201)
+}
+
+async function runExample(program: string, name: string, ...args: string[]): Promise<string> {
+  const env = { ...process.env, POSTERN_URL: gateway, POSTERN_KEY: key }
+  const { stdout } = await run(program, [join(examples, name), ...args], { env })
+  expect(stdout).not.toContain(key)
+  return stdout
+}
+
+function lacks(program: string): boolean {
+  const isMissing = spawnSync(program, ['--version'], { stdio: 'ignore' }).status !== 0
+  if (isMissing) process.stdout.write(`SKIPPED examples: this machine lacks ${program}\n`)
+  return isMissing
+}
+
+const mirrorSchema = z.object({ mark: z.string(), findings: z.record(z.string(), z.object({ title: z.string() })) })
+
+async function titlesIn(file: string): Promise<string[]> {
+  const { findings } = mirrorSchema.parse(JSON.parse(await readFile(file, 'utf8')))
+  return Object.values(findings)
+    .map(({ title }) => title)
+    .toSorted()
+}
+
+test('mirror-findings.mjs reads all findings first, and then what has changed', async () => {
+  await startTenant(['Shared accounts', 'No backup'])
+  const file = join(await makeTestFolder('examples'), 'findings.json')
+  expect(await runExample(process.execPath, 'mirror-findings.mjs', file)).toContain('2 findings')
+  await documentOverdue('Late reviews')
+  expect(await runExample(process.execPath, 'mirror-findings.mjs', file)).toContain('3 findings')
+  expect(await titlesIn(file)).toEqual(['Late reviews', 'No backup', 'Shared accounts'])
+})
+
+test('mirror-findings.mjs says why the API refuses it, and leaves the file as it was', async () => {
+  await startTenant(['Shared accounts'])
+  const file = join(await makeTestFolder('examples'), 'findings.json')
+  await runExample(process.execPath, 'mirror-findings.mjs', file)
+  const before = await readFile(file, 'utf8')
+  key = `${key.slice(0, -6)}AAAAAA`
+  await expect(runExample(process.execPath, 'mirror-findings.mjs', file)).rejects.toThrow(/request \w/)
+  expect(await readFile(file, 'utf8')).toBe(before)
+})
+
+describe.skipIf(lacks('python3'))('with Python', () => {
+  test('overdue-findings.py writes a row for each overdue finding', async () => {
+    await startTenant(['Shared accounts', 'No backup, "none"'])
+    const lines = (await runExample('python3', 'overdue-findings.py')).trimEnd().split(/\r?\n/)
+    expect(lines[0]).toBe('reference,severity,target_date,title')
+    expect(
+      lines
+        .slice(1)
+        .map((line) => line.replace(/^[^,]+,/, ''))
+        .toSorted(),
+    ).toEqual(['high,2026-01-31,"No backup, ""none"""', 'high,2026-01-31,Shared accounts'])
+  })
+})
+
+describe.skipIf(lacks('bash') || lacks('curl') || lacks('sha256sum'))('with bash and curl', () => {
+  test('upload-folder.sh uploads each file once and stores its receipt', async () => {
+    await startTenant([])
+    const folder = await makeTestFolder('examples')
+    await writeFile(join(folder, 'access review.csv'), 'user,role\nada,admin\n')
+    await writeFile(join(folder, 'backup.txt'), 'done\n')
+    const uploaded = await runExample('bash', 'upload-folder.sh', folder, '2026-09-30')
+    expect(uploaded.match(/: uploaded$/gm)).toHaveLength(2)
+    expect(await runExample('bash', 'upload-folder.sh', folder, '2026-09-30')).toBe('')
+    expect((await readdir(folder)).toSorted()).toEqual([
+      'access review.csv',
+      'access review.csv.receipt.json',
+      'backup.txt',
+      'backup.txt.receipt.json',
+    ])
+  })
+})
