@@ -84,8 +84,9 @@ const mostTries = 50
  */
 export function withNumberSeries(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()
-  const add = async (tenant: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
-    const key = `${tenantOf(tenant.assertion)} ${series.name}`
+  // Without the request's share: its client may leave while other requests wait.
+  const add = async ({ assertion }: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
+    const key = `${tenantOf(assertion)} ${series.name}`
     const running = adding.get(key)
     if (running !== undefined) {
       await running
@@ -93,7 +94,7 @@ export function withNumberSeries(db: TenantDb): TenantDb {
     }
     const added = db
       .write(
-        tenant,
+        { assertion },
         async (tx) => await Promise.all([tx.execute(commitAsynchronously), tx.execute(series.add(wanted))]),
       )
       .finally(() => adding.delete(key))

@@ -40,9 +40,9 @@ export function openLogSealer({
   logger,
   metrics,
 }: {
-  readonly db: TenantDb
+  readonly db: Pick<TenantDb, 'read' | 'write'>
   readonly checkpoints: CheckpointSigner
-  readonly logger: Logger
+  readonly logger: Pick<Logger, 'warn'>
   readonly metrics: Registry
 }): LogSealer {
   const failures = new Counter({
@@ -53,9 +53,10 @@ export function openLogSealer({
   const runs = new Map<string, Runs>()
   const scheduled = new Map<string, { readonly timer: NodeJS.Timeout; readonly tenant: TenantAssertion }>()
 
-  const run = async (tenant: TenantAssertion): Promise<void> => {
-    const tenantId = tenantOf(tenant.assertion)
-    while (await db.write(tenant, async (tx) => sealLog(tx, { tenantId, checkpoints })));
+  const run = async ({ assertion }: TenantAssertion): Promise<void> => {
+    const tenantId = tenantOf(assertion)
+    // Without the request's share: its client may leave while other requests wait for this run.
+    while (await db.write({ assertion }, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
   /** Seals what is committed now. Callers share a run that has not begun. */

@@ -26,18 +26,20 @@ export function reopenExpiredOnFirstUse(
     readonly now: () => Date
     readonly checkpoints: CheckpointSigner
     readonly sealer: Pick<LogSealer, 'settle'>
-    readonly logger: Logger
+    readonly logger: Pick<Logger, 'error'>
   },
 ): TenantDb {
   let day = ''
   let begun = new Map<string, Promise<void>>()
-  const sweepOnce = (tenant: TenantAssertion): Promise<void> => {
+  // Without the request's share: its client may leave while other requests wait.
+  const sweepOnce = ({ assertion }: TenantAssertion): Promise<void> => {
+    const tenant = { assertion }
     const today = parts.now().toISOString().slice(0, 10)
     if (today !== day) {
       day = today
       begun = new Map()
     }
-    const tenantId = tenantOf(tenant.assertion)
+    const tenantId = tenantOf(assertion)
     const known = begun.get(tenantId)
     if (known !== undefined) return known
     const of = begun
@@ -87,7 +89,7 @@ async function reopenAll(
     readonly tenantId: string
     readonly today: CalendarDate
     readonly checkpoints: CheckpointSigner
-    readonly logger: Logger
+    readonly logger: Pick<Logger, 'error'>
   },
 ): Promise<void> {
   // One failure does not stop the others. It is retried tomorrow.
