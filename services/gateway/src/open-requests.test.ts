@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import type { ProblemCode } from '@postern/contracts'
+import { type ProblemCode, type Upstream, routeTable } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord, settle } from '../test/builders.ts'
 import { createDatabaseClock } from './authenticate/clocks.ts'
@@ -36,7 +36,7 @@ function setUp() {
     },
   })
 
-  function open(method: string, hasArrivedWhole: boolean): OpenRequest {
+  function open(method: string, hasArrivedWhole: boolean, upstream?: Upstream): OpenRequest {
     const request = new IncomingMessage(new Socket())
     request.complete = hasArrivedWhole
     const exchange: Exchange = {
@@ -51,7 +51,7 @@ function setUp() {
       address: '192.0.2.1',
       fault: undefined,
       match: { kind: 'none' },
-      route: undefined,
+      route: routeTable.find((route) => route.upstream === upstream),
       principal: key.principal,
       key,
       tenant: undefined,
@@ -176,7 +176,7 @@ test('a process that stood still confirms its unanswered requests before it ends
 
 test('a process that stood still ends its requests at the next check if nobody confirms them', async () => {
   const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
-  open('POST', true)
+  open('GET', true)
   loseLease()
   cutOffKeys()
   clocks.pass(3000)
@@ -185,7 +185,7 @@ test('a process that stood still ends its requests at the next check if nobody c
   expect(ended).toEqual([])
   clocks.pass(checkOpenRequestsEveryMs)
   requests.check()
-  expect(ended).toEqual([['POST whole', 'bad_gateway']])
+  expect(ended).toEqual([['GET whole', 'bad_gateway']])
 })
 
 test('a process that stood still ends unconfirmed requests at once whose answer has begun', () => {
@@ -198,9 +198,14 @@ test('a process that stood still ends unconfirmed requests at once whose answer 
   expect(ended).toEqual([['GET whole', 'bad_gateway']])
 })
 
-test('requests that nobody confirms end after 1.5 s in a process that did not stand still', async () => {
+test.each([
+  ['a read ends', 'GET', true, 'findings', true],
+  ['a change that has arrived in part ends', 'POST', false, 'findings', true],
+  ['evidence ends, even if it has arrived whole,', 'POST', true, 'evidence', true],
+  ['a change that has arrived whole goes on', 'POST', true, 'findings', false],
+] as const)('%s if nobody confirms its caller for 1.5 s', async (_title, method, hasArrivedWhole, upstream, ends) => {
   const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
-  open('GET', true)
+  open(method, hasArrivedWhole, upstream)
   loseLease()
   cutOffKeys()
   for (let passed = 0; passed < 1500; passed += checkOpenRequestsEveryMs) {
@@ -211,5 +216,5 @@ test('requests that nobody confirms end after 1.5 s in a process that did not st
   expect(ended).toEqual([])
   clocks.pass(1)
   requests.check()
-  expect(ended).toEqual([['GET whole', 'bad_gateway']])
+  expect(ended.length).toBe(ends ? 1 : 0)
 })

@@ -206,7 +206,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       }
       const age = now - request.checkedAt
       // An answer that has begun would bring more data meanwhile.
-      const mayGoOn = now < readingUntil && !exchange.response.headersSent
+      const mayGoOn = !exchange.response.headersSent && (now < readingUntil || commitsAnyway(exchange))
       if (age > maxUnconfirmedMs && !mayGoOn) {
         end(request, 'bad_gateway', outcomeUnknown)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
@@ -246,6 +246,11 @@ const outcomeUnknown: ProblemAnswer = {
 /** Whether a service may be committing a complete change. */
 function isWholeChange({ request, method }: Exchange): boolean {
   return request.complete && method !== 'GET' && method !== 'HEAD'
+}
+
+/** Whether a service commits the change even if the gateway ends the request. Evidence of an ended request is not recorded. */
+function commitsAnyway(exchange: Exchange): boolean {
+  return isWholeChange(exchange) && exchange.route?.upstream !== 'evidence'
 }
 
 function append(lists: Map<string, OpenRequest[]>, name: string, request: OpenRequest): void {
