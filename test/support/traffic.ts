@@ -89,9 +89,11 @@ export function startTraffic(options: TrafficOptions): Traffic {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const waiter = { matches, resolve }
     waiters.add(waiter)
+    const from = requests.length
     const limit = setTimeout(() => {
       waiters.delete(waiter)
-      reject(new Error(`did not come to pass in ${patienceMs / 1000} s: ${what}`))
+      const meanwhile = describeAnswers(requests.slice(from))
+      reject(new Error(`did not come to pass in ${patienceMs / 1000} s: ${what}. Answers meanwhile: ${meanwhile}`))
     }, patienceMs)
     try {
       return await promise
@@ -219,6 +221,12 @@ function tenantsIn(operation: Operation, json: unknown): string[] {
   const items: readonly unknown[] = Array.isArray(json) ? json : [json]
   const tenants = items.map((item) => titlePattern.exec(textOf(item, member) ?? '')?.[1] ?? 'unknown')
   return [...new Set(tenants)]
+}
+
+/** Counts answers by operation, status and code. */
+function describeAnswers(requests: readonly Request[]): string {
+  const kinds = Map.groupBy(requests, ({ operation, status, code }) => `${operation} ${status} ${code ?? ''}`.trimEnd())
+  return [...kinds].map(([kind, { length }]) => `${length} × ${kind}`).join(', ')
 }
 
 function textOf(json: unknown, name: string): string | undefined {
