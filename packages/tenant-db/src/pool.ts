@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg'
-import { Pool, types } from 'pg'
-import { type Servers, openServers, trySeveral } from './servers.ts'
+import { Pool } from 'pg'
+import { typeParser } from './query.ts'
+import { type Servers, openServers, socketOf, trySeveral } from './servers.ts'
 import { DatabaseUnavailable } from './sql-error.ts'
 
 export interface PoolOptions {
@@ -16,8 +17,6 @@ export interface PoolOptions {
 // Connections are replaced regularly, to notice a changed address and to free session memory.
 const maxLifetimeSeconds = 1800
 const idleTimeoutMs = 30_000
-
-const dateOid = 1082
 
 const lost = new WeakMap<object, Error>()
 const altered = new WeakSet<object>()
@@ -42,7 +41,8 @@ export function openPool(options: PoolOptions): Pool {
   // The pool does not listen to borrowed connections, and an unhandled error event would end the process.
   pool.on('connect', (client) => {
     client.on('error', (error) => lost.set(client, error))
-    // PostgreSQL reports changes of settings that affect how values and names are read.
+    // PostgreSQL reports changes of settings that affect how values and names are read. Decision 0008 says why pg's
+    // undocumented event is used.
     client.connection.on('parameterStatus', () => altered.add(client))
   })
   if (servers.count > 1) {
@@ -66,16 +66,11 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
     for (const other of opened) {
       if (servers.areTogether(client, other)) continue
       if (lent.has(other)) altered.add(other)
-      else other.connection.stream.destroy()
+      else socketOf(other).destroy()
     }
     opened.add(client)
   })
 }
-
-// pg would parse a date into a Date that depends on the local time zone. It stays text: '2026-03-31'. bigint and
-// numeric are text by default.
-const typeParser: typeof types.getTypeParser = (oid, format) =>
-  oid === dateOid ? String : types.getTypeParser(oid, format)
 
 /** Returns a connection from the pool. Every failure rejects with DatabaseUnavailable. */
 export async function acquire(pool: Pool): Promise<PoolClient> {
@@ -127,6 +122,6 @@ export function isAltered(client: PoolClient): boolean {
 /** Closes a connection at once, even if the server does not respond, and frees its place in the pool. */
 export function destroy(client: PoolClient): void {
   // Close the socket first: pg would wait for outstanding responses.
-  client.connection.stream.destroy()
+  socketOf(client).destroy()
   client.release(true)
 }

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net'
 import { type DatabaseUrl, parseDatabaseUrl } from '@postern/contracts/internal'
 import { Client, type ClientConfig, DatabaseError } from 'pg'
 
@@ -15,6 +16,20 @@ export interface Servers {
   areTogether(one: Client, other: Client): boolean
 }
 
+const sockets = new WeakMap<Client, Socket>()
+
+/** Records the socket of a client, for `socketOf`. */
+export function recordSocket(client: Client, socket: Socket): void {
+  sockets.set(client, socket)
+}
+
+/** Returns the socket of a client of `openServers`. With TLS it carries encrypted bytes. */
+export function socketOf(client: Client): Socket {
+  const socket = sockets.get(client)
+  if (socket === undefined) throw new Error('the client has no recorded socket')
+  return socket
+}
+
 /** Parses a connection string with one or several hosts. Throws a DatabaseUrlError. */
 export function openServers(connectionString: string): Servers {
   const { servers, requires } = parseDatabaseUrl(connectionString)
@@ -29,7 +44,14 @@ export function openServers(connectionString: string): Servers {
       const index = inUse
       // Each server gets a share of the time, so that an unresponsive one does not use it up.
       const timeoutMs = Math.ceil(connectionTimeoutMillis / servers.length)
-      super({ ...config, connectionString: servers[index] ?? '', connectionTimeoutMillis: timeoutMs })
+      const socket = new Socket()
+      super({
+        ...config,
+        connectionString: servers[index] ?? '',
+        connectionTimeoutMillis: timeoutMs,
+        stream: () => socket,
+      })
+      recordSocket(this, socket)
       this.#index = index
       this.#timeoutMs = timeoutMs
       indexes.set(this, index)
@@ -61,7 +83,7 @@ export function openServers(connectionString: string): Servers {
 
     async #assertSuitable(): Promise<void> {
       if (requires === 'anything') return
-      const timer = setTimeout(() => this.connection.stream.destroy(), this.#timeoutMs)
+      const timer = setTimeout(() => socketOf(this).destroy(), this.#timeoutMs)
       try {
         await assertSuitable(this, requires)
       } finally {

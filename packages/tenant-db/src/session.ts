@@ -1,8 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { type Excess, type SentQuery, bounded, queryOf, send, sendTogether } from './batch.ts'
 import { destroy, isAltered, whyLost } from './pool.ts'
+import { type Excess, type SentStatement, createLimitedQuery, createQuery } from './query.ts'
+import { socketOf } from './servers.ts'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
 /**
@@ -129,7 +130,6 @@ export class Session implements Tx {
   #timer: NodeJS.Timeout | undefined
   #firstFailure: unknown
   #notBegun: unknown
-  #gathered: SentQuery[] | undefined
   #issued = 0
 
   constructor(
@@ -143,19 +143,15 @@ export class Session implements Tx {
     this.#onReturn = onReturn
   }
 
-  /** Runs `issue` and sends its statements in one write. */
+  /** Runs `issue` and sends its statements in one write, unless the connection uses TLS. */
   together<T>(issue: () => T): T {
-    const { stream } = this.#client.connection
-    const gathered: SentQuery[] = []
-    this.#gathered = gathered
+    const socket = socketOf(this.#client)
     this.#issued = 0
+    socket.cork()
     try {
       return issue()
     } finally {
-      this.#gathered = undefined
-      stream.cork()
-      sendTogether(this.#client, gathered)
-      stream.uncork()
+      socket.uncork()
       this.#waitForAll(this.#issued)
     }
   }
@@ -230,8 +226,7 @@ export class Session implements Tx {
     this.#issued += 1
     const { text, values, name, plannedOnce = false, maxBytes } = statement
     this.#prepare(plannedOnce)
-    // A copy, because pg reads the values later if it has to wait.
-    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take, maxBytes)
+    return this.#promise<Row, T>({ text, values, ...(name === undefined ? {} : { name }) }, take, maxBytes)
   }
 
   #prepare(plansOnce: boolean): void {
@@ -260,7 +255,7 @@ export class Session implements Tx {
     return promise
   }
 
-  // HOT PATH: callbacks are cheaper than pg's promises.
+  // HOT PATH: events are cheaper than pg's promises.
   #send<Row extends QueryResultRow>(
     statement: SentStatement,
     settle: (error: unknown, result?: QueryResult<Row>) => void,
@@ -268,28 +263,33 @@ export class Session implements Tx {
   ): void {
     this.#startWaiting()
     const announced = statements.hasSubscribers ? announce(statement) : undefined
+    const { query, excess } = this.#createQuery<Row>(statement, maxBytes)
     let settled = false
-    const query = queryOf(statement, (error, answer) => {
-      // pg may call twice: for a value that it could not send, and for the response to what it sent instead.
+    // pg may emit twice: for a value that it could not send, and for the response to what it sent instead.
+    const end = (error: Error | undefined, result?: QueryResult<Row>): void => {
       if (settled) return
       settled = true
       this.#stopWaiting()
       announced?.ended?.(error)
-      const why = excess?.()
-      if (error) settle(this.#failed(error))
+      const why = excess()
+      if (error !== undefined) settle(this.#failed(error))
       else if (why !== undefined) settle(this.#excessError(why, maxBytes))
       else {
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pg's, of the statement whose rows are such
-        const result = answer as QueryResult<Row>
-        this.#watch(statement, result.command)
+        this.#watch(statement, result?.command)
         settle(undefined, result)
       }
-    })
+    }
+    query.on('error', end)
+    query.on('end', (result) => end(undefined, result))
+    this.#client.query(query)
+  }
+
+  #createQuery<Row extends QueryResultRow>(statement: SentStatement, maxBytes: number | undefined) {
     const budget = this.#budget
-    const excess =
-      maxBytes === undefined && budget === undefined ? undefined : bounded(query, maxBytes ?? Infinity, budget?.reserve)
-    if (this.#gathered === undefined) send(this.#client, query)
-    else this.#gathered.push(query)
+    if (maxBytes === undefined && budget === undefined) {
+      return { query: createQuery<Row>(statement), excess: () => undefined }
+    }
+    return createLimitedQuery<Row>(statement, { maxBytes: maxBytes ?? Infinity, reserve: budget?.reserve })
   }
 
   #excessError(excess: Excess, maxBytes: number | undefined): Error {
@@ -297,8 +297,8 @@ export class Session implements Tx {
     return new ResultTooLarge(`the rows are more than ${maxBytes} bytes`)
   }
 
-  #watch({ text }: SentStatement, command: string): void {
-    if (ordinaryCommands.has(command)) return
+  #watch({ text }: SentStatement, command: string | undefined): void {
+    if (command !== undefined && ordinaryCommands.has(command)) return
     if (command === 'SET' && text.startsWith('set local ')) return
     this.#mayHaveLeftSomething = true
   }
@@ -327,7 +327,7 @@ export class Session implements Tx {
 
   readonly #breakOff = (): void => {
     this.#timedOut = true
-    this.#client.connection.stream.destroy()
+    socketOf(this.#client).destroy()
   }
 
   /** PostgreSQL may send all responses at the end, so the time limits add up. */
@@ -354,12 +354,6 @@ function ignore(): void {}
 function cannotBegin(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
   return new DatabaseUnavailable('the database begins no transaction', { cause: error })
-}
-
-interface SentStatement {
-  readonly text: string
-  readonly name?: string
-  readonly values?: readonly unknown[]
 }
 
 function isOrdinary(error: unknown): boolean {

@@ -1,9 +1,18 @@
 import { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 import type { PoolClient, QueryResult } from 'pg'
 import { openPool } from '../src/pool.ts'
+import { recordSocket } from '../src/servers.ts'
 import { Session } from '../src/session.ts'
 
 export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
+
+/** The part of pg's Query that is used. */
+export interface FakeQuery extends EventEmitter {
+  readonly text: string
+  readonly name?: string
+  readonly values?: readonly unknown[]
+}
 
 /** A connection whose responses come from the test, in order. */
 export class FakeClient extends EventEmitter {
@@ -13,14 +22,7 @@ export class FakeClient extends EventEmitter {
   isDestroyed = false
   released: unknown[] = []
   status = 'I'
-  readonly connection = Object.assign(new EventEmitter(), {
-    parsedStatements: {},
-    stream: {
-      cork: () => void this.traffic.push('cork'),
-      uncork: () => void this.traffic.push('uncork'),
-      destroy: () => void (this.isDestroyed = true),
-    },
-  })
+  readonly connection = new EventEmitter()
 
   /** Statements that are answered at once. */
   known: (text: string) => Partial<QueryResult> | undefined
@@ -28,17 +30,18 @@ export class FakeClient extends EventEmitter {
   constructor(known: FakeClient['known'] = () => undefined) {
     super()
     this.known = known
+    const socket = {
+      cork: () => void this.traffic.push('cork'),
+      uncork: () => void this.traffic.push('uncork'),
+      destroy: () => void (this.isDestroyed = true),
+    }
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a socket that is used
+    recordSocket(this.asPoolClient(), socket as unknown as Socket)
   }
 
-  query({
-    text,
-    name,
-    callback: answer,
-  }: {
-    readonly text: string
-    readonly name?: string
-    readonly callback: Answer
-  }): void {
+  query(query: FakeQuery): void {
+    const { text, name } = query
+    const answer: Answer = (error, result) => void (error ? query.emit('error', error) : query.emit('end', result))
     this.asked.push({ text, name, answer })
     this.traffic.push(text)
     const result = this.known(text)

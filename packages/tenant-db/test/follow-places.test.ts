@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from 'pg'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { DatabaseUnavailable, type Tx } from '../src/index.ts'
 import { follow } from '../src/follow.ts'
-import { FakeClient } from './fake-client.ts'
+import { FakeClient, type FakeQuery } from './fake-client.ts'
 import { sql } from './tenant-tables.ts'
 
 // Minutes and hours pass at once.
@@ -18,7 +18,7 @@ const ordinary = (text: string) =>
 class ValuedClient extends FakeClient {
   readonly values: unknown[] = []
 
-  override query(query: Parameters<FakeClient['query']>[0] & { readonly values?: readonly unknown[] }): void {
+  override query(query: FakeQuery): void {
     this.values.push(query.values)
     super.query(query)
   }

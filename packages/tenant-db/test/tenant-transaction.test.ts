@@ -63,19 +63,19 @@ describe('read', () => {
       ]),
     )
     await proxy.hasSent('S')
-    // Parse, Bind, Describe, Execute, and one Sync for all. Named statements are already prepared.
+    // Parse, Bind, Describe, Execute and Sync of each statement. Named statements are already prepared.
     expect(inGroups(proxy.sent)).toEqual([
-      'B postern_begin_read D E B postern_set_assertion D E',
+      'B postern_begin_read D E S B postern_set_assertion D E S',
       'P select count(*) from probe.parent where amount >= $1',
-      'B D E',
+      'B D E S',
       'P select name from probe.parent where amount >= $1',
-      'B D E B postern_commit D E S',
+      'B D E S B postern_commit D E S',
     ])
     proxy.letGo()
     expect(await reading).toEqual([[{ count: '1' }], [{ name: 'first' }]])
   })
 
-  test('takes one round trip on a new connection as well, with a response per statement', async () => {
+  test('takes one round trip on a new connection as well', async () => {
     const db = await openThroughProxy()
     await addParent(tables.open(), tenant, tenantId, 'first')
     proxy.forget()
@@ -188,7 +188,7 @@ describe('write', () => {
     const writing = db.write(tenant, (tx) => tx.execute(insert('first')))
     await proxy.hasSent('S')
     expect(inGroups(proxy.sent)).toEqual([
-      'B postern_begin_write D E B postern_set_assertion D E',
+      'B postern_begin_write D E S B postern_set_assertion D E S',
       'P insert into probe.parent (tenant_id, name) values ($1, $2)',
       'B D E S',
     ])

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, type TenantDb } from '../src/index.ts'
-import { queryOf, sendTogether } from '../src/batch.ts'
 import { openPool } from '../src/pool.ts'
+import { Session } from '../src/session.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
 import { type TenantTables, addParent, createTenantTables, names, sql } from './tenant-tables.ts'
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await tables[Symbol.asyncDispose]())
 
-/** One connection, which has prepared what begins and ends a transaction, so that what a read issues goes as one batch. */
+/** One connection that has prepared the statements that begin and end a transaction. */
 async function openWarm(connectionString = tables.database.url('findings')): Promise<TenantDb> {
   const db = tables.open({ connectionString, maxConnections: 1 })
   await names(db, tables.mint(tenantId))
@@ -24,7 +24,7 @@ async function openWarm(connectionString = tables.database.url('findings')): Pro
 const backend = async (db: TenantDb): Promise<unknown> =>
   await db.read(tables.mint(tenantId), (tx) => tx.query(sql('select pg_backend_pid() as pid')))
 
-/** How each of these ended that were issued at once: its rows, or its SQLSTATE or message. */
+/** Returns the rows of each concurrent statement, or its SQLSTATE or message. */
 async function outcomes(db: TenantDb, ...statements: Parameters<typeof sql>[]): Promise<unknown[]> {
   let told: unknown[] = []
   await db
@@ -36,17 +36,17 @@ async function outcomes(db: TenantDb, ...statements: Parameters<typeof sql>[]): 
   return told
 }
 
-/** Each of 90 letters, and ten bytes of the protocol: its length, its columns, and the length of the one. */
+/** Rows of 100 bytes: 90 letters, and ten bytes of PostgreSQL's protocol. */
 const rows = (count: number) => sql(`select repeat('x', 90) as text from generate_series(1, $1::integer)`, count)
 
-describe('a statement whose rows may have so many bytes', () => {
-  test('brings them where they have no more', async () => {
+describe('a statement with a limit of bytes', () => {
+  test('returns rows up to the limit', async () => {
     const db = await openWarm()
     const found = await db.read(tables.mint(tenantId), (tx) => tx.query({ ...rows(3), maxBytes: 300 }))
     expect(found).toEqual(Array.from({ length: 3 }, () => ({ text: 'x'.repeat(90) })))
   })
 
-  test('is refused where they have more, and nothing beside it or after it', async () => {
+  test('is rejected beyond the limit; concurrent and later statements are not', async () => {
     const db = await openWarm()
     const pid = await backend(db)
     for (const [count, maxBytes] of [
@@ -70,7 +70,7 @@ describe('a statement whose rows may have so many bytes', () => {
     expect(await backend(db)).toEqual(pid)
   })
 
-  test('ends no transaction that writes', async () => {
+  test('can be rejected without ending a write transaction', async () => {
     const db = await openWarm()
     const name = await db.write(tables.mint(tenantId), async (tx) => {
       await expect(tx.query({ ...rows(3), maxBytes: 10 })).rejects.toBeInstanceOf(ResultTooLarge)
@@ -80,8 +80,8 @@ describe('a statement whose rows may have so many bytes', () => {
   })
 })
 
-describe('statements that leave together', () => {
-  test('are answered each with its own rows, also those that have none', async () => {
+describe('pipelined statements', () => {
+  test('each return their own rows, also those without rows', async () => {
     const db = await openWarm()
     expect(
       await outcomes(
@@ -95,19 +95,21 @@ describe('statements that leave together', () => {
     ).toEqual([[{ n: 1 }, { n: 2 }, { n: 3 }], [], [], [], [{ lock: '1s', text: 'last' }]])
   })
 
-  test('that have names are prepared once, each for its own text', async () => {
+  test('with names are prepared once, each for its own text', async () => {
     const db = await openWarm()
-    const one = { ...sql('select $1::integer as n', 1), name: 'batch_one' }
-    const other = { ...sql('select $1::integer + 1 as n', 1), name: 'batch_other' }
+    const one = { ...sql('select $1::integer as n', 1), name: 'pipelined_one' }
+    const other = { ...sql('select $1::integer + 1 as n', 1), name: 'pipelined_other' }
     for (let time = 0; time < 3; time += 1) {
       const both = await db.read(tables.mint(tenantId), (tx) => Promise.all([tx.query(one), tx.query(other)]))
       expect(both).toEqual([[{ n: 1 }], [{ n: 2 }]])
     }
-    const prepared = await outcomes(db, ["select name from pg_prepared_statements where name like 'batch%' order by 1"])
-    expect(prepared).toEqual([[{ name: 'batch_one' }, { name: 'batch_other' }]])
+    const prepared = await outcomes(db, [
+      "select name from pg_prepared_statements where name like 'pipelined%' order by 1",
+    ])
+    expect(prepared).toEqual([[{ name: 'pipelined_one' }, { name: 'pipelined_other' }]])
   })
 
-  test('end as they would one by one where one of them fails: that before it well, those behind it with its transaction', async () => {
+  test('end as if sent one by one if one fails: those before it succeed, those behind it fail with its transaction', async () => {
     const db = await openWarm()
     const before = await backend(db)
     const all = await outcomes(
@@ -122,7 +124,7 @@ describe('statements that leave together', () => {
     expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
   })
 
-  test('a value that cannot be sent fails its own statement; those behind it are answered with their own rows', async () => {
+  test('a value that cannot be sent fails its own statement; those behind it return their own rows', async () => {
     const db = await openWarm()
     const before = await backend(db)
     const round: { self?: unknown } = {}
@@ -133,7 +135,7 @@ describe('statements that leave together', () => {
     expect(await backend(db)).not.toEqual(before)
   })
 
-  test('a statement that asks for data fails separately, and the connection is closed', async () => {
+  test('a statement that waits for data fails alone, and its connection is closed', async () => {
     await tables.asOwner('create table probe.copied (n integer); grant insert on probe.copied to postern_findings')
     const db = await openWarm()
     const all = await outcomes(db, ['select 1 as n'], ['copy probe.copied from stdin'], ['select 3 as n'])
@@ -142,7 +144,7 @@ describe('statements that leave together', () => {
     expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
   })
 
-  test('have their time in all, since PostgreSQL may send the first answer with the last', async () => {
+  test('share their time limits, because PostgreSQL may send the first response with the last', async () => {
     const connectionString = tables.database.url('findings')
     const db = tables.open({ connectionString, maxConnections: 1, queryTimeoutMs: 1000 })
     await names(db, tables.mint(tenantId))
@@ -156,36 +158,38 @@ describe('statements that leave together', () => {
     )
   })
 
-  test('are not repeated if the first one, which begins the transaction, fails', async () => {
-    await using proxy = await openPostgresProxy(tables.database.url('findings'))
+  test('store nothing if the transaction cannot begin', async () => {
     const pool = openPool({
-      connectionString: proxy.through(tables.database.url('findings')),
+      connectionString: tables.database.url('findings'),
       maxConnections: 1,
       connectTimeoutMs: 10_000,
-      applicationName: 'batch-test',
+      applicationName: 'pipelined-test',
     })
-    const client = await pool.connect()
-    try {
-      proxy.forget()
-      const ended = ['select 1 / 0', 'select 2', 'select 3'].map((text) => {
-        const { promise, resolve } = Promise.withResolvers<unknown>()
-        return { promise, query: queryOf({ text, values: [] }, resolve) }
+    const { assertion } = tables.mint(tenantId)
+    const insert = sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantId, 'without a transaction')
+    const write = (session: Session) =>
+      session.together(() => {
+        session.begin('write', assertion)
+        return [session.execute(insert), session.end('rollback')]
       })
-      sendTogether(
-        client,
-        ended.map(({ query }) => query),
-      )
-      const errors = await Promise.all(ended.map(async ({ promise }) => await promise))
-      expect(errors).toEqual(Array.from({ length: 3 }, () => expect.objectContaining({ code: '22012' })))
-      expect((await client.query('select 4 as n')).rows).toEqual([{ n: 4 }])
-      expect(proxy.sent.filter((message) => message.startsWith('P '))).toHaveLength(3)
+    try {
+      const client = await pool.connect()
+      const control = await Promise.all(write(new Session(client, 10_000)))
+      expect(control).toEqual([1, 'ROLLBACK'])
+      // BEGIN was prepared, and now fails.
+      await client.query('deallocate all')
+      const session = new Session(client, 10_000)
+      const [inserted] = await Promise.allSettled(write(session))
+      expect(inserted).toMatchObject({ status: 'rejected', reason: { code: '28000' } })
+      expect(session.reason(undefined)).toBeInstanceOf(DatabaseUnavailable)
+      session.giveBack()
+      expect(await names(await openWarm(), tables.mint(tenantId))).not.toContain('without a transaction')
     } finally {
-      client.release()
       await pool.end()
     }
   })
 
-  test('all fail where the connection breaks before they are answered', async () => {
+  test('all fail if the connection breaks before their responses', async () => {
     await using proxy = await openPostgresProxy(tables.database.url('findings'))
     const db = await openWarm(proxy.through(tables.database.url('findings')))
     proxy.forget()
@@ -204,7 +208,7 @@ describe('statements that leave together', () => {
     expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
   })
 
-  test('of a write: what is issued with the first goes with it, and nothing is stored where one fails', async () => {
+  test('of a write store nothing if one of them fails', async () => {
     const db = await openWarm()
     await addParent(db, tables.mint(tenantId), tenantId, 'kept')
     const insert = 'insert into probe.parent (tenant_id, name) values ($1, $2)'
