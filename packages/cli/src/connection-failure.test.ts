@@ -3,6 +3,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, type Server, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { generate } from 'selfsigned'
+import { withGateway } from './commands/connectors.ts'
 import { describeConnectionFailure, isBeforeRequest } from './connection-failure.ts'
 
 const servers: Server[] = []
@@ -54,13 +55,26 @@ test.each([
   ['a server with TLS, asked without', 'http', 'tls', 'should begin with https://', false],
   ['a closed port', 'http', 'free', 'nothing listens at', true],
   ['a server that hangs up', 'http', 'hangUp', 'closed the connection', false],
-  ['a server that redirects', 'http', 'redirect', 'redirects to another address', false],
   ['a server that is not HTTP', 'http', 'other', 'did not answer with HTTP', false],
 ] as const)('the cause is named: %s', async (_what, scheme, server, words, before) => {
   const url = new URL(`${scheme}://127.0.0.1:${ports[server]}`)
   const error = await failureOf(url)
   expect(describeConnectionFailure(error, url)).toContain(words)
   expect(isBeforeRequest(error)).toBe(before)
+})
+
+test('the cause is named: a server that redirects', async () => {
+  const context = {
+    env: { POSTERN_URL: `http://127.0.0.1:${ports['redirect']}`, POSTERN_API_KEY: `postern_${'k3Y'.repeat(16)}z` },
+    print: () => undefined,
+    note: () => undefined,
+    progress: () => undefined,
+  }
+  const asked = withGateway(context, async (client) => await client.whoami())
+  await expect(asked).rejects.toMatchObject({
+    message: expect.stringContaining('redirects to another address'),
+    exitCode: 5,
+  })
 })
 
 test('the cause is named: a host name that does not exist', async () => {

@@ -16,9 +16,6 @@ const closed: Describe = ({ origin }) =>
 const notHttp: Describe = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
 
-const elsewhere: Describe = ({ origin }) =>
-  `${origin} redirects to another address, perhaps to a sign-in. Use the address of the gateway itself`
-
 const timedOut: Describe = ({ origin }) =>
   `${origin} did not accept a connection in time. Check the port and the firewall`
 
@@ -72,10 +69,12 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   if (describe !== undefined) return describe(url)
   if (code?.startsWith('HPE_')) return notHttp(url)
   if (code?.startsWith('ERR_SSL_')) return `the TLS handshake with ${url.origin} failed (${code})`
-  const { message } = innermost(error)
-  // fetch has no code for it.
-  if (message === 'unexpected redirect') return elsewhere(url)
-  return `${url.origin} does not answer (${code ?? message})`
+  return `${url.origin} does not answer (${code ?? innermost(error).message})`
+}
+
+/** Explains a redirect, which the client does not follow. */
+export function describeRedirect({ origin }: URL): string {
+  return `${origin} redirects to another address, perhaps to a sign-in. Use the address of the gateway itself`
 }
 
 /** Explains a response that is not JSON, such as the page of a proxy or a sign-in. */

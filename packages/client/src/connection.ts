@@ -103,7 +103,7 @@ export function connect(options: ConnectionOptions): Connection {
       method,
       headers: { accept: 'application/json', ...headers, authorization },
       // The API never redirects, and another server must not get the key.
-      redirect: 'error',
+      redirect: 'manual',
       ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),
       ...(body === undefined ? {} : { body }),
       // The Fetch standard requires this of a request whose body is a stream.

@@ -113,9 +113,10 @@ describe('the key', () => {
     })
     const target = await listen(elsewhere)
     answer = (_request, response) => response.writeHead(307, { location: `${target}/stolen` }).end()
-    await failureOf(client.whoami())
+    const failure = await failureOf(client.whoami())
     elsewhere.close()
     expect(seen.map(({ url }) => url)).toEqual(['/api/v1/whoami'])
+    expect(failure).toMatchObject({ code: 'unknown', status: 307 })
   })
 
   test('is not sent to a next page on another origin', async () => {

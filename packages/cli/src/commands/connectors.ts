@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
-import { describeConnectionFailure, describeForeignAnswer } from '../connection-failure.ts'
+import { describeConnectionFailure, describeForeignAnswer, describeRedirect } from '../connection-failure.ts'
 import { Failure, serverRejected, unavailable, unsuccessful, usage, withWatchedRun } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
@@ -212,13 +212,20 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
 
 /** Converts an error of the client to a Failure. Returns other errors unchanged. */
 function failureOf(error: unknown, url: string): unknown {
-  if (error instanceof PosternProblem) return serverRejected(error.problem)
+  if (error instanceof PosternProblem) {
+    return isRedirect(error) ? unavailable(describeRedirect(new URL(url)), error) : serverRejected(error.problem)
+  }
   if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
   if (error instanceof SyntaxError) return unavailable(describeForeignAnswer(new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
     return unavailable(`${url} did not respond in time. It may have processed the request`, error)
   }
   return error
+}
+
+/** Whether another server answered with a redirect. The API sends none. */
+function isRedirect({ code, status }: PosternProblem): boolean {
+  return code === 'unknown' && status >= 300 && status < 400
 }
 
 function openClient(baseUrl: string, key: string): PosternClient {
