@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
-import { type AddressInfo, type Socket, connect } from 'node:net'
+import { type AddressInfo, Socket, connect } from 'node:net'
 import { Registry } from '@prometheus-io/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createPipelining } from './bound-pipelining.ts'
+import { answerClientError } from './problem-handler.ts'
 
 /** A server that answers on command and records the requests that it has started. */
 async function start(answer: (request: IncomingMessage, response: ServerResponse) => void) {
@@ -18,6 +19,10 @@ async function start(answer: (request: IncomingMessage, response: ServerResponse
     metrics,
   })
   const server = createServer((request, response) => take(request, response, undefined))
+  server.on('clientError', (error, socket) => {
+    // Node types it as any stream.
+    if (socket instanceof Socket) answerClientError(error, socket, 'request-id')
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => {
@@ -104,4 +109,18 @@ test('requests that waited on connections that are gone leave their place to oth
   holds = false
   const { received } = send(30)
   await expect.poll(() => statusesOf(received())).toEqual(Array<string>(30).fill('200'))
+})
+
+test.each([
+  ['and its head has not been sent: a problem', false, ['400']],
+  ['and its head has been sent: the connection ends without a second answer', true, ['200']],
+])('bytes that are not HTTP arrive during an answer, %s', async (_what, hasHead, statuses) => {
+  const { begun, send } = await start((_request, response) => {
+    if (hasHead) response.writeHead(200, { 'content-length': 100 }).write('part')
+  })
+  const { closed, received, socket } = send(1)
+  await expect.poll(() => [begun.length, received().includes('part')]).toEqual([1, hasHead])
+  socket.write('not HTTP\r\n\r\n')
+  await closed
+  expect(statusesOf(received())).toEqual(statuses)
 })

@@ -25,8 +25,12 @@ interface Waiting<Extra> {
   readonly isRefused: boolean
 }
 
-interface Connection<Extra> {
-  isBusy: boolean
+interface Answering {
+  /** The response of the request that was started last, until it has been sent. */
+  current: ServerResponse | undefined
+}
+
+interface Connection<Extra> extends Answering {
   isRefused: boolean
   ignored: number
   /** Of the requests that wait or are ignored. */
@@ -41,6 +45,13 @@ export interface PipeliningOptions<Extra> {
   /** Answers with `tooManyPipelined` and announces that the connection ends. */
   readonly refuse: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
   readonly metrics: Registry
+}
+
+const answering = new WeakMap<Socket, Answering>()
+
+/** Returns whether the head of a response has been sent, and the rest may follow. */
+export function isAnswerUnderWay(socket: Socket): boolean {
+  return answering.get(socket)?.current?.headersSent === true
 }
 
 /**
@@ -63,13 +74,13 @@ export function createPipelining<Extra>({
 
   function open(socket: Socket): Connection<Extra> {
     const connection: Connection<Extra> = {
-      isBusy: false,
+      current: undefined,
       isRefused: false,
       ignored: 0,
       heldBytes: 0,
       waiting: [],
       onAnswered: () => {
-        connection.isBusy = false
+        connection.current = undefined
         const next = connection.waiting.shift()
         if (next === undefined) return
         addHeld(connection, -heldBytes(next.request))
@@ -78,6 +89,7 @@ export function createPipelining<Extra>({
       },
     }
     connections.set(socket, connection)
+    answering.set(socket, connection)
     socket.once('close', () => {
       addHeld(connection, -connection.heldBytes)
       connection.waiting.length = 0
@@ -87,7 +99,7 @@ export function createPipelining<Extra>({
   }
 
   function start(connection: Connection<Extra>, { request, response, extra, isRefused }: Waiting<Extra>): void {
-    connection.isBusy = true
+    connection.current = response
     response.on('close', connection.onAnswered)
     if (isRefused) refuse(request, response, extra)
     else begin(request, response, extra)
@@ -112,11 +124,11 @@ export function createPipelining<Extra>({
   return (request, response, extra) => {
     const { socket } = request
     const connection = connections.get(socket) ?? open(socket)
-    if (connection.isBusy || connection.isRefused) {
+    if (connection.current !== undefined || connection.isRefused) {
       wait(connection, { request, response, extra })
       return
     }
-    connection.isBusy = true
+    connection.current = response
     response.on('close', connection.onAnswered)
     begin(request, response, extra)
   }

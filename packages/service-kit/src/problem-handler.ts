@@ -14,6 +14,7 @@ import {
 } from '@postern/contracts'
 import { ServiceUnavailableError } from '@postern/service-client'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isAnswerUnderWay } from './bound-pipelining.ts'
 import { bodyError } from './input-errors.ts'
 import { onceRead } from './late-process.ts'
 import type { Logger } from './logger.ts'
@@ -171,7 +172,7 @@ function answerUnread(
   onAnswered: OnUnreadable | undefined,
 ): void {
   // The request is being answered. A second answer would belong to the next request.
-  if (hasAnswerUnderWay(socket)) {
+  if (isAnswerUnderWay(socket)) {
     socket.destroySoon()
     return
   }
@@ -202,11 +203,4 @@ const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, and not both.',
   HPE_HEADER_OVERFLOW: 'Send shorter headers, cookies among them, or a shorter URL.',
   ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request came in too slowly. Send it faster.',
-}
-
-/** Checks what Node's default handler checks. */
-function hasAnswerUnderWay(socket: Socket): boolean {
-  if (!('_httpMessage' in socket)) return false
-  const { _httpMessage: message } = socket
-  return typeof message === 'object' && message !== null && 'headersSent' in message && message.headersSent === true
 }
