@@ -1,6 +1,3 @@
-import { EventEmitter } from 'node:events'
-import type { Duplex } from 'node:stream'
-import type { Connection } from 'pg'
 import { SourceFailure } from '../failure.ts'
 
 /** Of each message: its kind, and four bytes of its length, themselves among it (PostgreSQL §54.7). */
@@ -10,37 +7,9 @@ const kinds: ReadonlySet<string> = new Set('123ACDEGHIKNRSTVWZcdnstv')
 /** Asks of the sign-in that the library can answer: done, a password in clear or by MD5, and the steps of SASL. */
 const signIns: ReadonlySet<number> = new Set([0, 3, 5, 10, 11, 12])
 
-interface Peer {
+export interface Peer {
   readonly host: string
   readonly maxMessageBytes: number
-}
-
-/**
- * Has the library see whole messages alone, and only such as it can read. It reads them as they come, outside of everything that is
- * waited for: what it throws there would end the process, and of an error without an end it would look for the end for good.
- */
-export function guardMessages(connection: Connection, peer: Peer): void {
-  const attach: unknown = Reflect.get(connection, 'attachListeners')
-  if (typeof attach !== 'function') throw new Error('the library takes its messages in another way')
-  const attachListeners = (stream: Duplex): void => void Reflect.apply(attach, connection, [guarded(stream, peer)])
-  Object.assign(connection, { attachListeners })
-}
-
-/** What the library listens to in the place of the stream. */
-function guarded(stream: Duplex, peer: Peer): EventEmitter {
-  const messages = new EventEmitter()
-  const wholeOf = createCutter(peer)
-  stream.on('data', (bytes: Buffer) => {
-    if (stream.destroyed) return
-    try {
-      const whole = wholeOf(bytes)
-      if (whole !== undefined) messages.emit('data', whole)
-    } catch (error) {
-      stream.destroy(error instanceof SourceFailure ? error : broken(peer.host, error))
-    }
-  })
-  stream.on('end', () => messages.emit('end'))
-  return messages
 }
 
 /** Gives the messages that have ended, and keeps the beginning of the next one. Throws a SourceFailure. */
@@ -102,7 +71,8 @@ function hasEnd(fields: Buffer): boolean {
   return false
 }
 
-function broken(host: string, cause?: unknown): SourceFailure {
+/** Returns the failure of a source that does not speak PostgreSQL's protocol. */
+export function broken(host: string, cause?: unknown): SourceFailure {
   const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
   return new SourceFailure('answer_broken', message, { cause })
 }

@@ -5,7 +5,7 @@ import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
 import { type SilenceLimit, closeTimeoutMs, withSilenceLimit } from '../silence-limit.ts'
 import type { SqlRead } from './config.ts'
-import { guardMessages } from './postgres-messages.ts'
+import { PostgresStream } from './postgres-stream.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
@@ -39,7 +39,19 @@ export async function* readPostgres({
   const socket = new Socket()
   const bytes = watchBytes(() => socket, limits)
   const client = new Client({
-    stream: () => socket,
+    stream: () =>
+      new PostgresStream({
+        socket,
+        host,
+        // A longer message fails while it arrives.
+        maxMessageBytes: 2 * limits.maxPageBytes,
+        tls:
+          encryption === 'none'
+            ? undefined
+            : { ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : { host: address }) },
+      }),
+    // The stream encrypts.
+    ssl: false,
     host: address,
     port,
     database,
@@ -50,15 +62,9 @@ export async function* readPostgres({
     // Applied when the session starts, before any statement.
     options: settings.map((setting) => `-c ${setting}`).join(' '),
     statement_timeout: limits.maxSilenceMs,
-    ssl:
-      encryption === 'none'
-        ? false
-        : { ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : { host: address }) },
     // Numbers, dates and times stay as the database writes them, so nothing is rounded and no day shifts.
     types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
   })
-  // A longer message fails while it arrives.
-  guardMessages(client.connection, { host, maxMessageBytes: 2 * limits.maxPageBytes })
   // An error between two queries fails the next one.
   client.on('error', () => undefined)
   const stop = (): void => void socket.destroy()

@@ -85,7 +85,7 @@ export function sqlFailure(
     const words = 'it requires a kind of sign-in that is not supported: allow mysql_native_password for the account'
     return new SourceFailure('not_authorized', `${host}: ${words}`, { cause: error })
   }
-  if (/does not support (?:SSL|secure)/i.test(error.message)) {
+  if (code === 'HANDSHAKE_NO_SSL_SUPPORT') {
     return new SourceFailure('not_encrypted', `${host} offers no encryption: enable it on the server`, { cause: error })
   }
   if (state !== undefined && ofValue.test(state)) {
