@@ -1,15 +1,13 @@
 // Every npm script starts here. Installs Node (on Linux), pnpm and the locked packages into the clone, then runs the command.
 // Plain JavaScript without dependencies, for Node 18 and later.
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { runCheck, runFix } from './check.mjs'
+import { commandEnvironment } from './commands/follow.mjs'
+import { commands } from './commands/index.mjs'
 import { exclusively } from './exclusively.mjs'
-import { mergeReports } from './merge-reports.mjs'
-import { ensurePrograms, findPrograms } from './programs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const tools = join(root, '.tools')
@@ -29,8 +27,6 @@ function isAtLeast(version, minimum) {
   }
   return true
 }
-
-// ---- installation
 
 /** npm's settings for fetching packages. */
 const kept =
@@ -170,178 +166,18 @@ function prepare() {
   return node.path
 }
 
-// ---- commands
-
-/** The environment of a command, without npm's additions and with the clone's tools first on the PATH. */
-function commandEnvironment(node) {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
-  env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
-  env.NODE_COMPILE_CACHE ??= join(tools, 'compile-cache')
-  return env
-}
-
-/** Whether a signal has asked us to stop. */
-let isStopped = false
-
-/** Runs a program, forwards signals, and returns its exit code as a shell would. */
-function follow(command, args, { env, cwd = root, leash = false }) {
-  return new Promise((resolve, reject) => {
-    // Descriptor 3 closes when this process ends, even by SIGKILL.
-    const stdio = leash ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
-    const child = spawn(command, args, { cwd, env: leash ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
-    child.stdio[3]?.on('error', () => undefined)
-    const stop = (signal) => {
-      isStopped = true
-      child.kill(signal)
-    }
-    const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => stop(signal)])
-    for (const [signal, handler] of handlers) process.on(signal, handler)
-    // If npm is killed, a changed parent is the only sign.
-    const parent = process.ppid
-    const watch = setInterval(() => process.ppid === parent || stop('SIGTERM'), 1_000)
-    if (process.env.npm_lifecycle_event === undefined) clearInterval(watch)
-    child.once('error', reject)
-    child.once('exit', (code, signal) => {
-      clearInterval(watch)
-      for (const [name, handler] of handlers) process.off(name, handler)
-      resolve(code ?? 128 + (constants.signals[signal] ?? 0))
-    })
-  })
-}
-
-const reports = join(root, '.test-reports')
-
-/** Tests that keep all processors busy. They run last, one file at a time. */
-const faults = 'test/fault'
-
-/** Runs the checks and every test, or only the tests that the arguments select. Both write a report for CI. */
-async function test(context, args) {
-  rmSync(reports, { recursive: true, force: true })
-  mkdirSync(reports, { recursive: true })
-  if (args.length > 0) return await follow('vitest', ['run', ...reporting('vitest'), ...args], context)
-  const checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
-  const tested = await follow('vitest', ['run', ...reporting('vitest'), '--exclude', `${faults}/**`], context)
-  if (isStopped) return tested
-  const withstood = await follow('vitest', ['run', ...reporting('faults'), '--maxWorkers=1', faults], context)
-  mergeReports(reports, { from: 'faults', into: 'vitest' })
-  return checked || tested || withstood
-}
-
-/** Writes reports for CI of tests and of errors outside tests. */
-function reporting(name) {
-  const errors = join(root, 'packages', 'local-stack', 'errors-reporter.mjs')
-  const report = `--outputFile.json=${join(reports, `${name}.json`)}`
-  return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
-}
-
-/** The long fault tests: single faults, then pairs. */
-async function testFaults({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'test/fault/faults.test.ts', ...args], {
-    ...context,
-    env: { ...env, POSTERN_FAULTS: 'long' },
-  })
-}
-
-/** Mutation tests of the code that decides about access. */
-const testMutation = fromSource('verification/mutation/run.ts')
-
-/** Half an hour of steady load, to find leaks. */
-const testSoak = fromSource('verification/soak/run.ts')
-
-/** Ten minutes of requests generated from the contracts. */
-async function testFuzz({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'verification/fuzz/contract-fuzzing.test.ts', ...args], {
-    ...context,
-    env: { POSTERN_FUZZ_MINUTES: '10', ...env },
-  })
-}
-
-/** Uploads of 2 GiB in every form and into both stores. The usual run has 96 and 256 MiB. */
-async function testUpload({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'test/end-to-end/large-upload', ...args], {
-    ...context,
-    env: { POSTERN_TEST_UPLOAD_MIB: '2048', ...env },
-  })
-}
-
-/** Backup and restore. Writes a report for CI. */
-async function testRecovery({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'test/recovery', ...reporting('recovery'), ...args], {
-    ...context,
-    env: { ...env, POSTERN_RECOVERY: 'on' },
-  })
-}
-
-/** Validates exports with NIST's schema and liboscal. Needs Maven and Java. */
-async function testOscal({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
-    ...context,
-    env: { ...env, POSTERN_OSCAL: 'on' },
-  })
-}
-
-function fromSource(path) {
-  return async ({ node, ...context }, args, options = {}) =>
-    await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
-}
-
-/** Runs a bundled program, which starts in half the time. */
-function fromProgram(name) {
-  return async ({ node, ...context }, args, options = {}) =>
-    await follow(node, [programs(node).pathOf(name), ...args], { ...context, ...options })
-}
-
-function programs(node) {
-  const found = findPrograms()
-  return found.isBuilt ? found : alone(() => ensurePrograms(node))
-}
-
-/** The packages that an installation runs, as pnpm lists them from the lock file. */
-function inventory(args) {
-  return async ({ env }, more) => {
-    const { path, install } = pnpmPlan()
-    if (!existsSync(path)) alone(install)
-    return await follow(path, [...args, ...more], { cwd: root, env })
-  }
-}
-
-/** The contents of the image, from deploy/Dockerfile. */
-const installed = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync', 'cli'].flatMap((name) => [
-  '--filter-prod',
-  `@postern/${name}...`,
-])
-
-const testContainers = fromSource('verification/containers/run.ts')
-const start = fromProgram('start')
-const postern = fromProgram('postern')
-
-const commands = {
-  start: (context, args) => start(context, args, { leash: true }),
-  test,
-  'test:faults': testFaults,
-  'test:fuzz': testFuzz,
-  'test:upload': testUpload,
-  'test:oscal': testOscal,
-  'test:mutation': testMutation,
-  'test:soak': testSoak,
-  check: (context) => runCheck({ ...context, boundaries: true }),
-  fix: (context) => runFix(context),
-  // Packages with hashes and licences, for audits.
-  sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
-  licences: inventory([...installed, 'licenses', 'list', '--prod']),
-  bench: fromSource('verification/bench/run.ts'),
-  docs: fromSource('verification/documents/run.ts'),
-  'test:recovery': testRecovery,
-  'test:containers': (context, args) => testContainers(context, args),
-  // The caller's folder, for relative paths in arguments.
-  postern: (context, args) => postern(context, args, { cwd: process.env.INIT_CWD ?? process.cwd() }),
+/** Returns the path of pnpm, and installs it if it is missing. */
+function findPnpm() {
+  const { path, install } = pnpmPlan()
+  if (!existsSync(path)) alone(install)
+  return path
 }
 
 async function main([name, ...args]) {
   const command = Object.hasOwn(commands, name ?? '') ? commands[name] : undefined
   if (command === undefined) throw new Refusal(`Unknown command. Use one of ${Object.keys(commands).join(', ')}.`)
   const node = prepare()
-  return await command({ root, node, env: commandEnvironment(node), follow }, args)
+  return await command({ root, cwd: root, node, env: commandEnvironment(root, node), alone, findPnpm }, args)
 }
 
 try {

@@ -16,7 +16,12 @@ interface Import {
 export type ModuleGraph = ReadonlyMap<string, readonly Import[]>
 
 /** The modules of the product, without tests. */
-export const modulePatterns = ['packages/*/src/**/*.ts', 'services/*/src/**/*.ts', 'packages/*/*.mjs'] as const
+export const modulePatterns = [
+  'packages/*/src/**/*.ts',
+  'services/*/src/**/*.ts',
+  'packages/*/*.mjs',
+  'packages/*/commands/*.mjs',
+] as const
 
 /**
  * Reads all modules below a root. Other tools need TypeScript's own parser, which TypeScript 7 does not offer, or fail

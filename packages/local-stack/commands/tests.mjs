@@ -1,0 +1,73 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { runCheck } from '../check.mjs'
+import { mergeReports } from '../merge-reports.mjs'
+import { follow, isStopped } from './follow.mjs'
+
+function reportsOf({ root }) {
+  return join(root, '.test-reports')
+}
+
+/** Tests that keep all processors busy. They run last, one file at a time. */
+const faults = 'test/fault'
+
+/** Runs the checks and every test, or only the tests that the arguments select. Both write a report for CI. */
+export async function test(context, args) {
+  const reports = reportsOf(context)
+  rmSync(reports, { recursive: true, force: true })
+  mkdirSync(reports, { recursive: true })
+  if (args.length > 0) return await follow('vitest', ['run', ...reporting(context, 'vitest'), ...args], context)
+  const checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
+  const tested = await follow('vitest', ['run', ...reporting(context, 'vitest'), '--exclude', `${faults}/**`], context)
+  if (isStopped()) return tested
+  const withstood = await follow('vitest', ['run', ...reporting(context, 'faults'), '--maxWorkers=1', faults], context)
+  mergeReports(reports, { from: 'faults', into: 'vitest' })
+  return checked || tested || withstood
+}
+
+/** Writes reports for CI of tests and of errors outside tests. */
+function reporting(context, name) {
+  const errors = join(context.root, 'packages', 'local-stack', 'errors-reporter.mjs')
+  const report = `--outputFile.json=${join(reportsOf(context), `${name}.json`)}`
+  return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
+}
+
+/** The long fault tests: single faults, then pairs. */
+export async function testFaults(context, args) {
+  return await follow('vitest', ['run', 'test/fault/faults.test.ts', ...args], {
+    ...context,
+    env: { ...context.env, POSTERN_FAULTS: 'long' },
+  })
+}
+
+/** Ten minutes of requests generated from the contracts. */
+export async function testFuzz(context, args) {
+  return await follow('vitest', ['run', 'verification/fuzz/contract-fuzzing.test.ts', ...args], {
+    ...context,
+    env: { POSTERN_FUZZ_MINUTES: '10', ...context.env },
+  })
+}
+
+/** Uploads of 2 GiB in every form and into both stores. The usual run has 96 and 256 MiB. */
+export async function testUpload(context, args) {
+  return await follow('vitest', ['run', 'test/end-to-end/large-upload', ...args], {
+    ...context,
+    env: { POSTERN_TEST_UPLOAD_MIB: '2048', ...context.env },
+  })
+}
+
+/** Backup and restore. Writes a report for CI. */
+export async function testRecovery(context, args) {
+  return await follow('vitest', ['run', 'test/recovery', ...reporting(context, 'recovery'), ...args], {
+    ...context,
+    env: { ...context.env, POSTERN_RECOVERY: 'on' },
+  })
+}
+
+/** Validates exports with NIST's schema and liboscal. Needs Maven and Java. */
+export async function testOscal(context, args) {
+  return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
+    ...context,
+    env: { ...context.env, POSTERN_OSCAL: 'on' },
+  })
+}
