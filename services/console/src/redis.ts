@@ -14,7 +14,11 @@ const commandTimeoutMs = 1000
 /** Opens the connection, which reconnects forever. Redis need not be reachable yet. */
 export function openRedis(url: string, logger: Logger): RedisConnection {
   const redis = openRedisClient(url, { name: 'postern-console', commandTimeoutMs })
-  const health = watchRedisClient(redis, { use: 'sessions', logger })
+  const health = watchRedisClient(redis, {
+    use: 'sessions',
+    write: async () => await redis.set('postern:console:health', '', 'PX', 1),
+    logger,
+  })
   // Commands during the first connection wait for it, for at most `connectTimeout`.
   const firstTried = new Promise<void>((resolve) => {
     redis.once('ready', resolve)

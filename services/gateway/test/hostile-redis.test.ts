@@ -106,6 +106,34 @@ describe('a gateway continues, and receives revocations again, after Redis has s
   })
 })
 
+describe('a Redis that answers PING is seen to be lost', () => {
+  test.each([
+    ['because it is full', ['maxmemory', '1'], ['maxmemory', '0']],
+    ['because too few replicas confirm its writes', ['min-replicas-to-write', '1'], ['min-replicas-to-write', '0']],
+  ])('%s', async (_name, refuse, allow) => {
+    await operator.config('SET', ...refuse)
+    try {
+      await expect.poll(() => relayed.health()).toMatchObject({ commands: false })
+      await expect
+        .poll(() => relayed.lines)
+        .toContainEqual(expect.objectContaining({ event: 'redis_lost', use: 'commands' }))
+    } finally {
+      await operator.config('SET', ...allow)
+    }
+    await relayed.expectToWork(operator)
+  })
+
+  test('because it has become a replica', async () => {
+    await operator.replicaof('127.0.0.1', '1')
+    try {
+      await expect.poll(() => relayed.health()).toMatchObject({ commands: false })
+    } finally {
+      await operator.replicaof('NO', 'ONE')
+    }
+    await relayed.expectToWork(operator)
+  })
+})
+
 describe('a subscription', () => {
   test('that may not be renewed is tried again until it may, and is seen to be lost meanwhile', async () => {
     await operator.call('ACL', 'SETUSER', 'postern-gateway', '-subscribe')

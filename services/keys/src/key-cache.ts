@@ -68,6 +68,7 @@ export function openKeyCache(
   const redis = openRedisClient(options.url, { name: 'postern-keys', commandTimeoutMs })
   const health = watchRedisClient(redis, {
     use: 'cache',
+    write: async () => await redis.set('postern:key:health', '', 'PX', 1),
     logger,
     events: { lost: 'cache_unreachable', recovered: 'cache_reachable' },
   })

@@ -16,7 +16,7 @@ export interface RedisHealth {
 export interface RedisHealthOptions {
   /** The purpose of the connection, for metrics and logs. */
   readonly use: string
-  /** Sends a command. Must settle, and resolves only with an answer of Redis. */
+  /** Sends commands. Must settle, and resolves only if Redis carried them out. */
   readonly probe: () => Promise<unknown>
   /** Called twice a second while the last answer is older than `silentAfterMs`. */
   readonly onSilent: () => void
@@ -112,7 +112,7 @@ export function watchRedis({
 export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
   const connected: Gauge<'use'> = new Gauge({
     name: 'postern_redis_connected',
-    help: 'Whether Redis has answered in the last 3 seconds (1 or 0), by what the connection is for',
+    help: 'Whether Redis has carried out commands in the last 3 seconds (1 or 0), by what the connection is for',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {
@@ -121,7 +121,7 @@ export function observeRedis(registry: Registry, healths: readonly RedisHealth[]
   })
   const age: Gauge<'use'> = new Gauge({
     name: 'postern_redis_answer_age_seconds',
-    help: 'Time since Redis last answered, by what the connection is for',
+    help: 'Time since Redis last carried out commands, by what the connection is for',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {

@@ -2,14 +2,20 @@ import { Cluster } from 'ioredis'
 import type { RedisClient } from './client.ts'
 import { type RedisHealth, type RedisHealthOptions, silentAfterMs, watchRedis } from './health.ts'
 
-/** Watches a connection by PING, and reconnects if it is silent. */
+/**
+ * Watches a connection for commands by PING and `write`, and opens it again if it is connected and silent. A replica, a full
+ * Redis and one that cannot save its data answer PING and refuse every write.
+ */
 export function watchRedisClient(
   client: RedisClient,
-  options: Omit<RedisHealthOptions, 'probe' | 'onSilent'>,
+  { write, ...options }: Omit<RedisHealthOptions, 'probe' | 'onSilent'> & { readonly write: () => Promise<unknown> },
 ): RedisHealth {
   return watchConnection(client, {
     ...options,
-    probe: async () => await (client instanceof Cluster ? pingMasters(client) : client.ping()),
+    probe: async () => {
+      await (client instanceof Cluster ? pingMasters(client) : client.ping())
+      await write()
+    },
   })
 }
 

@@ -17,6 +17,7 @@ import {
   watchConnection,
   watchRedisClient,
 } from '@postern/service-kit/redis'
+import { createTokenSource } from '../limit/token-source.ts'
 
 /** The gateway's use of Redis. Correct decisions never depend on it. */
 export interface RedisCache {
@@ -34,6 +35,8 @@ export interface RedisCache {
 /** The time-out of commands, longer than a healthy Redis ever takes. */
 const commandTimeoutMs = 50
 const heartbeatTimeoutMs = 1000
+/** More than the probes of all gateways in a minute. */
+const probeLimit = 1_000_000_000
 
 /** Data from Redis without a valid MAC. */
 export type Refused = 'record' | 'announcement'
@@ -93,8 +96,14 @@ export function openRedisCache(options: {
     else if (!(await heard)) throw new Error('the subscription hears nothing')
   }
 
+  const counter = createTokenSource(commands, () => true)
   const health = {
-    commands: watchRedisClient(commands, { use: 'commands', logger }),
+    commands: watchRedisClient(commands, {
+      use: 'commands',
+      // Counts like a rate limit, so that Redis counts as lost if it refuses to.
+      write: async () => await counter.lease('health', probeLimit, 1),
+      logger,
+    }),
     subscription: watchConnection(subscriber, { use: 'subscription', probe: hearHeartbeat, logger }),
   }
 
