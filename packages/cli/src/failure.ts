@@ -68,7 +68,7 @@ function exitCodeOf({ status }: ProblemDocument): ExitCode {
 
 function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument): string {
   if (code === 'unsigned_request') {
-    return `the keys service does not accept the signature. Check POSTERN_SIGNING_OPERATOR and the clock (request ${instance})`
+    return `the keys service does not accept the signature. Check POSTERN_OPERATOR_CREDENTIAL or POSTERN_SIGNING_OPERATOR, and the clock (request ${instance})`
   }
   // A line has no `errors` member, so it includes the errors.
   const said = (detail ?? '').replace(/See `errors`[^.]*\./, '').trim()

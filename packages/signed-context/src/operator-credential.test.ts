@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import {
   assertionHeader,
   contextHeader,
@@ -59,6 +59,15 @@ describe('the credential of a named operator', () => {
   test('decides the name that the service sees, whatever name the request claims', () => {
     expect(verify(ada.ring, 'operator-ada')).toMatchObject({ ok: true, context: { id: 'ada', label: 'ada' } })
     expect(verify(shared, 'operator')).toMatchObject({ ok: true, context: { id: 'operator', label: 'operator' } })
+  })
+
+  test.each(['operator', 'system'])('cannot have the name %j, which the audit trail shows for others', (name) => {
+    expect(() => createOperatorCredential(shared, name)).toThrow(TypeError)
+    const forged = createHmac('sha256', shared.current.secret).update(`postern-operator-credential\n${name}`).digest()
+    expect(verify({ current: { id: 'k1', secret: forged } }, `operator-${name}`)).toEqual({
+      ok: false,
+      reason: 'unknown_key',
+    })
   })
 
   test('still works during a rotation of the shared ring', () => {

@@ -6,9 +6,12 @@ export const operatorKeyName = 'operator'
 
 const namePattern = /^[a-z][a-z0-9-]{0,22}$/
 
+/** Names that the audit trail shows for those who are no named operator. */
+const reservedNames = new Set([operatorKeyName, 'system'])
+
 /** The credential of one named operator. Its secret is derived, so services need no list of operators. */
 export interface OperatorCredential {
-  /** 1 to 23 of `a-z 0-9 -`, beginning with a letter. The audit trail shows it. */
+  /** 1 to 23 of `a-z 0-9 -`, beginning with a letter; not `operator` or `system`. The audit trail shows it. */
   readonly name: string
   /** A secret ring with one key. */
   readonly ring: KeyRing
@@ -16,13 +19,15 @@ export interface OperatorCredential {
 
 /** Whether a text can be the name of an operator. */
 export function isOperatorName(text: string): boolean {
-  return namePattern.test(text)
+  return namePattern.test(text) && !reservedNames.has(text)
 }
 
 /** Returns the credential of a named operator, `name:key id:secret`, from the current key of the shared ring. */
 export function createOperatorCredential(ring: KeyRing, name: string): string {
   if (!isOperatorName(name))
-    throw new TypeError('an operator name must be 1 to 23 of a-z 0-9 -, beginning with a letter')
+    throw new TypeError(
+      'an operator name must be 1 to 23 of a-z 0-9 -, beginning with a letter, and not operator or system',
+    )
   return `${name}:${ring.current.id}:${deriveOperatorSecret(ring.current, name).toString('base64url')}`
 }
 

@@ -6,7 +6,9 @@ import { readOperatorRing } from '../settings.ts'
 /** `operators create`: derives a credential from the shared ring. Nothing is sent or stored. */
 export async function createOperator(context: CommandContext, name: string, { json }: OutputOptions): Promise<void> {
   if (!isOperatorName(name)) {
-    throw usage('the name of an operator must be 1 to 23 of a-z, 0-9 and -, beginning with a letter')
+    throw usage(
+      'the name of an operator must be 1 to 23 of a-z, 0-9 and -, beginning with a letter, and not operator or system',
+    )
   }
   const credential = createOperatorCredential(await readOperatorRing(context.env), name)
   if (json) printJson(context, { name, credential })
