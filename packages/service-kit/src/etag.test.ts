@@ -94,6 +94,9 @@ const codings = [
   '"1-deflate"',
   '"1-gunzip"',
   '"1;gz"',
+  // Two proxies in a row.
+  '"1-gzip-gunzip"',
+  '"1-gzip;br"',
 ]
 
 test.each(codings)('a tag %s, into which a proxy has written a content coding, names the same version', (tag) => {

@@ -11,9 +11,9 @@ function withoutWeakness(etag: string): string {
   return withoutCoding(etag.startsWith('W/') ? etag.slice(2) : etag)
 }
 
-/** Removes the content coding that a proxy added: `"1-gzip"` (Apache, Caddy), `"1-gunzip"`, `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. */
+/** Removes the content codings that proxies added: `"1-gzip"` (Apache, Caddy), `"1-gunzip"`, `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. */
 export function withoutCoding(etag: string): string {
-  return etag.replace(/(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate)"$/, '"')
+  return etag.replace(/(?:(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate))+"$/, '"')
 }
 
 /** The entity tags of an If-Match, each with and without the coding that a proxy added. */
