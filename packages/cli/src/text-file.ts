@@ -53,6 +53,7 @@ async function* readText(path: string): AsyncGenerator<string> {
     let decoder: TextDecoder | undefined
     for await (const chunk of head[0] === 0x1f && head[1] === 0x8b ? unzip(file) : file) {
       const bytes = Buffer.from(chunk)
+      if (decoder === undefined && isUtf32(bytes)) throw usage(`${path} is text in UTF-32: convert it to UTF-8 first`)
       decoder ??= new TextDecoder(encodingOf(bytes), { fatal: true })
       yield decoder.decode(bytes, { stream: true })
     }
@@ -79,6 +80,12 @@ function unzip(file: ReadStream): Gunzip {
   const unzipped = createGunzip()
   file.once('error', (error) => unzipped.destroy(error))
   return file.pipe(unzipped)
+}
+
+/** Whether text begins with a byte order mark of UTF-32, or with an ASCII character in UTF-32. */
+function isUtf32([first, second, third, fourth]: Buffer): boolean {
+  if (first === 0 && second === 0) return (third === 0xfe && fourth === 0xff) || third === 0
+  return third === 0 && fourth === 0 && (second === 0 || (first === 0xff && second === 0xfe))
 }
 
 function encodingOf([first, second]: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {

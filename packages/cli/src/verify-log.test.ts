@@ -235,6 +235,7 @@ describe('verify-log', () => {
     expect(await verify()).toMatchObject({ exitCode: 0, out: 'verified: 5 entries of 1 findings, 1 checkpoints\n' })
   })
 
+  const utf32 = Buffer.from(Uint32Array.from(`\ufeff${ndjson}`, (character) => character.codePointAt(0) ?? 0).buffer)
   const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' }
 
   test.each<[string, string | Uint8Array, string]>([
@@ -249,6 +250,9 @@ describe('verify-log', () => {
     ['a damaged gzip file', gzipSync(ndjson).fill(7, 20, 60), 'is a damaged gzip file'],
     ['zstd', zstdCompressSync(ndjson), 'is compressed with zstd'],
     ['a ZIP archive', Buffer.from('PK\u0003\u0004rest'), 'is a ZIP archive'],
+    ['UTF-32, little endian', utf32, 'is text in UTF-32'],
+    ['UTF-32, big endian, in gzip', gzipSync(Buffer.from(utf32).swap32()), 'is text in UTF-32'],
+    ['UTF-32 without a byte order mark', utf32.subarray(4), 'is text in UTF-32'],
     ['another encoding', Buffer.from(ndjson.replace('entry', 'Prüfung'), 'latin1'), 'is not text in UTF-8'],
   ])('%s is reported as an unsupported file with exit code 2', async (_what, content, words) => {
     await writeFile(join(folder, 'log.ndjson'), content)

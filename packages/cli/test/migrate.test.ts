@@ -60,6 +60,13 @@ describe('postern migrate', () => {
     expect(out + err).not.toContain('do-not-show-me')
   })
 
+  test('says which rights are missing if the administrator may not create roles', async () => {
+    const { code, err } = await postern(['migrate'], { ...env, POSTERN_SUPERUSER_URL: database.url('findings') })
+    expect(code).toBe(1)
+    expect(err).toContain('permission denied')
+    expect(err).toContain('CREATEROLE and CREATEDB')
+  })
+
   test.each([
     ['mysql://me:do-not-show-me@one/db', 'must be a URL that begins with postgres:// or postgresql://'],
     ['postgres://me:do-not-show-me@one,/db', 'must name each host as host or host:port'],

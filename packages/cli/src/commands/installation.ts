@@ -50,7 +50,8 @@ export async function migrateDatabase(
     }),
     ...(options.retireAssertionKeys === true && { retireOtherAssertionKeys: true }),
   }).catch((error: unknown) => {
-    throw failed(`the database could not be updated: ${messages(error)}`, error)
+    const advice = superuserUrl !== undefined && isPermissionDenied(error) ? missingRight : ''
+    throw failed(`the database could not be updated: ${messages(error)}${advice}`, error)
   })
   if (options.json) {
     printJson(context, done)
@@ -154,6 +155,17 @@ async function readUrl(env: Environment, name: string): Promise<GivenUrl | undef
 }
 
 /** The messages of an error and its causes. Those of pg and tenant-db hold no password. */
+const missingRight =
+  '. Give the role of POSTERN_SUPERUSER_URL the rights CREATEROLE and CREATEDB, or let somebody else run what `postern migrate --print-roles` prints'
+
+/** Whether PostgreSQL refused a statement for lack of a right (SQLSTATE 42501). */
+function isPermissionDenied(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (Reflect.get(cause, 'code') === '42501') return true
+  }
+  return false
+}
+
 function messages(error: unknown): string {
   const texts: string[] = []
   for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)
