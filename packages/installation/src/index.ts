@@ -8,6 +8,6 @@ export { formatRedisUsers, redisClients, redisLogins, redisUserName } from './re
 export type { RotationStep } from './rotate.ts'
 export { rotatableNames, rotateRing, rotateSecret, rotationSteps } from './rotate.ts'
 export type { RingName, Secrets } from './secrets.ts'
-export { openSecrets, randomPassword, randomRing, ringNames, signingRings } from './secrets.ts'
+export { formerRingNames, openSecrets, randomPassword, randomRing, ringNames, signingRings } from './secrets.ts'
 export type { InstallationAddresses } from './urls.ts'
 export { describeRoles } from '@postern/tenant-db'

@@ -25,6 +25,12 @@ export const ringNames = [
 ] as const
 export type RingName = (typeof ringNames)[number]
 
+/** Names of rings in earlier releases. A ring is created with the keys of its former file, which stays. */
+export const formerRingNames: Readonly<Partial<Record<RingName, string>>> = {
+  POSTERN_INTERNAL_SIGNING_KEYS: 'POSTERN_INTERNAL',
+  POSTERN_CACHE_SIGNING_KEYS: 'POSTERN_CACHE_MAC',
+}
+
 /**
  * The logins to PostgreSQL, Redis and the store of the compose file. `superuser` only creates roles; `migrator`
  * migrates.
@@ -104,7 +110,9 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const rings = new Map<RingName, string>()
   for (const name of ringNames) {
-    rings.set(name, await readOrMake(join(folder, name), () => given[name] ?? randomRing(), isRing))
+    const formerName = formerRingNames[name]
+    const former = formerName === undefined ? undefined : await readIfThere(join(folder, formerName))
+    rings.set(name, await readOrMake(join(folder, name), () => given[name] ?? former ?? randomRing(), isRing))
   }
   const passwords = new Map<PasswordName, string>()
   for (const name of passwordNames) {

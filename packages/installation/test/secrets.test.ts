@@ -53,6 +53,18 @@ async function readKeys(path: string): Promise<string[]> {
 }
 
 describe('the secrets of an installation', () => {
+  test('keep the keys of rings that had another name in an earlier release', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'secrets-'))
+    const rings = { POSTERN_INTERNAL: 'k1:' + 'A'.repeat(43), POSTERN_CACHE_MAC: 'k2:' + 'B'.repeat(42) + 'A' }
+    for (const [name, ring] of Object.entries(rings)) await writeFile(join(home, name), `${ring}\n`)
+    await initSecrets(home, addresses)
+    const read = async (name: string): Promise<string> => (await readFile(join(home, name), 'utf8')).trim()
+    expect(await read('POSTERN_INTERNAL_SIGNING_KEYS')).toBe(rings.POSTERN_INTERNAL)
+    expect(await read('gateway/POSTERN_CACHE_SIGNING_KEYS')).toBe(rings.POSTERN_CACHE_MAC)
+    expect(await read('POSTERN_INTERNAL')).toBe(rings.POSTERN_INTERNAL)
+    await rm(home, { recursive: true })
+  })
+
   test('are rejected, not replaced, if a file is damaged', async () => {
     const damaged = await mkdtemp(join(tmpdir(), 'secrets-'))
     await writeFile(join(damaged, 'POSTERN_INTERNAL_SIGNING_KEYS'), 'k1:short')

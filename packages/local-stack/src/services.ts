@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
-import type { RedisClientName } from '@postern/installation'
+import { type RedisClientName, formerRingNames } from '@postern/installation'
 import { request } from 'undici'
 import { nodeFlagsOf } from './node-flags.ts'
 import { compileCache, repositoryRoot } from './paths.ts'
@@ -152,7 +152,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
   const startOne = async (name: ServiceProcessName, port: number, extra: Readonly<Record<string, string>>) => {
     options.signal?.throwIfAborted()
     const kind = kindOf(name)
-    const sources = options.fromSources?.includes(kind) === false ? undefined : options.sources
+    const sources = isFromSources(kind, options) ? options.sources : undefined
     const count = (starts.get(name) ?? 0) + 1
     starts.set(name, count)
     const process = await launch({
@@ -250,6 +250,14 @@ export function programOf(kind: Upstream | 'gateway'): string {
   return ensurePrograms().pathOf(kind)
 }
 
+/** Whether a service runs from the sources of another release, which may know settings by former names. */
+function isFromSources(
+  kind: Upstream | 'gateway',
+  { sources, fromSources }: Pick<ServicesOptions, 'sources' | 'fromSources'>,
+): boolean {
+  return sources !== undefined && fromSources?.includes(kind) !== false
+}
+
 /** Arguments for Node: our program, or the sources of another working copy. */
 function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
   if (sources === undefined) return [...nodeFlagsOf(kind), programOf(kind)]
@@ -282,7 +290,11 @@ async function environment(
     POSTERN_HOST: loopback,
     POSTERN_PORT: String(port),
   }
-  for (const ring of rings) env[`${ring}_FILE`] = secrets.ringFile(ring)
+  for (const ring of rings) {
+    env[`${ring}_FILE`] = secrets.ringFile(ring)
+    const formerName = formerRingNames[ring]
+    if (isFromSources(kind, options) && formerName !== undefined) env[`${formerName}_FILE`] = secrets.ringFile(ring)
+  }
   for (const upstream of upstreams) {
     env[`POSTERN_${upstream.toUpperCase()}_URL`] = await route(name, upstream, ...urlsOf(upstream, options))
   }

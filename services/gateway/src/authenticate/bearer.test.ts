@@ -72,7 +72,12 @@ async function tokenOf(
 const secondsNow = (): number => Math.floor(Date.now() / 1000)
 
 const services = ['KEYS', 'FINDINGS', 'UNIVERSE', 'EVIDENCE', 'SYNC'] as const
-const rings = [...services.map((name) => `SIGNING_${name}`), 'ASSERTION_KEYS', 'INTERNAL', 'CACHE_MAC']
+const rings = [
+  ...services.map((name) => `SIGNING_${name}`),
+  'ASSERTION_KEYS',
+  'INTERNAL_SIGNING_KEYS',
+  'CACHE_SIGNING_KEYS',
+]
 
 /** What a gateway with this setting takes for a token of the provider. */
 function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
