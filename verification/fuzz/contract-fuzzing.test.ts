@@ -222,7 +222,7 @@ describe('the same judge', () => {
     await expect(run(await startYesSayer(gatewayUrl()), [right, spoiled])).rejects.toThrow(
       /The request should be rejected: a body/,
     )
-    await expect(run(await startVagueOne(gatewayUrl()), [right, spoiled])).rejects.toThrow(/without the places/)
+    await expect(run(await startVagueOne(gatewayUrl()), [right, spoiled])).rejects.toThrow(/without the positions/)
   })
 
   test('reports no faults for a correct gateway', async () => {
