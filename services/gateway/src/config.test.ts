@@ -3,7 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { readConfig } from './config.ts'
 
 const services = ['KEYS', 'FINDINGS', 'UNIVERSE', 'EVIDENCE', 'SYNC'] as const
-const rings = [...services.map((name) => `SIGNING_${name}`), 'ASSERTION_KEYS', 'INTERNAL_SIGNING_KEYS', 'CACHE_SIGNING_KEYS']
+const rings = [
+  ...services.map((name) => `SIGNING_${name}`),
+  'ASSERTION_KEYS',
+  'INTERNAL_SIGNING_KEYS',
+  'CACHE_SIGNING_KEYS',
+]
 const env = {
   POSTERN_REDIS_URL: 'redis://127.0.0.1:6379',
   ...Object.fromEntries(services.map((name) => [`POSTERN_${name}_URL`, `http://${name.toLowerCase()}:8080`])),
