@@ -100,8 +100,8 @@ export function openRedisCache(options: {
   const health = {
     commands: watchRedisClient(commands, {
       use: 'commands',
-      // Counts like a rate limit, so that Redis counts as lost if it refuses to.
-      write: async () => await counter.lease('health', probeLimit, 1),
+      // Counts like a rate limit, so that Redis counts as lost if it refuses to. With a hash tag, for clusters.
+      write: async () => await counter.lease('{health}', probeLimit, 1),
       logger,
     }),
     subscription: watchConnection(subscriber, { use: 'subscription', probe: hearHeartbeat, logger }),
