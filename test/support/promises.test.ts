@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { type Change, type History, type Request, costBetween, findViolations, findWrongWrites } from './promises.ts'
+import {
+  type Change,
+  type History,
+  type Request,
+  costBetween,
+  findViolations,
+  findWrongWrites,
+  isOutcomeOpen,
+} from './promises.ts'
 
 const tenantId = 'tenant-1'
 const key = { id: 'key-1', tenantId, expiresAt: 1_000_000 }
@@ -193,5 +201,29 @@ describe('what a fault cost', () => {
     const interrupted = [110, 160, 190].map((endedAt) => ask({ endedAt, gateway: 'g2' }))
     expect(costBetween([...steady, ...interrupted], 100, 200).longestGapMs).toBe(50)
     expect(costBetween([...steady, ask({ operation: 'list', endedAt: 50 })], 100, 200).longestGapMs).toBe(100)
+  })
+})
+
+describe('the outcome of a write is open', () => {
+  const ended = ask({ operation: 'push', startedAt: 100, endedAt: 300, status: 502, code: 'bad_gateway' })
+
+  test('if its caller lost access while the service carried it out', () => {
+    for (const kind of ['revoked', 'narrowed', 'suspended'] as const) {
+      expect(isOutcomeOpen(ended, [change(kind, 120, 140)]), kind).toBe(true)
+    }
+  })
+
+  test('and not if access was lost before or after, was given back, or was that of another', () => {
+    expect(isOutcomeOpen(ended, [])).toBe(false)
+    expect(isOutcomeOpen(ended, [change('revoked', 90, 99)])).toBe(false)
+    expect(isOutcomeOpen(ended, [change('revoked', 301, 310)])).toBe(false)
+    expect(isOutcomeOpen(ended, [change('resumed', 120, 140)])).toBe(false)
+    expect(isOutcomeOpen(ended, [{ ...change('revoked', 120, 140), of: 'key-2' }])).toBe(false)
+  })
+
+  test('and not for a read, nor for another answer', () => {
+    const revoked = [change('revoked', 120, 140)]
+    expect(isOutcomeOpen({ ...ended, operation: 'list' }, revoked)).toBe(false)
+    expect(isOutcomeOpen({ ...ended, status: 503, code: 'service_unavailable' }, revoked)).toBe(false)
   })
 })

@@ -197,6 +197,26 @@ export interface Cost {
   readonly longestGapMs: number
 }
 
+/**
+ * Whether a write was answered 502 because its caller lost access while a service carried it out. After 1.5 s the gateway
+ * says that the outcome is open (SECURITY.md, open requests), which is no failure.
+ */
+export function isOutcomeOpen(request: Request, changes: readonly Change[]): boolean {
+  const { operation, status, code, startedAt, endedAt, keyId, tenantId } = request
+  const isWrite = operation === 'create' || operation === 'push' || operation === 'upload'
+  return (
+    isWrite &&
+    `${status} ${code}` === '502 bad_gateway' &&
+    changes.some(
+      ({ kind, of, calledAt, returnedAt }) =>
+        kind !== 'resumed' &&
+        (of === keyId || of === tenantId) &&
+        calledAt < endedAt &&
+        startedAt < (returnedAt ?? Infinity),
+    )
+  )
+}
+
 /** Counts what failed between two moments, and for how long nothing of a kind succeeded. */
 export function costBetween(requests: readonly Request[], from: number, to: number): Cost {
   const within = requests.filter(({ startedAt }) => startedAt >= from && startedAt <= to)
