@@ -3,7 +3,7 @@
  * The gateway and sync collect what has passed through them; other services limit the space of young objects.
  */
 const flags: Readonly<Record<string, readonly string[]>> = {
-  gateway: ['--expose-gc'],
+  gateway: ['--expose-gc', '--no-allocation-site-pretenuring'],
   evidence: ['--max-semi-space-size=2'],
   findings: ['--max-semi-space-size=2'],
   universe: ['--max-semi-space-size=2'],
