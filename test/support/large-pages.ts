@@ -42,6 +42,8 @@ export async function documentLongFindings(origin: string, key: string): Promise
 interface LargePageRequests {
   /** The number of responses by status; 0: none or incomplete. */
   readonly answers: ReadonlyMap<number, number>
+  /** The bodies of responses other than 200, 429 and 503. */
+  readonly unexpected: readonly string[]
   stop(): Promise<void>
 }
 
@@ -53,6 +55,7 @@ export function readLargePages(
 ): LargePageRequests {
   const agent = new Agent({ connections: count, headersTimeout: 60_000, bodyTimeout: 60_000 })
   const answers = new Map<number, number>()
+  const unexpected: string[] = []
   const endsAt = performance.now() + maxMs
   let isStopped = false
 
@@ -60,7 +63,8 @@ export function readLargePages(
     try {
       const headers = { authorization: `ApiKey ${key}` }
       const answer = await agent.request({ origin, path: largePage, method: 'GET', headers })
-      await finished(answer.body.resume())
+      if ([200, 429, 503].includes(answer.statusCode)) await finished(answer.body.resume())
+      else unexpected.push(`${answer.statusCode} ${await answer.body.text()}`)
       return answer.statusCode
     } catch {
       await delay(reopenAfterMs)
@@ -80,6 +84,7 @@ export function readLargePages(
   })
   return {
     answers,
+    unexpected,
     stop: async () => {
       isStopped = true
       await Promise.all(reading)

@@ -185,7 +185,7 @@ test('a process that stood still ends its requests at the next check if nobody c
   expect(ended).toEqual([])
   clocks.pass(checkOpenRequestsEveryMs)
   requests.check()
-  expect(ended).toEqual([['GET whole', 'bad_gateway']])
+  expect(ended).toEqual([['GET whole', 'auth_unavailable']])
 })
 
 test('a process that stood still ends unconfirmed requests at once whose answer has begun', () => {
@@ -195,7 +195,7 @@ test('a process that stood still ends unconfirmed requests at once whose answer 
   loseLease()
   clocks.pass(3000)
   requests.check()
-  expect(ended).toEqual([['GET whole', 'bad_gateway']])
+  expect(ended).toEqual([['GET whole', 'auth_unavailable']])
 })
 
 test.each([

@@ -208,7 +208,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       // An answer that has begun would bring more data meanwhile.
       const mayGoOn = !exchange.response.headersSent && (now < readingUntil || commitsAnyway(exchange))
       if (age > maxUnconfirmedMs && !mayGoOn) {
-        end(request, 'bad_gateway', outcomeUnknown)
+        end(request, 'auth_unavailable', unconfirmed)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
         if (exchange.key !== undefined) append(byKey, exchange.key.record.hash, request)
         else if (exchange.tenant !== undefined) append(byTenant, exchange.tenant.tenantId, request)
@@ -236,6 +236,12 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       checkSoon()
     },
   }
+}
+
+/** For requests that cannot have changed anything. */
+const unconfirmed: ProblemAnswer = {
+  detail: 'The credentials could not be confirmed any more. Try again in a moment.',
+  retryAfterSeconds: 1,
 }
 
 const outcomeUnknown: ProblemAnswer = {
