@@ -65,6 +65,8 @@ export function useRuns() {
       secretRing: parseKeyRing(world.rings.secrets),
       logger: createLogger({ service: 'sync', level: 'silent' }),
       pausesMs: [],
+      // On a busy machine too, a run removes all that it may.
+      clearWithinMs: 600_000,
       ended: () => undefined,
       ...other,
     }

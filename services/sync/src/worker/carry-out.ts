@@ -49,6 +49,8 @@ export interface WorkerParts {
   readonly changesAStep?: number
   /** As in the settings. */
   readonly keepDetailsDays?: number | undefined
+  /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
+  readonly clearWithinMs?: number
   /** Told how a piece of work has come to its end, or to the point where it waits for approval. */
   ended(status: Run['status']): void
 }
@@ -274,8 +276,7 @@ function toWarning(failure: SourceFailure): StagedError {
   return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
 }
 
-/** How long details that are old are removed behind a run, in milliseconds: what is left then goes behind the tenant's next run. */
-const clearWithinMs = 20_000
+const defaultClearWithinMs = 20_000
 
 /**
  * Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes.
@@ -304,7 +305,7 @@ async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Pro
 
 /** Not by `hold.read`: it keeps PostgreSQL from looking rows up one by one. A failure is logged, and keeps nothing else from being tidied. */
 async function clearDetails(
-  { workerDb, logger, keepDetailsDays }: WorkerParts,
+  { workerDb, logger, keepDetailsDays, clearWithinMs = defaultClearWithinMs }: WorkerParts,
   hold: Hold,
   signal?: AbortSignal,
 ): Promise<void> {
