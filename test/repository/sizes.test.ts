@@ -99,13 +99,16 @@ describe('PgBouncer', () => {
 test('no service times out before PostgreSQL, so that connections survive', () => {
   const seconds = Number(/statement_timeout: '(\d+)s'/.exec(read('packages/tenant-db/src/roles.ts'))?.[1])
   expect(seconds).toBeGreaterThan(0)
-  for (const { name } of workloadsOf(base).filter((each) =>
-    /^(?:keys|findings|universe|evidence|sync)$/.test(each.name),
-  )) {
+  const [, row = ''] = /^\| `POSTERN_DATABASE_QUERY_TIMEOUT_MS` (.+)$/m.exec(read('docs/reference/settings.md')) ?? []
+  const [, usual = '', least = ''] = /^\| ([\d,]+) \|.* From ([\d,]+) to /.exec(row) ?? []
+  for (const ms of [usual, least]) expect(Number(ms.replaceAll(',', ''))).toBeGreaterThan(seconds * 1000)
+  for (const name of ['keys', 'findings', 'universe', 'evidence', 'sync']) {
     const text = read(`services/${name}/src/deps.ts`)
-    const given = [...text.matchAll(/(?:queryTimeoutMs(?: =|:)|config\.maxConnections,) (\d[\d_]*)/g)]
-    expect(given.length, name).toBeGreaterThan(0)
-    for (const [, ms = ''] of given) expect(Number(ms.replaceAll('_', '')), name).toBeGreaterThan(seconds * 1000)
+    expect(text, name).toContain('...config.database,')
+    // The pool of workers has a limit of its own.
+    for (const [, ms = ''] of text.matchAll(/QueryTimeoutMs = (\d[\d_]*)/g)) {
+      expect(Number(ms.replaceAll('_', '')), name).toBeGreaterThan(seconds * 1000)
+    }
   }
 })
 

@@ -320,8 +320,8 @@ async function environment(
     env['POSTERN_GATEWAY_NAME'] = name
   }
   for (const [variable, value] of Object.entries(options.env ?? {})) {
-    // Services would warn of an unknown setting.
-    if (kind !== 'gateway' && variable.startsWith('POSTERN_OIDC_')) continue
+    // A process warns of settings that it does not know.
+    if (variable.startsWith(kind === 'gateway' ? 'POSTERN_DATABASE_' : 'POSTERN_OIDC_')) continue
     // Services reject a setting with both a value and a file.
     delete env[`${variable}_FILE`]
     env[variable] = value

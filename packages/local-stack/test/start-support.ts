@@ -9,7 +9,7 @@ import { repositoryRoot } from '../src/paths.ts'
 import { loopback } from '../src/ports.ts'
 import { isAlive } from '../src/processes.ts'
 import { demoSchema } from '../src/seed.ts'
-import { patienceMs } from '../src/testing/patience.ts'
+import { patience } from '../src/testing/patience.ts'
 
 const script = join(repositoryRoot, 'packages', 'local-stack', 'src', 'start.ts')
 
@@ -27,7 +27,7 @@ export function start(env: Record<string, string>): Run {
     env: {
       PATH: process.env['PATH'],
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...patience,
       // As from `npm start`: it ends when this process does, however that ended.
       POSTERN_PARENT_FD: '3',
       ...env,

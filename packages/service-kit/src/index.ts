@@ -12,6 +12,7 @@ export {
   isProtectedUrl,
   settings,
 } from './config.ts'
+export { type DatabaseConfig, databaseConfig, databaseEnvironment } from './database-config.ts'
 export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
 export {
   type AnswerBody,

@@ -1,7 +1,7 @@
 import {
   type PrefixProxy,
   createTestBrowser,
-  patienceMs,
+  patience,
   randomRing,
   startPrefixProxy,
 } from '@postern/local-stack/testing'
@@ -109,7 +109,7 @@ test('below a path over https, cookies are Secure and only for the path, and no 
       POSTERN_REDIS_URL: 'redis://127.0.0.1:9',
       POSTERN_CONSOLE_SESSION: randomRing(),
       POSTERN_OIDC_ISSUER: 'https://sign-in.example',
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...patience,
     },
     { writeLog: () => undefined },
   )

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { patienceMs, randomRing } from '@postern/local-stack/testing'
+import { patience, randomRing } from '@postern/local-stack/testing'
 import { expect, onTestFinished, test } from 'vitest'
 import { startConsole } from '../src/service.ts'
 
@@ -11,7 +11,7 @@ async function start(extra: Readonly<Record<string, string>>): Promise<number> {
     POSTERN_GATEWAY_URL: 'http://127.0.0.1:9',
     POSTERN_REDIS_URL: 'redis://127.0.0.1:9',
     POSTERN_CONSOLE_SESSION: randomRing(),
-    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+    ...patience,
     ...extra,
   }
   const running = await startConsole(env, { writeLog: () => undefined })

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createTestBrowser, patienceMs, randomRing } from '@postern/local-stack/testing'
+import { createTestBrowser, patience, randomRing } from '@postern/local-stack/testing'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ConfigurationError } from '@postern/service-kit'
@@ -16,7 +16,7 @@ const env = {
   POSTERN_REDIS_URL: 'redis://127.0.0.1:9',
   POSTERN_CONSOLE_SESSION: randomRing(),
   POSTERN_OIDC_ISSUER: 'https://sign-in.example',
-  POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+  ...patience,
 }
 let folder: string
 let running: RunningConsole

@@ -5,7 +5,7 @@ import {
   type TestSignIn,
   createTestBrowser,
   findFreePort,
-  patienceMs,
+  patience,
   randomRing,
   startTestRedis,
   startTestSignIn,
@@ -132,7 +132,7 @@ export async function startConsoleSystem(extra: Readonly<Record<string, string>>
     POSTERN_OIDC_ISSUER: provider.issuer,
     POSTERN_OIDC_CLIENT_ID: provider.clientId,
     POSTERN_OIDC_CLIENT_SECRET: provider.clientSecret,
-    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+    ...patience,
     ...extra,
   }
   let offset = 0

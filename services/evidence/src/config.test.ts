@@ -43,7 +43,7 @@ describe('the configuration of the evidence service', () => {
 
   test('takes a database on several servers', () => {
     const url = 'postgresql://me:hidden@one:5432,two:5432/db?target_session_attrs=read-write'
-    expect(readConfig({ ...good, POSTERN_DATABASE_URL: url }).databaseUrl).toBe(url)
+    expect(readConfig({ ...good, POSTERN_DATABASE_URL: url }).database.connectionString).toBe(url)
   })
 
   test.each([

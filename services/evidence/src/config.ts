@@ -1,10 +1,13 @@
 import { maxEvidenceBytes } from '@postern/contracts'
 import {
   type BaseConfig,
+  type DatabaseConfig,
   type Environment,
   type SigningKeys,
   baseConfig,
   baseEnvironment,
+  databaseConfig,
+  databaseEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -15,9 +18,7 @@ import { type StoreConfig, storeConfig, storeEnvironment, storeShape } from './s
 import type { AllowedTypes } from './upload/file-kind.ts'
 
 export interface Config extends BaseConfig {
-  readonly databaseUrl: string
-  /** Connections to PostgreSQL. Uploads use one only while they are recorded. Default 10. */
-  readonly maxConnections: number
+  readonly database: DatabaseConfig
   readonly universe: {
     /** Origin of the universe service, which knows the test procedures. */
     readonly url: string
@@ -84,6 +85,7 @@ export const maxResumableMs = 30 * 24 * hourMs
 
 export const environment = {
   ...baseEnvironment,
+  ...databaseEnvironment,
   POSTERN_DATABASE_URL: settings.databaseUrl.describe(
     'The connection string of the role `postern_evidence`. A secret.',
   ),
@@ -158,8 +160,7 @@ export function readConfig(env: Environment): Config {
       evidence: values.POSTERN_SIGNING_EVIDENCE,
       'findings-evidence': values.POSTERN_SIGNING_FINDINGS_EVIDENCE,
     }),
-    databaseUrl: values.POSTERN_DATABASE_URL,
-    maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    database: databaseConfig(values),
     universe: {
       url: values.POSTERN_UNIVERSE_URL,
       ring: values.POSTERN_SIGNING_EVIDENCE_UNIVERSE,

@@ -56,11 +56,8 @@ export async function openDeps(
   const { blobs, partials } = stores
   const receipts = await openReceiptSigner(config.receiptKeys)
   const pooled = openTenantDb({
-    connectionString: config.databaseUrl,
-    maxConnections: config.maxConnections,
-    connectTimeoutMs: 2_000,
+    ...config.database,
     connectAttempts: 5,
-    queryTimeoutMs: 6_000,
     applicationName: 'postern-evidence',
     observer: observeDatabase(metrics),
   })

@@ -17,7 +17,7 @@ import {
   compileCache,
   programOf,
   assertNoKeyInLine,
-  patienceMs,
+  servicePatience,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -49,7 +49,7 @@ export async function makeEnvironment() {
     POSTERN_RECEIPT_KEY: makeReceiptKey(),
     POSTERN_REQUEST_LOG: 'off',
     POSTERN_CHECK_ANSWERS: 'on',
-    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+    ...servicePatience,
   }
   return {
     database,

@@ -1,19 +1,19 @@
 import {
   type BaseConfig,
+  type DatabaseConfig,
   type Environment,
   type SigningKeys,
   baseConfig,
   baseEnvironment,
+  databaseConfig,
+  databaseEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
-  /** Connection string of the role `postern_findings`. Secret, because it contains the password. */
-  readonly databaseUrl: string
-  /** Maximum connections to PostgreSQL, default 24. One tenant gets three quarters. */
-  readonly maxConnections: number
+  readonly database: DatabaseConfig
   readonly universe: {
     /** Origin of the universe service, without a slash at the end. */
     readonly url: string
@@ -36,6 +36,7 @@ export interface Config extends BaseConfig {
 
 export const environment = {
   ...baseEnvironment,
+  ...databaseEnvironment,
   POSTERN_DATABASE_URL: settings.databaseUrl.describe(
     'The connection string of the role `postern_findings`. A secret.',
   ),
@@ -72,8 +73,7 @@ export function readConfig(env: Environment): Config {
       findings: values.POSTERN_SIGNING_FINDINGS,
       'universe-findings': values.POSTERN_SIGNING_UNIVERSE_FINDINGS,
     }),
-    databaseUrl: values.POSTERN_DATABASE_URL,
-    maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    database: databaseConfig(values),
     universe: {
       url: values.POSTERN_UNIVERSE_URL,
       ring: values.POSTERN_SIGNING_FINDINGS_UNIVERSE,

@@ -30,11 +30,8 @@ export async function openDeps(
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
 ): Promise<Deps> {
   const db = openTenantDb({
-    connectionString: config.databaseUrl,
-    maxConnections: config.maxConnections,
-    connectTimeoutMs: 2_000,
+    ...config.database,
     connectAttempts: 5,
-    queryTimeoutMs: 6_000,
     applicationName: 'postern-findings',
     observer: observeDatabase(metrics),
   })

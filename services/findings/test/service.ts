@@ -5,7 +5,7 @@ import {
   assertNoKeyInLine,
   createTestCaller,
   createTestDatabase,
-  patienceMs,
+  servicePatience,
   randomRing,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
@@ -99,7 +99,7 @@ export async function startFindings(
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...servicePatience,
     },
     {
       overrides: { ...askable, now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import {
   type TestDatabase,
   createTestCaller,
-  patienceMs,
+  servicePatience,
   randomRing,
   compileCache,
   programOf,
@@ -23,7 +23,7 @@ export async function spawnUniverse(database: TestDatabase, findingsRing: string
       NODE_COMPILE_CACHE: compileCache,
       POSTERN_PORT: '0',
       POSTERN_REQUEST_LOG: 'off',
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...servicePatience,
       POSTERN_DATABASE_URL: database.url('universe'),
       POSTERN_SIGNING_UNIVERSE: randomRing(),
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,

@@ -11,7 +11,7 @@ import {
   type UsageReport,
   usageReportSchema,
 } from '@postern/contracts/internal'
-import { assertNoKeyInLine, findFreePort, patienceMs, randomRing } from '@postern/local-stack/testing'
+import { assertNoKeyInLine, findFreePort, patience, randomRing } from '@postern/local-stack/testing'
 import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
 import { startGateway } from '../src/run-gateway.ts'
 import { leaseAnswer } from './builders.ts'
@@ -200,7 +200,7 @@ export async function startGatewayWorld(): Promise<GatewayWorld> {
       POSTERN_ASSERTION_KEYS: randomRing(),
       POSTERN_INTERNAL_SIGNING_KEYS: rings.internal,
       POSTERN_CACHE_SIGNING_KEYS: randomRing(),
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...patience,
     },
     close: async () => {
       for (const server of servers) {

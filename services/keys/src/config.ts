@@ -1,8 +1,11 @@
 import {
   type BaseConfig,
+  type DatabaseConfig,
   type Environment,
   baseConfig,
   baseEnvironment,
+  databaseConfig,
+  databaseEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -10,18 +13,14 @@ import type { KeyCacheOptions } from './key-cache.ts'
 
 /** The configuration of the keys service. */
 export interface Config extends BaseConfig {
-  readonly database: {
-    /** Connection string of the role `postern_keys`. A secret. */
-    readonly url: string
-    /** The maximum number of connections of this replica. */
-    readonly maxConnections: number
-  }
+  readonly database: DatabaseConfig
   /** Redis and its signing keys. Without Redis, leases carry revocations within half a second. */
   readonly cache: KeyCacheOptions | undefined
 }
 
 export const environment = {
   ...baseEnvironment,
+  ...databaseEnvironment,
   POSTERN_DATABASE_URL: settings.databaseUrl.describe('The connection string of the role `postern_keys`. A secret.'),
   POSTERN_DATABASE_CONNECTIONS: settings
     .integer({ min: 2, max: 200, fallback: 10 })
@@ -57,7 +56,7 @@ export function readConfig(env: Environment): Config {
       },
       values.POSTERN_REVOKED_OPERATORS,
     ),
-    database: { url: values.POSTERN_DATABASE_URL, maxConnections: values.POSTERN_DATABASE_CONNECTIONS },
+    database: databaseConfig(values),
     cache:
       values.POSTERN_REDIS_URL === undefined
         ? undefined

@@ -18,18 +18,11 @@ export interface Deps extends BaseDeps {
   readonly enforcer: Enforcer
 }
 
-// Longer than the role's statement_timeout (5 s), so that PostgreSQL reports the timeout itself.
-const queryTimeoutMs = 7000
-const connectTimeoutMs = 2000
-
 /** Opens the database and Redis and starts the housekeeping. Does not wait for either server. */
 export async function openDeps(config: Config, base: { logger: Logger; metrics: Registry }): Promise<Deps> {
   const db = mapDatabaseErrors(
     openTenantDb({
-      connectionString: config.database.url,
-      maxConnections: config.database.maxConnections,
-      connectTimeoutMs,
-      queryTimeoutMs,
+      ...config.database,
       applicationName: 'postern-keys',
       observer: observeDatabase(base.metrics),
     }),

@@ -13,7 +13,7 @@ import {
   createTestCaller,
   createTestDatabase,
   operator,
-  patienceMs,
+  servicePatience,
   randomRing,
   assertNoKeyInLine,
 } from '@postern/local-stack/testing'
@@ -79,7 +79,7 @@ export async function startKeys({
         POSTERN_INTERNAL_SIGNING_KEYS: rings.internal,
         POSTERN_CACHE_SIGNING_KEYS: cacheMac,
         POSTERN_CHECK_ANSWERS: 'on',
-        POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+        ...servicePatience,
         POSTERN_LOG_LEVEL: 'trace',
         ...(redisUrl === undefined ? {} : { POSTERN_REDIS_URL: redisUrl }),
       },

@@ -1,8 +1,11 @@
 import {
   type BaseConfig,
+  type DatabaseConfig,
   type Environment,
   baseConfig,
   baseEnvironment,
+  databaseConfig,
+  databaseEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
@@ -23,9 +26,7 @@ export interface Config extends BaseConfig {
   readonly keepDetailsDays: number | undefined
   /** Where clients reach the API, for addresses in answers of SCIM; undefined: they begin at the path. */
   readonly apiUrl: string | undefined
-  readonly databaseUrl: string
-  /** Connections to PostgreSQL that this process may hold. None is held while the universe is waited for. Default 10. */
-  readonly maxConnections: number
+  readonly database: DatabaseConfig
   readonly universe: {
     /** Origin of the universe service, without a slash at the end. */
     readonly url: string
@@ -51,6 +52,7 @@ const networksSetting = z
 
 export const environment = {
   ...baseEnvironment,
+  ...databaseEnvironment,
   POSTERN_DATABASE_URL: settings.databaseUrl.describe('The connection string of the role `postern_sync`. A secret.'),
   POSTERN_DATABASE_CONNECTIONS: settings
     .integer({ min: 1, max: 200, fallback: 10 })
@@ -98,8 +100,7 @@ export function readConfig(env: Environment): Config {
     networks: values.POSTERN_SYNC_NETWORKS,
     keepDetailsDays: values.POSTERN_SYNC_KEEP_DETAILS_DAYS || undefined,
     apiUrl: values.POSTERN_API_URL,
-    databaseUrl: values.POSTERN_DATABASE_URL,
-    maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    database: databaseConfig(values),
     universe: {
       url: values.POSTERN_UNIVERSE_URL,
       ring: values.POSTERN_SIGNING_SYNC_UNIVERSE,

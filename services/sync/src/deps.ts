@@ -53,23 +53,29 @@ export async function openDeps(
     tracing,
   }: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },
 ): Promise<Deps> {
-  const open = (maxConnections: number, queryTimeoutMs: number, applicationName: string, pool?: string): TenantDb =>
-    openTenantDb({
-      connectionString: config.databaseUrl,
-      maxConnections,
-      connectTimeoutMs: 2_000,
-      connectAttempts: 3,
-      queryTimeoutMs,
-      applicationName,
-      observer: observeDatabase(metrics, pool),
-    })
-  const db = open(config.maxConnections, 6_000, 'postern-sync')
-  const workerDb = open(Math.max(1, config.workers) * 2, workerQueryTimeoutMs, 'postern-sync-worker', 'workers')
+  const db = openTenantDb({
+    ...config.database,
+    connectAttempts: 3,
+    applicationName: 'postern-sync',
+    observer: observeDatabase(metrics),
+  })
+  const workerDb = openTenantDb({
+    ...config.database,
+    maxConnections: Math.max(1, config.workers) * 2,
+    queryTimeoutMs: workerQueryTimeoutMs,
+    connectAttempts: 3,
+    applicationName: 'postern-sync-worker',
+    observer: observeDatabase(metrics, 'workers'),
+  })
   const universe = openUniverse(config.universe)
   const answering = refusingWhenAway(db, databaseAway)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config
-  const queue = openQueue({ servers: openServers(config.databaseUrl), pollMs: config.queuePollMs, logger })
+  const queue = openQueue({
+    servers: openServers(config.database.connectionString),
+    pollMs: config.queuePollMs,
+    logger,
+  })
   const runs = measureRuns(metrics, db)
   const parts: WorkerParts = {
     workerDb,

@@ -8,7 +8,7 @@ import {
   type SignedCaller,
   createTestCaller,
   createTestDatabase,
-  patienceMs,
+  servicePatience,
   randomRing,
   compileCache,
   programOf,
@@ -47,7 +47,7 @@ export async function makeWorld() {
     POSTERN_SYNC_POLL_MS: '500',
     POSTERN_UNIVERSE_URL: universeUrl,
     POSTERN_REQUEST_LOG: 'off',
-    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+    ...servicePatience,
   })
   const logged: string[] = []
   const writeLog = (line: string) => {
@@ -98,7 +98,7 @@ async function spawnUniverse(env: Record<string, string>) {
     env: {
       PATH: '/usr/bin:/bin',
       NODE_COMPILE_CACHE: compileCache,
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...servicePatience,
       ...env,
       POSTERN_PORT: '0',
     },

@@ -1,18 +1,18 @@
 import {
   type BaseConfig,
+  type DatabaseConfig,
   type Environment,
   baseConfig,
   baseEnvironment,
+  databaseConfig,
+  databaseEnvironment,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
-  /** Connection string of the role `postern_universe`. A secret. */
-  readonly databaseUrl: string
-  /** The most connections to PostgreSQL. Default 10. */
-  readonly maxConnections: number
+  readonly database: DatabaseConfig
   readonly findings: {
     /** Origin of the findings service, without a final slash. */
     readonly url: string
@@ -25,6 +25,7 @@ export interface Config extends BaseConfig {
 
 export const environment = {
   ...baseEnvironment,
+  ...databaseEnvironment,
   POSTERN_DATABASE_URL: settings.databaseUrl.describe(
     'The connection string of the role `postern_universe`. A secret.',
   ),
@@ -52,8 +53,7 @@ export function readConfig(env: Environment): Config {
       'evidence-universe': values.POSTERN_SIGNING_EVIDENCE_UNIVERSE,
       'findings-universe': values.POSTERN_SIGNING_FINDINGS_UNIVERSE,
     }),
-    databaseUrl: values.POSTERN_DATABASE_URL,
-    maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    database: databaseConfig(values),
     findings: {
       url: values.POSTERN_FINDINGS_URL,
       ring: values.POSTERN_SIGNING_UNIVERSE_FINDINGS,

@@ -17,11 +17,8 @@ export interface Deps {
 /** Opens the database pool. It connects at the first request. */
 export async function openDeps(config: Config, { metrics }: { readonly metrics: Registry }): Promise<Deps> {
   const db = openTenantDb({
-    connectionString: config.databaseUrl,
-    maxConnections: config.maxConnections,
-    connectTimeoutMs: 2_000,
+    ...config.database,
     connectAttempts: 3,
-    queryTimeoutMs: 6_000,
     applicationName: 'postern-universe',
     observer: observeDatabase(metrics),
   })

@@ -4,7 +4,7 @@ import {
   type SignedCaller,
   createTestCaller,
   createTestDatabase,
-  patienceMs,
+  servicePatience,
   randomRing,
   assertNoKeyInLine,
 } from '@postern/local-stack/testing'
@@ -93,7 +93,7 @@ export async function startUniverse({
       POSTERN_FINDINGS_URL: findingsUrl,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
-      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...servicePatience,
     },
     {
       overrides: { now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },

@@ -15,7 +15,7 @@ import { createSignedCaller, type RequestSigner, type SignedCaller } from '../si
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { type CreateKeyInput, operatorActions } from './operator-actions.ts'
-import { patienceMs } from './patience.ts'
+import { patience, servicePatience } from './patience.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 import { startTestRedis, type TestRedis } from './test-redis.ts'
 
@@ -110,7 +110,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
     // Services fail a request whose response violates its contract.
-    env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...env },
+    env: { POSTERN_CHECK_ANSWERS: 'on', ...servicePatience, ...env },
     route: options.route,
     sources: options.sources,
     fromSources: options.fromSources,
@@ -122,7 +122,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     if (ports === undefined) return undefined
     await buildConsolePages()
     const [gatewayUrl = ''] = services.gateways
-    const consoleEnv = { POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...options.env }
+    const consoleEnv = { ...patience, ...options.env }
     return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.urls.console, env: consoleEnv })
   }
   const consoleProcesses = await startConsoleOf(consolePorts).catch(async (error: unknown) => {
