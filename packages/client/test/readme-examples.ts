@@ -1,4 +1,4 @@
-// The examples of README.md in order. A test runs this file on a real system and compares it with README.md.
+// The examples of README.md in order, and a few more. A test runs this file on a real system and compares it with README.md.
 // oxlint-disable no-console
 import { openAsBlob } from 'node:fs'
 import { PosternProblem, createPosternClient, etagOf } from '@postern/client'
