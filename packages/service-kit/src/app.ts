@@ -19,7 +19,7 @@ import { shareAmongTenants } from './tenant-shares.ts'
 import { traceRequests } from './tracing/trace-requests.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
-/** Accepted request ids: short, and safe in log lines and headers. */
+/** Safe in log lines and headers. */
 export const requestIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/
 
 export interface AppParts {
@@ -27,11 +27,10 @@ export interface AppParts {
   readonly logger: Logger
   readonly metrics: Registry
   readonly ready: () => Promise<void>
-  /** Degraded parts, for readiness. Requests are answered without them. */
+  /** Degraded parts, for readiness; requests are answered without them. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly isDraining: () => boolean
-  /** Undefined for a port with only health and metrics. */
   readonly pressure?: Pressure | undefined
   readonly tracing?: Tracing | undefined
 }
@@ -41,9 +40,9 @@ export function createApp(parts: AppParts): App {
   const { config, logger, metrics, ready, degraded, databaseId, isDraining, pressure, tracing } = parts
   const app = fastify({
     logger: false,
-    // Requests that have arrived are answered, even during the shutdown.
+    // Received requests are answered during the shutdown.
     return503OnClosing: false,
-    // Uploads may take long. Node's headersTimeout ends slow heads; slow bodies end by their rate.
+    // Slow heads end by Node's headersTimeout, slow bodies by their rate.
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
@@ -67,7 +66,7 @@ export function createApp(parts: AppParts): App {
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
   cutSlowBodies(app, config.bodyTimeoutMs)
-  // Only for the public API: internal requests complete work in progress, and leases keep gateways open.
+  // Only for the public API: internal requests complete work, and leases keep gateways open.
   if (pressure !== undefined) {
     refuseWhenLate(app, pressure, ({ routeOptions }) => routeOptions.config.contract !== undefined)
   }
@@ -105,7 +104,7 @@ function readJson(app: App): void {
   )
 }
 
-/** Asks clients of a draining process to close their connections after each answer, so that no request is lost at its end. */
+/** Asks clients of a draining process to close their connections, so that no request is lost. */
 export function letGoOfConnections(app: FastifyInstance, isDraining: () => boolean): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')

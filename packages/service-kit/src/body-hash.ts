@@ -1,19 +1,18 @@
 import { createHash } from 'node:crypto'
 
-/** What a body comes to, as it arrives. */
 export interface BodyHash {
   update(chunk: Uint8Array): void
-  /** The hash of the bytes so far, in hexadecimal. */
+  /** Returns the hash so far in hexadecimal. */
   digest(): string
 }
 
-/** A boundary as clients write it, with at least 16 characters. */
+/** As clients write it, with at least 16 characters. */
 const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
 
-/** The most boundaries that are removed, more than an accepted form has. */
+/** More than an accepted form has. */
 const maxBoundaries = 1000
 
-/** Returns the boundary of a form (RFC 2046, section 5.1.1). It differs each time a client sends the form. */
+/** Returns a form's boundary (RFC 2046, section 5.1.1), which differs each time the form is sent. */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   const [, quoted, plain] = formPattern.exec(contentType ?? '') ?? []
   return quoted ?? plain
@@ -26,7 +25,6 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
     return { update: (chunk) => void hash.update(chunk), digest: () => hash.copy().digest('hex') }
   }
   const delimiter = Buffer.from(`--${boundary}`, 'latin1')
-  /** What may be the beginning of a delimiter. */
   let tail = Buffer.alloc(0)
   let length = 0
   let found = 0
@@ -42,7 +40,6 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
     found += 1
   }
   const nextIn = (bytes: Buffer) => (found < maxBoundaries ? bytes.indexOf(delimiter) : -1)
-  /** The rest behind a delimiter that began in the tail. */
   const passTail = (chunk: Buffer): Buffer => {
     if (tail.length === 0) return chunk
     if (chunk.length < delimiter.length) return Buffer.concat([tail, chunk])

@@ -4,26 +4,19 @@ import { Counter, type Registry } from '@prometheus-io/client'
 import type { Logger } from './logger.ts'
 
 export interface ConnectionBounds {
-  /** Connections that the server has at most. */
   readonly max: number
-  /** Returns the owner of an address, who gets at most half of the connections. Undefined for shared addresses, such as a proxy's. */
+  /** Returns the owner of an address, who gets at most half of the connections. Undefined for shared addresses. */
   readonly ownerOf?: (address: string) => string | undefined
   readonly metrics: Registry
   readonly logger: Pick<Logger, 'warn'>
 }
 
-/** Share of the connections beyond which idle ones are closed. */
 const crowdedShare = 0.8
-/** Of all connections: as many as one owner may have. */
 const ownedShare = 0.5
-/** Share of the connections that may arrive before all are checked again. */
 const betweenTidiesShare = 0.1
 const betweenWarningsMs = 60_000
 
-/**
- * Limits the connections of a server. If most are in use, idle ones are closed; those without a first request end with the
- * time-out for heads. Rejected connections are counted and logged once a minute.
- */
+/** Limits a server's connections. If most are in use, idle ones are closed. Rejections are logged once a minute. */
 export function boundConnections(server: Server, { max, ownerOf, metrics, logger }: ConnectionBounds): void {
   const refused = new Counter({
     name: 'postern_connections_refused_total',
@@ -32,9 +25,8 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
     registers: [metrics],
   })
   for (const reason of ['full', 'address'] as const) refused.inc({ reason }, 0)
-  /** Owners of connections, once they are checked. */
   const open = new Map<Socket, string | undefined>()
-  // Undefined while no owner can have half. A connection that was reset early has no address, and is not served.
+  // A connection that was reset early has no address.
   let counts: Map<string, number> | undefined
   let untidied = 0
   let warnedAt = -Infinity
@@ -54,7 +46,6 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
     server.closeIdleConnections()
   }
 
-  /** Answers how many connections its owner has with it. */
   function count(socket: Socket, into: Map<string, number>): number {
     const address = socket.remoteAddress
     const owner = address === undefined ? undefined : ownerOf?.(address)

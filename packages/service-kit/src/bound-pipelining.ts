@@ -5,14 +5,12 @@ import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 import { heldBytes } from './read-ahead-budget.ts'
 
-/** The most waiting requests of one connection. */
 const maxWaiting = 64
-/** The most bytes of waiting and ignored requests, over all connections. */
+/** Waiting and ignored requests of all connections. */
 const maxHeldBytes = 8 * 1024 * 1024
-/** The most ignored requests of a connection before it is cut. */
+/** A connection is cut after so many ignored requests. */
 const maxIgnored = 1024
 
-/** The problem for too many pipelined requests. */
 export const tooManyPipelined: ProblemOptions = {
   detail: `A connection may have ${maxWaiting} requests waiting. Read the answers before you send more.`,
   retryAfterSeconds: 1,
@@ -26,21 +24,18 @@ interface Waiting<Extra> {
 }
 
 interface Answering {
-  /** The response of the request that was started last, until it has been sent. */
   current: ServerResponse | undefined
 }
 
 interface Connection<Extra> extends Answering {
   isRefused: boolean
   ignored: number
-  /** Of the requests that wait or are ignored. */
   heldBytes: number
   readonly waiting: Waiting<Extra>[]
   readonly onAnswered: () => void
 }
 
 export interface PipeliningOptions<Extra> {
-  /** Starts the next request. */
   readonly begin: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
   /** Answers with `tooManyPipelined` and announces that the connection ends. */
   readonly refuse: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
@@ -49,14 +44,14 @@ export interface PipeliningOptions<Extra> {
 
 const answering = new WeakMap<Socket, Answering>()
 
-/** Returns whether the head of a response has been sent, and the rest may follow. */
+/** Whether the head of a response was sent, and the rest may follow. */
 export function isAnswerUnderWay(socket: Socket): boolean {
   return answering.get(socket)?.current?.headersSent === true
 }
 
 /**
- * Returns a function that starts each request after the earlier answers of its connection have been sent. Node reads requests
- * ahead (RFC 9112, section 9.3.2) and would hold every unread answer. Beyond the limit, one request is rejected and the rest ignored.
+ * Starts each request after earlier answers of its connection were sent, because Node reads ahead (RFC 9112, section
+ * 9.3.2). Beyond the limit, one request is rejected and the rest ignored.
  */
 export function createPipelining<Extra>({
   begin,
@@ -148,7 +143,7 @@ function refusals(metrics: Registry): Counter {
   return counter
 }
 
-/** Limits pipelining of all requests to `app`. Call it before adding other hooks. */
+/** Call it before adding other hooks. */
 export function boundPipelining(app: FastifyInstance, metrics: Registry): void {
   const enter = createPipelining<{ readonly reply: FastifyReply; readonly done: HookHandlerDoneFunction }>({
     begin: (_request, _response, { done }) => done(),

@@ -3,9 +3,8 @@ import type { Socket } from 'node:net'
 import { Counter, type Registry } from '@prometheus-io/client'
 
 export interface UnreadBounds {
-  /** The most unread bytes of answers, over all connections. */
+  /** Over all connections. */
   readonly maxBytes: number
-  /** Returns the owner of a connection. Default: one owner for all. */
   readonly findOwners?: () => ReadonlyMap<Socket, string>
   readonly metrics: Registry
 }
@@ -13,16 +12,12 @@ export interface UnreadBounds {
 const lookEveryMs = 100
 
 interface Reader {
-  /** Bytes that the client or the kernel had read at the last check. */
+  /** Read by the client or the kernel at the last check. */
   taken: number
-  /** Looks since it took anything. */
   idleLooks: number
 }
 
-/**
- * Limits the memory of unread answers. Above `maxBytes`, it cuts connections of the owner with the most unread bytes, starting with
- * those that have read nothing for the longest time. A timer checks the connections.
- */
+/** Above `maxBytes` of unread answers, cuts connections of the owner with the most, starting with the most idle. */
 export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: UnreadBounds): void {
   const cut = new Counter({
     name: 'postern_unread_connections_cut_total',
@@ -67,7 +62,6 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
 
 interface Owner {
   unread: number
-  /** Connections with unread bytes, idle ones first. */
   readonly sockets: Socket[]
 }
 

@@ -11,35 +11,30 @@ import type { TracingConfig } from './tracing/tracing.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** What the configuration of every service holds. */
 export interface BaseConfig {
-  /** The address to listen on. Default 127.0.0.1. */
+  /** Default 127.0.0.1. */
   readonly host: string
   /** 0 takes a free port, which the log line `listening` names. */
   readonly port: number
   readonly logLevel: LogLevel
-  /** One log line a request. */
   readonly requestLog: boolean
-  /** How long an ending process still answers, in milliseconds. It is not ready then, and asks clients to reconnect. */
+  /** How long an ending process still answers, in milliseconds. */
   readonly drainMs: number
   /** Event loop delay in milliseconds above which requests get 503. 0: never. */
   readonly maxEventLoopDelayMs: number
-  /** The most connections. Further ones are closed. */
+  /** Further connections are closed. */
   readonly maxSockets: number
-  /** A body with less than 1 KiB in this time, in milliseconds, is cut off. */
+  /** A body with less than 1 KiB in this time (ms) is cut off. */
   readonly bodyTimeoutMs: number
-  /** What tenants share in a service. */
   readonly shares: ShareLimits
   readonly tracing: TracingConfig
-  /** Whether to compare each answer with its contract, for tests. */
+  /** Compares each answer with its contract, for tests. */
   readonly checkAnswers: boolean
-  /** Keys whose signatures this service accepts: name → current and previous secret. */
+  /** Accepted signing keys: name → current and previous secret. */
   readonly verifiers: Readonly<Record<string, KeyRing>>
-  /** Names of rejected operators. */
   readonly revokedOperators: ReadonlySet<string>
 }
 
-/** All faults of the environment in one message, without values. */
 export class ConfigurationError extends Error {
   constructor(faults: readonly string[]) {
     super(`the configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
@@ -47,10 +42,9 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** Settings that this process has read. */
 const known = new Set<string>()
 
-/** Lists names of `POSTERN_` variables that this process did not read. Call it after all settings are read. */
+/** Lists `POSTERN_` variables that this process did not read. Call it after all settings are read. */
 export function unknownSettings(env: Environment): readonly string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('POSTERN_') && !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
@@ -58,8 +52,8 @@ export function unknownSettings(env: Environment): readonly string[] {
 }
 
 /**
- * Reads settings from environment variables, or from the files that `<NAME>_FILE` names. Throws a ConfigurationError that lists
- * every fault, without values.
+ * Reads settings from environment variables or `<NAME>_FILE` files. Throws a ConfigurationError that lists every fault,
+ * without values.
  */
 export function parseEnvironment<const S extends Readonly<Record<string, z.ZodType>>>(
   env: Environment,
@@ -150,7 +144,7 @@ export function isProtectedUrl(text: string): boolean {
   return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
 }
 
-/** Private keys. The first signs; all public halves are published. */
+/** The first signs; all public halves are published. */
 export type SigningKeys = readonly [KeyObject, ...KeyObject[]]
 
 const ed25519Keys = z.string().transform((text, context): SigningKeys => {
@@ -167,7 +161,6 @@ const ed25519Keys = z.string().transform((text, context): SigningKeys => {
   return z.NEVER
 })
 
-/** Parsers of single environment settings. */
 export const settings = {
   integer,
   port: (fallback: number) => integer({ min: 0, max: 65_535, fallback }),
@@ -183,23 +176,21 @@ export const settings = {
       'must be redis://…, redis+sentinel://host,host/group or redis+cluster://host,host, or the same with rediss for TLS',
   }),
   httpUrl,
-  /** Where paths are those of what comes in. */
   httpOrigin: httpUrl
     .refine(isOrigin, { message: 'must be only scheme, host and port, such as http://host:8080, without a path' })
     .transform((text) => new URL(text).origin),
-  /** The public URL of a server: an origin, or an origin and a path that a proxy removes. */
+  /** An origin, or an origin and a path that a proxy removes. */
   publicUrl: httpUrl
     .refine(isPublicUrl, {
       message: 'must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
     })
     .transform((text) => new URL(text).href.replace(/\/$/, '')),
-  /** A URL that is compared literally, such as an issuer. A final slash is kept. */
+  /** Compared literally, such as an issuer, so a final slash is kept. */
   protectedUrl: z.string().refine(isProtectedUrl, {
     message: 'must be an https URL (http only on the loopback address)',
   }),
-  /** Private keys (RFC 8410). The first signs; the others are only published. */
+  /** RFC 8410. The first key signs; the others are only published. */
   ed25519Keys,
-  /** Names of rejected operators, separated by commas. */
   operatorNames: z
     .string()
     .default('')
@@ -226,7 +217,6 @@ export const settings = {
   }),
 } as const
 
-/** The settings that every service reads. */
 export const baseEnvironment = {
   POSTERN_HOST: settings.text('127.0.0.1').describe('The address to listen on.'),
   POSTERN_PORT: settings
@@ -270,7 +260,7 @@ export const baseEnvironment = {
     .describe('Whether to compare each response with its contract. For tests, since it takes time.'),
 } as const
 
-/** Settings of servers for clients. Idle connections must live longer than a load balancer keeps them. */
+/** Idle connections must outlive those of a load balancer. */
 export const edgeEnvironment = {
   POSTERN_KEEP_ALIVE_MS: settings
     .integer({ min: 1000, max: 86_400_000, fallback: 620_000 })
@@ -284,7 +274,6 @@ export const edgeEnvironment = {
     ),
 } as const
 
-/** The part of a configuration that `baseEnvironment` describes. */
 export function baseConfig(
   values: z.output<z.ZodObject<typeof baseEnvironment>>,
   verifiers: Readonly<Record<string, KeyRing>>,

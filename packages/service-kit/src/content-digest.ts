@@ -3,7 +3,6 @@ import { parseContentDigest } from '@postern/contracts'
 import { bodyError } from './input-errors.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** The problem for a digest that cannot be checked. */
 export function unreadableDigest(header: 'Content-Digest' | 'Repr-Digest', reason: string): ProblemError {
   return problem('bad_request', {
     detail: `The ${header} header cannot be checked.`,
@@ -17,20 +16,19 @@ export function assertDigest(header: string | string[] | undefined, body: Uint8A
   if (given.kind === 'none') return
   if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)
   for (const [algorithm, hex] of given.digests) {
-    // The client knows both, so the comparison need not take constant time.
+    // The client knows both, so this needs no constant time.
     if (hash(algorithm.replace('-', ''), body, 'hex') === hex) continue
     throw digestMismatch(algorithm)
   }
 }
 
-/** Returns the announced SHA-256 of a streamed body in hex, if there is one. Throws a problem if it cannot be checked. */
+/** Returns the announced SHA-256 in hex, if any. Throws a problem if it cannot be checked. */
 export function announcedSha256(header: string | string[] | undefined): string | undefined {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header, ['sha-256'])
   if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)
   return given.kind === 'none' ? undefined : given.digests.get('sha-256')
 }
 
-/** The problem for a body that does not match its digest. */
 export function digestMismatch(algorithm: 'sha-256' | 'sha-512'): ProblemError {
   const name = algorithm.toUpperCase()
   return problem('digest_mismatch', {

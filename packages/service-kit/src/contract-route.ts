@@ -39,19 +39,16 @@ import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 
 export type App = FastifyInstance
 
-/** How a handler shapes its answer beyond the body. */
 export interface AnswerControl {
-  /** Default: the lowest 2xx of the route's contract. */
+  /** Default: the lowest 2xx of the contract. */
   status(code: number): void
   header(name: string, value: string): void
-  /** Sets `ETag`. A GET with a matching `If-None-Match` gets 304. `value` includes the quotes. */
+  /** `value` includes the quotes. A GET with a matching `If-None-Match` gets 304. */
   etag(value: string): void
 }
 
 export interface RequestInfo {
-  /** The negotiated media type. */
   readonly mediaType: string
-  /** The verified caller, tenant and assertion. */
   readonly context: RequestContext
   readonly requestId: string
   readonly answer: AnswerControl
@@ -61,12 +58,10 @@ export interface RequestInfo {
 
 export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo & Keeping
 
-/** The result of a handler: the body of one of its answers. */
 export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
 type Bodies<R extends Route> = {
   [S in StatusWithBody]: R['answers'][S] extends { readonly schema: infer Z extends z.ZodType } ? z.output<Z> : never
 }[StatusWithBody]
-// Listed, because the keys of a `Route`'s answers are any number.
 type StatusWithBody = 200 | 201 | 202
 
 interface Kit {
@@ -78,20 +73,16 @@ const kits = new WeakMap<App, Kit>()
 
 const memories = new WeakMap<App, AnswerMemory>()
 
-/** Sets the store for answers to requests with an Idempotency-Key. Call it before adding POST routes. */
+/** Call it before adding POST routes. */
 export function rememberAnswers(app: App, memory: AnswerMemory): void {
   memories.set(app, memory)
 }
 
-/** Sets the logger of routes, and whether they check answers. */
 export function equip(app: App, kit: Kit): void {
   kits.set(app, kit)
 }
 
-/**
- * Registers a route of the public API. Access, validation and answers follow its contract. Invalid parameters and JSON get 400,
- * invalid resources 422.
- */
+/** Registers a route of the public API by its contract. Invalid parameters and JSON get 400, invalid resources 422. */
 export function contractRoute<const R extends Route>(
   app: App,
   route: R,
@@ -101,7 +92,7 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
-/** Like `contractRoute`, for answers that need the commit. `complete` receives the handler's result, or a stored one. */
+/** `complete` runs after the commit with the handler's result, or a stored one. */
 export function completedRoute<const R extends Route>(
   app: App,
   route: R,
@@ -111,7 +102,6 @@ export function completedRoute<const R extends Route>(
   registerContract(app, route, handler, complete)
 }
 
-/** What contractRoute and contractList have in common. */
 export function registerContract<const R extends Route>(
   app: App,
   route: R,
@@ -150,14 +140,13 @@ export interface InternalRoute {
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly maxBodyBytes?: number
-  /** Names of the keys whose signatures are accepted. */
   readonly signedBy: readonly string[]
   readonly callers: readonly CallerKind[]
-  /** Whether the body is JSON from Postern itself, which needs no strict scan and can be parsed before its last byte. */
+  /** JSON from Postern needs no strict scan. */
   readonly isOurJson?: boolean
 }
 
-/** Registers an internal route. The gateway does not forward to it. */
+/** The gateway does not forward to internal routes. */
 export function internalRoute<const R extends InternalRoute>(
   app: App,
   route: R,
@@ -181,7 +170,6 @@ export function internalRoute<const R extends InternalRoute>(
     isStreamed: false,
     maxBodyBytes: route.maxBodyBytes ?? 1024 * 1024,
     success: 200,
-    // As in contractRoute.
     handler: handler as Registration['handler'],
   })
 }
@@ -201,19 +189,16 @@ interface Registration {
   readonly query: z.ZodType
   readonly body: z.ZodType | undefined
   readonly mediaTypes: readonly string[]
-  /** The body reaches the handler unread. */
   readonly isStreamed: boolean
   readonly maxBodyBytes: number
   readonly success: number
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
-  /** Converts the handler's result to the answer, after the commit. */
+  /** Runs after the commit. */
   readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
-  /** The store for a repeatable request. */
   readonly repeatable?: {
     readonly memory: AnswerMemory
     readonly routeId: string
-    /** Lower-case names of headers that are part of the request's identity. */
     readonly headers: readonly string[]
   }
 }
@@ -236,7 +221,6 @@ function register(app: App, registration: Registration): void {
   }
   app.register(async (scope) => {
     if (isStreamed) {
-      // A body without a schema is a stream for the handler.
       scope.removeAllContentTypeParsers()
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     } else {
@@ -304,12 +288,11 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
   })
 }
 
-/** Whether an answer is an export or has expanded members. */
 function isLargeAnswer(mediaType: string, query: unknown): boolean {
   return mediaType === linesMediaType || mediaType === 'text/csv' || expansionsAsked(query).length > 0
 }
 
-/** Counts the bytes of a streamed answer. Throws if the tenant exceeds its share. */
+/** Throws if the streamed answer exceeds the tenant's share. */
 function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
   try {
     share?.hold(streamedAnswerBytes)
@@ -319,7 +302,7 @@ function holdStream({ share }: RequestContext, { content }: StreamedAnswer): voi
   }
 }
 
-/** Rejects a request whose assertion expired during its body. Assertions live 40 to 60 seconds. */
+/** Rejects a request whose assertion expired during its body. */
 function assertInTime({ assertion }: TenantContext): void {
   const expiresAt = parseAssertion(assertion)?.expiresAt
   if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
@@ -328,7 +311,7 @@ function assertInTime({ assertion }: TenantContext): void {
   })
 }
 
-/** Negotiates the media type, or rejects the request. Empty if the answer has no body. */
+/** Returns an empty text if the answer has no body. */
 function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
@@ -337,7 +320,7 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
   return mediaType
 }
 
-/** Runs the handler. Its answer is stored; a rejection can be repeated. */
+/** Stores the answer; a rejection can be repeated. */
 async function carryOut(
   { handler }: Registration,
   input: Inputs & RequestInfo & Keeping,
@@ -364,7 +347,7 @@ async function repeat(
   return await reply.type(`${mediaType === '' ? 'application/json' : mediaType}; charset=utf-8`).send(body)
 }
 
-/** Whether texts come from outside of Postern and are normalized. Texts between services may name stored, older forms. */
+/** Texts between services may name stored, older forms, so they are not normalized. */
 function isFromClient({ contract, guard }: Registration): boolean {
   const { access } = guard
   return contract !== undefined || (access.kind === 'internal' && access.callers.every((kind) => kind === 'operator'))
@@ -402,7 +385,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode,
   if (schema === undefined) return {}
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  // An invalid id in the path gets the same 404 as an unknown one.
+  // An invalid id gets the same 404 as an unknown one.
   if (code === 'not_found') throw problem(code)
   throw problem(code, { errors: inputErrors(parsed.error, where, value) })
 }
@@ -427,14 +410,12 @@ function lowestSuccess(route: Route): number {
   return Math.min(...codes.filter((code) => code >= 200 && code < 300))
 }
 
-/** Throws if answers are checked and an item violates its contract. */
 export function assertItemInContract(app: App, route: Route, item: unknown): void {
   const schema = itemSchemaOf(route)
   if (schema === undefined || kits.get(app)?.checkAnswers !== true) return
   assertFits(route, schema, item)
 }
 
-/** Throws if the status or the body violates the contract. */
 function assertInContract(contract: Route, status: number, body: unknown): void {
   const answer = contract.answers[status]
   if (answer === undefined) throw new Error(`${contract.id} answers ${status}, which its contract does not have`)

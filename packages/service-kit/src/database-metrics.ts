@@ -1,9 +1,8 @@
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 
-/** Metrics of a connection pool. */
 export interface DatabaseObserver {
   opened(connections: number, stats: () => PoolStats): void
-  /** Counts a failure. `kind` comes from `sqlError` of tenant-db. */
+  /** `kind` comes from `sqlError` of tenant-db. */
   failed(kind: string): void
 }
 
@@ -18,13 +17,9 @@ interface DatabaseMetrics {
   readonly failures: Counter<'pool' | 'kind'>
 }
 
-/** Shared by the pools of one process. */
 const measured = new WeakMap<Registry, DatabaseMetrics>()
 
-/**
- * `assertion` and `rls` never occur in normal operation: PostgreSQL rejected an assertion, or a policy or grant rejected a
- * statement. `late` is an expired assertion, which slow uploads can have.
- */
+/** `assertion` and `rls` never occur in normal operation; `late` is an expired assertion, as after slow uploads. */
 const counted = ['assertion', 'late', 'rls', 'timeout', 'unavailable', 'serialization'] as const
 
 function databaseMetrics(registry: Registry): DatabaseMetrics {
@@ -65,11 +60,10 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
   return { pools, failures }
 }
 
-/** Creates the metrics of a pool. */
 export function observeDatabase(registry: Registry, pool = 'requests'): DatabaseObserver {
   const metrics = measured.get(registry) ?? databaseMetrics(registry)
   measured.set(registry, metrics)
-  // Initialized, because Prometheus sees no increase from a missing series.
+  // Prometheus sees no increase from a missing series.
   for (const kind of counted) metrics.failures.inc({ pool, kind }, 0)
   return {
     opened: (connections, stats) => void metrics.pools.set(pool, { connections, stats }),

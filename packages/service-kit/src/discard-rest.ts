@@ -3,8 +3,7 @@ import { Readable } from 'node:stream'
 const mebibyte = 1024 * 1024
 
 /**
- * Reads and discards the rest of a body after an early answer. Closing a connection with unread bytes would reset it, possibly
- * before the answer arrives. Cuts off clients that send for too long.
+ * Discards the rest of a body, because closing with unread bytes could reset the connection before the answer arrives.
  */
 export async function discardRest(
   body: unknown,
@@ -19,7 +18,6 @@ export async function discardRest(
     left -= chunk.length
     if (left < 0) body.destroy()
   })
-  // What becomes of the rest no longer matters.
   body.on('error', () => undefined)
   body.once('end', resolve)
   body.once('close', () => {
@@ -30,12 +28,11 @@ export async function discardRest(
   await promise
 }
 
-/** Iterates over a body and keeps the connection open if the reader stops early. `discardRest` reads the rest. */
+/** Iterates over a body and keeps the connection open if the reader stops early. */
 export function detachBody(body: Readable): Readable {
   return Readable.from(partsOf(body), { objectMode: false })
 }
 
-// An error thrown into the iterator would destroy the body.
 async function* partsOf(body: Readable): AsyncGenerator {
   for await (const part of body.iterator({ destroyOnReturn: false })) yield part
 }

@@ -1,7 +1,7 @@
 import type { RequestInfo } from './contract-route.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** Whether a list of entity tags (RFC 9110, section 13.1.2) contains the tag, by weak comparison. `*` matches all. */
+/** RFC 9110, section 13.1.2, by weak comparison. `*` matches all. */
 export function matchesEtag(list: string, etag: string): boolean {
   const wanted = withoutWeakness(etag)
   return list.split(',').some((part) => part.trim() === '*' || withoutWeakness(part.trim()) === wanted)
@@ -11,12 +11,15 @@ function withoutWeakness(etag: string): string {
   return withoutCoding(etag.startsWith('W/') ? etag.slice(2) : etag)
 }
 
-/** Removes the content codings that proxies added: `"1-gzip"` (Apache, Caddy), `"1-gunzip"`, `"1--gzip"` (Jetty), `"1;gz"`, `"1:br"`. */
+/**
+ * Removes codings that proxies added: `"1-gzip"` (Apache, Caddy), `"1-gunzip"`, `"1--gzip"` (Jetty), `"1;gz"`,
+ * `"1:br"`.
+ */
 export function withoutCoding(etag: string): string {
   return etag.replace(/(?:(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate))+"$/, '"')
 }
 
-/** The entity tags of an If-Match, each with and without the coding that a proxy added. */
+/** Each tag with and without the coding that a proxy added. */
 export function tagsIn(ifMatch: string): string[] {
   return ifMatch.split(',').flatMap((text) => {
     const tag = text.trim()
@@ -26,8 +29,8 @@ export function tagsIn(ifMatch: string): string[] {
 }
 
 /**
- * Requires `If-Match` with the resource's tag: 428 if it is missing, 412 if the resource has changed. The comparison is strong
- * (RFC 9110, section 13.1.1). `partOf` extracts the part of a tag that only clients' changes alter.
+ * Throws 428 without `If-Match`, and 412 if the resource has changed. Compares strongly (RFC 9110, section 13.1.1).
+ * `partOf` extracts the part that only clients' changes alter.
  */
 export function assertIfMatch(
   { raw }: { readonly raw: Pick<RequestInfo['raw'], 'headers'> },
@@ -41,7 +44,6 @@ export function assertIfMatch(
   if (!holdsStrongly(given, etag, partOf)) throw notThisVersion(given)
 }
 
-/** The 412 of an outdated or invalid `If-Match`. */
 export function notThisVersion(ifMatch: string): ProblemError {
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   if (!tags.some((tag) => /^(?:W\/)?"[^"]*"$/.test(tag))) {

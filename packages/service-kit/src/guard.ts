@@ -8,18 +8,15 @@ import type { RequestContext } from './tenant-shares.ts'
 
 export type CallerKind = TenantContext['kind']
 
-/** The access rule of a route, besides the signature. */
 export interface Guard {
-  /** Names of accepted signing keys. */
   readonly signedBy: readonly string[]
   readonly access: Access | { readonly kind: 'internal'; readonly callers: readonly CallerKind[] }
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The access rule. A route without one cannot be called. `open` is only for health and metrics. */
+    /** A route without a rule cannot be called. `open` is only for health and metrics. */
     readonly guard?: Guard | 'open'
-    /** The contract of a route of the public API. */
     readonly contract?: Route
   }
   interface FastifyRequest {
@@ -27,7 +24,7 @@ declare module 'fastify' {
   }
 }
 
-/** Verifies the gateway's signature and the caller's rights before the body is read. */
+/** Verifies the signature and the caller's rights before the body is read. */
 export function guardRoutes(
   app: FastifyInstance,
   verifiers: ReadonlyMap<string, Verifier>,
@@ -99,28 +96,24 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
   throw problem('unsigned_request')
 }
 
-/** The detail of a 403 for a missing scope, the same in gateway and services. */
+/** The same in gateway and services. */
 export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
   return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
 }
 
-/** The detail of a 403 if one of several scopes suffices. */
 export function oneScopeNeeded(scopes: readonly NamedScope[]): { detail: string; allowed: readonly string[] } {
   return { detail: `This operation needs one of the scopes ${scopes.join(', ')}.`, allowed: scopes }
 }
 
-/** The words of a 403 for a missing role. */
 export function roleNeeded(role: Role): { detail: string } {
   const named = role === 'admin' ? role : `${role} or admin`
   return { detail: `This operation is for signed-in people with the role ${named}. An API key cannot do it.` }
 }
 
-/** Converts words of a signed context to types of contracts. */
 export function knownScopes(context: TenantContext): readonly NamedScope[] {
   return namedScopes.filter((scope) => context.scopes.includes(scope))
 }
 
-/** Roles of the signed context that contracts knows. */
 export function knownRoles(context: TenantContext): readonly Role[] {
   return roles.filter((role) => context.roles.includes(role))
 }

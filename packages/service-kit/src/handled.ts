@@ -1,4 +1,4 @@
-/** Returns the promise, without an unhandled rejection if it fails before somebody awaits it. */
+/** Prevents an unhandled rejection if the promise fails before it is awaited. */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined)
   return promise

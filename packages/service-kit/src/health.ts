@@ -4,17 +4,16 @@ import type { Registry } from './metrics.ts'
 const readyTimeoutMs = 2_000
 
 export interface Health {
-  /** Rejects when a request would fail now. */
+  /** Rejects if a request would fail now. */
   readonly ready: () => Promise<void>
-  /** Degraded parts. Requests are answered without them. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly isDraining: () => boolean
-  /** Identifies the database. All services must share one. */
+  /** All services must share one database. */
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly metrics: Registry
 }
 
-/** Registers liveness, readiness and metrics. They need no signature and contain no tenant data. The gateway does not forward to them. */
+/** Health and metrics need no signature and contain no tenant data. */
 export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))

@@ -8,7 +8,7 @@ import type { Logger } from './logger.ts'
 import { bodyError } from './input-errors.ts'
 import { problem } from './problem.ts'
 
-/** The transaction of a change, opaque to this package. */
+/** Opaque to this package. */
 export interface ChangeTransaction {
   execute(statement: {
     readonly text: string
@@ -22,7 +22,6 @@ interface HeldClaim {
   readonly id: string
 }
 
-/** The store for answers to requests with an Idempotency-Key: `openAnswerMemory` of tenant-db. */
 export interface AnswerMemory {
   claim(
     tenant: { readonly assertion: string },
@@ -38,30 +37,27 @@ export interface AnswerMemory {
   release(tenant: { readonly assertion: string }, claim: HeldClaim): Promise<void>
 }
 
-/** Stores the answer for repetitions. Does nothing without an Idempotency-Key. */
+/** Does nothing without an Idempotency-Key. */
 export interface Keeping {
   /**
-   * Stores body, status and headers in the transaction of the change, and returns the body. If a handler does not call it, the
-   * answer is stored after the handler returns, which is only correct for repeatable changes.
+   * Stores the answer in the transaction of the change, and returns the body. Without a call, the answer is stored
+   * after the handler, which is only correct for repeatable changes.
    */
   keep<T>(tx: ChangeTransaction, body: T): Promise<T>
   /** For an answer with a secret: a repetition gets 409 with this detail. */
   keepRefusal(tx: ChangeTransaction, detail: string): Promise<void>
 }
 
-/** One attempt at a request with an Idempotency-Key. */
 export interface Attempt extends Keeping {
-  /** Stores the answer if the handler has not. */
   finish(body: unknown): Promise<void>
-  /** Releases the key after a rejection, so that the request can be repeated. */
+  /** Releases the key, so that the request can be repeated. */
   abandon(): Promise<void>
 }
 
-/** The stored answer. */
 export interface Repetition {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** The original bytes. Null: no body. */
+  /** Null: no body. */
   readonly body: string | null
 }
 
@@ -69,7 +65,6 @@ type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: str
 
 const idempotencyHeader = 'idempotency-key'
 
-/** Headers of the answer itself, not of its delivery. */
 const keptHeaders = [
   'cache-control',
   'etag',
@@ -89,7 +84,6 @@ declare module 'fastify' {
   }
 }
 
-/** Hashes the body while it is read, for requests with an Idempotency-Key. */
 export async function hashBody(
   request: FastifyRequest,
   _reply: FastifyReply,
@@ -104,14 +98,13 @@ export async function hashBody(
       done(null, chunk)
     },
   })
-  // The reader of the tap receives errors.
   pipeline(payload, tap, () => undefined)
   return tap
 }
 
 /**
- * Starts a request with an Idempotency-Key. Returns undefined without one, and the stored answer for a repetition. Rejects a
- * request in progress, and another request with the same key.
+ * Returns undefined without an Idempotency-Key, and the stored answer for a repetition. Rejects a request in progress,
+ * and another request with the same key.
  */
 export async function beginAttempt(
   {
@@ -188,7 +181,6 @@ export function isRepetition(begun: Attempt | Repetition | undefined): begun is 
   return begun !== undefined && 'status' in begun
 }
 
-/** For a request without an Idempotency-Key. */
 export const keepsNothing: Keeping = {
   keep: async (_tx, body) => body,
   keepRefusal: async () => undefined,
@@ -242,7 +234,7 @@ function attemptOf({
           log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
         }
       } catch (error) {
-        // The change is committed. Only a repetition will not find its answer.
+        // Only a repetition will not find its answer.
         log.warn({ event: 'answer_not_kept', request_id: request.id, err: error })
       }
     },
@@ -274,12 +266,10 @@ function hashOf(parts: readonly unknown[]): Buffer {
   return createHash('sha256').update(JSON.stringify(parts)).digest()
 }
 
-/** The hash of the body, which must have been read completely. */
 function digestOf({ bodyHash }: FastifyRequest): string {
   return (bodyHash ?? createBodyHash(undefined)).digest()
 }
 
-/** Boundaries of forms do not count. */
 function typeOf(contentType: string | undefined): string | null {
   if (contentType === undefined) return null
   const boundary = boundaryOf(contentType)

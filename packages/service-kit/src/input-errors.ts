@@ -4,8 +4,8 @@ import type { z } from 'zod'
 const maxErrors = 50
 
 /**
- * Converts zod's issues to `errors` of a problem document, with JSON Pointers or parameter names. With `value`, repeated parameters
- * are reported as such.
+ * Converts zod's issues to `errors` with JSON Pointers or parameter names. With `value`, repeated parameters are
+ * reported.
  */
 export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', value?: unknown): InputError[] {
   return error.issues.flatMap((issue) => fromIssue(issue, where, value)).slice(0, maxErrors)
@@ -28,7 +28,7 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: 
 
 const howToWritePlus = 'a + is written %2B in a query, where it stands for a space'
 
-/** Whether a parameter is a time whose + was decoded as a space. */
+/** Whether a + was decoded as a space. */
 function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
   const [name] = issue.path
   if (issue.code !== 'invalid_format' || issue.format !== 'datetime' || name === undefined) return false
@@ -36,7 +36,6 @@ function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
   return typeof given === 'string' && /T[0-9:.]{1,20} [0-9]{2}:[0-9]{2}$/.test(given)
 }
 
-/** Whether a single-valued parameter was repeated. */
 function isRepeated(issue: z.core.$ZodIssue, value: unknown): boolean {
   const [name] = issue.path
   if (issue.path.length !== 1 || name === undefined || typeof value !== 'object' || value === null) return false
@@ -71,14 +70,13 @@ function locate(
   return { pointer: pointerTo(path) }
 }
 
-/** A fault of the whole body. */
 export function bodyError(detail: string, code = 'invalid'): InputError {
   return { pointer: '', code, detail }
 }
 
 const maxPointerLength = 1000
 
-/** The JSON Pointer (RFC 6901) of a member, or of a parent if it is too long. */
+/** RFC 6901; of a parent if the pointer is too long. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   let pointer = ''
   for (const part of path) {

@@ -3,14 +3,13 @@ import { bodyError, pointerTo } from './input-errors.ts'
 import { type JsonFault, findJsonFault } from './json-scan.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** The deepest nesting of a JSON body, more than any resource needs. */
+/** More than any resource needs. */
 export const maxJsonDepth = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses a JSON body (RFC 8259) in UTF-8 without a byte order mark, at most `maxJsonDepth` levels deep and unambiguous (see
- * `findJsonFault`). Throws a problem with the position: 400, or 422 for text that no resource can contain.
+ * Parses a JSON body (RFC 8259). Throws a problem with the position: 400, or 422 for text that no resource can contain.
  */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
@@ -20,10 +19,9 @@ export function parseJsonBody(body: Buffer): unknown {
   throw problemOf(fault, text)
 }
 
-/** The most lines of a body, more than any route accepts. */
 const maxLines = 20_000
 
-/** Parses NDJSON, with the rules of `parseJsonBody`. Skips empty lines. Throws a problem with the line and the index. */
+/** Parses NDJSON like `parseJsonBody` and skips empty lines. Throws a problem with line and index. */
 export function parseJsonLines(body: Buffer): unknown[] {
   const text = textOf(body)
   const items: unknown[] = []
@@ -64,7 +62,6 @@ function textOf(body: Buffer): string {
   return text
 }
 
-/** `line`: the number of the line in NDJSON. */
 function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   return problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
     detail: detailOf(fault, text, line),
@@ -72,7 +69,7 @@ function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   })
 }
 
-/** Parses JSON from Postern itself. Scans it for the position only if it is invalid. */
+/** Parses JSON from Postern; scans it only if it is invalid. */
 export function parseOurJson(body: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(body))
@@ -94,7 +91,7 @@ const faultDetails = {
   invalid_text: 'must not contain NUL or lone surrogates',
 } as const satisfies Record<JsonFault['kind'], string>
 
-/** Reports the position, not the content, which may be confidential. */
+/** The position, not the content, which may be confidential. */
 function detailOf({ kind, offset }: JsonFault, text: string, first: number): string {
   if (kind !== 'syntax') return 'See `errors` for details.'
   const before = text.slice(0, offset)

@@ -1,4 +1,3 @@
-/** What makes a JSON text unfit to be acted upon. */
 export type JsonFaultKind =
   | 'syntax'
   | 'too_deep'
@@ -7,7 +6,6 @@ export type JsonFaultKind =
   | 'inexact_number'
   | 'invalid_text'
 
-/** The first fault of a text: its path, and its offset in UTF-16 units. */
 export interface JsonFault {
   readonly kind: JsonFaultKind
   readonly path: readonly (string | number)[]
@@ -15,8 +13,8 @@ export interface JsonFault {
 }
 
 /**
- * Finds the first fault of a text as I-JSON (RFC 8259, RFC 7493): syntax, repeated names, `__proto__`, NUL, lone surrogates,
- * numbers beyond a double, and nesting beyond `maxDepth`. JSON.parse accepts every text without a fault.
+ * Finds the first fault of a text as I-JSON (RFC 7493): also `__proto__`, NUL and nesting beyond `maxDepth`. JSON.parse
+ * accepts every text without a fault.
  */
 export function findJsonFault(text: string, maxDepth: number): JsonFault | undefined {
   const scanner = new Scanner(text, maxDepth)
@@ -58,15 +56,13 @@ const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** Digits that every integer keeps in a double (IEEE 754), and digits that a printed double has at most. */
 const exactDigits = 15
 const printedDigits = 17
 
-/** For fewer names, comparing is cheaper than a set. */
+/** Comparing is cheaper than a set. */
 const fewNames = 12
 
 class Scanner {
-  /** The offset of the scan or of the fault. */
   readonly path: (string | number)[] = []
   readonly #text: string
   readonly #maxDepth: number
@@ -95,7 +91,7 @@ class Scanner {
     }
   }
 
-  /** The next code that is not white space. NaN at the end. */
+  /** NaN at the end. */
   #peek(): number {
     this.#space()
     return this.#text.charCodeAt(this.#at)
@@ -167,7 +163,6 @@ class Scanner {
     }
   }
 
-  /** A decoded name. */
   #name(): string {
     const start = this.#at
     const isPlain = this.#string()
@@ -175,7 +170,6 @@ class Scanner {
     return String(JSON.parse(this.#text.slice(start, this.#at)))
   }
 
-  /** Whether the string is spelled without escapes. */
   #string(): boolean {
     const text = this.#text
     let isPlain = true
@@ -183,7 +177,7 @@ class Scanner {
     for (;;) {
       const code = text.charCodeAt(at)
       if (code === quote) break
-      // Also false for NaN, the end of the text.
+      // Also for NaN, the end of the text.
       if (!(code >= space)) this.#fail('syntax', at)
       if (code === backslash) {
         isPlain = false
@@ -196,7 +190,6 @@ class Scanner {
     return isPlain
   }
 
-  /** The end of the escape or pair of escapes at this offset. */
   #escape(at: number): number {
     if (this.#text[at + 1] !== 'u') {
       if (!'"\\/bfnrt'.includes(this.#text[at + 1] ?? ' ')) this.#fail('syntax', at)
@@ -243,7 +236,6 @@ class Scanner {
     if (!isHeld(text.slice(start, this.#at), isInteger && !hasExponent)) this.#fail('inexact_number', start)
   }
 
-  /** The offset of the first significant digit. */
   #firstDigit(start: number): number {
     let at = start
     while (at < this.#at && this.#text.charCodeAt(at) <= zero) at += 1
@@ -261,7 +253,7 @@ class Scanner {
   }
 }
 
-/** Whether a double keeps the number: all digits of an integer, and 17 digits of others (RFC 7493, section 2.2). */
+/** Whether a double keeps all digits of an integer, or 17 of another number (RFC 7493, section 2.2). */
 function isHeld(literal: string, isInteger: boolean): boolean {
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
@@ -273,7 +265,7 @@ function isHeld(literal: string, isInteger: boolean): boolean {
   return given.digits === held.digits && given.exponent === held.exponent
 }
 
-/** The significant digits of a number, and the exponent of the last one. */
+/** Significant digits, and the exponent of the last one. */
 export function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = literal.replace('-', '').split(/e(?=[+-]?[0-9]+$)/i)
   const [whole = '', fraction = ''] = mantissa.split('.')

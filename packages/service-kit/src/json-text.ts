@@ -1,4 +1,4 @@
-/** JSON from a database that is sent without parsing. */
+/** JSON that is sent without parsing. */
 export class JsonText {
   readonly text: string
 
@@ -6,7 +6,6 @@ export class JsonText {
     this.text = text
   }
 
-  /** An array of values that are JSON already. */
   static list(texts: readonly string[]): JsonTexts {
     return new JsonTexts(texts)
   }
@@ -28,7 +27,6 @@ export class JsonTexts {
   get bytes(): Buffer {
     if (this.#items.length === 0) return Buffer.from('[]')
     const length = this.#items.reduce((sum, item) => sum + item.length + 1, 1)
-    // Most texts are mostly ASCII.
     let bytes: Buffer = Buffer.allocUnsafe(length + (length >> 4))
     let at = bytes.write('[')
     for (const item of this.#items) {
@@ -45,10 +43,9 @@ export class JsonTexts {
 
 const comma = 0x2c
 const closingBracket = 0x5d
-/** The most UTF-8 bytes of a UTF-16 unit (RFC 3629, section 3). */
+/** RFC 3629, section 3. */
 const mostBytesACharacter = 3
 
-/** Copies the bytes before `at` into a larger buffer. */
 function withRoom(bytes: Buffer, at: number, more: number): Buffer {
   if (at + more <= bytes.length) return bytes
   const larger = Buffer.allocUnsafe((at + more) * 2)
@@ -56,19 +53,16 @@ function withRoom(bytes: Buffer, at: number, more: number): Buffer {
   return larger
 }
 
-/** Returns a value, parsed if it is already JSON. */
 export function valueOf(value: unknown): unknown {
   if (!(value instanceof JsonText || value instanceof JsonTexts)) return value
   const read: unknown = JSON.parse(value.text)
   return read
 }
 
-/** A value, which may be JSON already, as JSON. */
 export function textOf(value: unknown): string {
   return value instanceof JsonText ? value.text : JSON.stringify(value)
 }
 
-/** Returns the body of an answer for sending. */
 export function contentOf(value: unknown): string | Buffer {
   return value instanceof JsonTexts ? value.bytes : textOf(value)
 }

@@ -2,14 +2,14 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 /**
- * Runs a function after pending input has been read. A process that was frozen finds its timers expired before it reads, and would
- * blame clients whose data has been waiting.
+ * Runs a task after pending input was read: a frozen process finds its timers expired first and would blame its
+ * clients.
  */
 export function onceRead(task: () => void): void {
   setImmediate(task)
 }
 
-/** Closes idle connections after `keepAliveTimeout`, unless input is pending because this process was late. */
+/** Closes idle connections after `keepAliveTimeout`, unless this process was late. */
 export function readBeforeIdleClose(server: Server): void {
   server.on('timeout', (socket: Socket) => {
     const { bytesRead } = socket

@@ -15,19 +15,17 @@ import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
-/** A placeholder among the items of an export: rows were read, but none matched yet. */
 export const nothingYet: unique symbol = Symbol('nothing yet')
 
 export interface ListHandlers<R extends Route, Item> {
-  /** One page, as JSON. */
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
-  /** The whole result from the cursor on, read only as fast as the client reads. */
+  /** Reads only as fast as the client. */
   all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
 }
 
 /**
- * Registers a list of the public API: a page as JSON, or the whole result as NDJSON or CSV, by `Accept`. If reading fails, the
- * connection is cut, so that a partial export never looks complete.
+ * A list as JSON pages, or whole as NDJSON or CSV. If reading fails, the connection is cut, so that a partial export
+ * never looks complete.
  */
 export function contractList<const R extends Route, Item extends object>(
   app: App,
@@ -64,7 +62,7 @@ export function contractList<const R extends Route, Item extends object>(
   })
 }
 
-/** Rejects `expand` for exports and large pages, which would take too long and too much memory. */
+/** Exports and large pages with `expand` would need too much memory. */
 function assertExpandable({
   mediaType,
   query,
@@ -87,26 +85,21 @@ function assertExpandable({
   }
 }
 
-/** How much to reduce the number of rows if they exceeded the byte limit. */
 const fewer = 8
 
-/** Whether the error is tenant-db's ResultTooLarge, which not every service imports. */
+/** The class is in tenant-db, which not every service imports. */
 export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.name === 'ResultTooLarge'
 }
 
-/** The most remembered tenants of a list. */
 const maxRemembered = 1000
-/** After this many pages the number of items is doubled, because they may be shorter now. */
+/** Then the limit is doubled, because items may be shorter now. */
 const pagesBetweenTries = 16
 
-/** Remembers the size of a tenant's pages, so that PostgreSQL reads few rows in vain. */
 interface PageMemory {
-  /** How many of the requested items probably fit into a page. */
   fittingLimit(tenantId: string, asked: number): number
-  /** The probable bytes of the page. Undefined: unknown. */
+  /** Returns undefined: unknown. */
   expectedBytes(tenantId: string, asked: number): number | undefined
-  /** Remembers a page of at most `limit` items, after `asked` were requested. */
   record(tenantId: string, page: PageRead): void
 }
 
@@ -132,7 +125,6 @@ function createPageMemory(): PageMemory {
       return itemBytes && fittingLimit(tenantId, asked) * itemBytes
     },
     record: (tenantId, { asked, limit, rows, bytes }) => {
-      // An empty page says nothing of others.
       if (rows === 0) return
       const before = known.get(tenantId)
       known.delete(tenantId)
@@ -150,7 +142,7 @@ function createPageMemory(): PageMemory {
   }
 }
 
-/** Returns a shorter page if its rows are too large. `Link` continues from there. */
+/** Returns a shorter page if its rows are too large; `Link` continues from there. */
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
@@ -181,7 +173,6 @@ async function pageThatFits<R extends Route, Item>(
   }
 }
 
-/** Items of the first read, when their size is unknown. */
 const firstItems = 16
 
 /** Reads parts of at most `size` items, fewer if they are too large. HOT PATH of exports. */
@@ -194,7 +185,6 @@ function adaptiveReader<Item>(
 }> {
   let count = Math.min(size, firstItems)
   let itemBytes: number | undefined
-  /** A size that was too large is not tried again. */
   let most = size
   async function loadInTurn(load: (count: number) => Promise<readonly Item[]>): Promise<readonly Item[]> {
     await share?.acquireRead(() => itemBytes && count * itemBytes)
@@ -209,7 +199,6 @@ function adaptiveReader<Item>(
 
   return async (load) => {
     for (;;) {
-      // The part before has been passed on.
       share?.releaseRows()
       try {
         const items = await loadInTurn(load)
@@ -225,7 +214,7 @@ function adaptiveReader<Item>(
   }
 }
 
-/** Iterates over a list page by page. `load` returns at most `size` items behind a key. */
+/** `load` returns at most `size` items after a key. */
 export async function* allPages<Item, Key>(
   { share }: RequestContext,
   after: Key | undefined,
@@ -245,7 +234,6 @@ export async function* allPages<Item, Key>(
   }
 }
 
-/** The source of an export. `follow` continues after the assertion has expired. */
 export interface ListSource<Tx> {
   read<T>(tenant: RequestContext, fn: (tx: Tx) => Promise<T>): Promise<T>
   follow<Item>(
@@ -255,22 +243,17 @@ export interface ListSource<Tx> {
   ): AsyncIterable<readonly Item[]>
 }
 
-/** Remaining seconds of an assertion at which the rest is opened as one result. */
+/** The rest is then opened as one result, which outlives the assertion. */
 const followedWithSeconds = 30
 
-/** An integer limit larger than any list. */
 const noLimit = 2_147_483_647
 
-/**
- * Iterates over a list, however long the client takes. Pages are read while the assertion is valid. The rest is read as one open
- * result, as fast as the client reads.
- */
+/** Reads pages while the assertion is valid, then the rest as one open result. */
 export async function* wholeList<Item, Key, Tx>(
   source: ListSource<Tx>,
   context: RequestContext,
   parts: {
     readonly after: Key | undefined
-    /** Items that are held in memory at a time. */
     readonly size: number
     list(tx: Tx, after: Key | undefined, limit: number): Promise<readonly Item[]>
     keyOf(item: Item): Key
@@ -294,7 +277,7 @@ export async function* wholeList<Item, Key, Tx>(
   for await (const items of source.follow(context, async (tx) => list(tx, from, noLimit), size)) yield* items
 }
 
-/** Reads the first item before the answer begins, so that an immediate failure becomes a problem document. */
+/** An immediate failure becomes a problem document. */
 async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   const iterator = items[Symbol.asyncIterator]()
   let first: IteratorResult<Item> | undefined = await iterator.next()
@@ -310,12 +293,10 @@ async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<It
   }
 }
 
-/** Each item as something else. */
 export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row) => Item): AsyncGenerator<Item> {
   for await (const row of rows) yield show(row)
 }
 
-/** Checks each item against its contract, if answers are checked. */
 async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
     if (item !== nothingYet) assertItemInContract(app, route, valueOf(item))
@@ -323,16 +304,15 @@ async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>
   }
 }
 
-/** Closes the source without reading items. */
 async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   await items[Symbol.asyncIterator]().return?.()
   return Readable.from([])
 }
 
-/** Far less than the gateway's time-out between bytes. */
+/** Much shorter than the gateway's timeout between bytes. */
 const silentMs = 5_000
 
-/** Writes a line per item. During a long search it sends blanks, which JSON allows around a value. */
+/** During a long search, sends blanks, which JSON allows around a value. */
 export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let isFirst = true
   let saidAt = performance.now()
@@ -349,7 +329,7 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
   if (!isFirst) yield '\n'
 }
 
-/** Excel reads a CSV as UTF-8 only if it starts with a byte order mark. */
+/** Excel needs a byte order mark to read UTF-8. */
 function isForExcel(query: object): boolean {
   return Reflect.get(query, 'csv') === 'excel'
 }
@@ -361,14 +341,14 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByt
     columns: [...columns],
     escape_formulas: true,
     record_delimiter: 'windows',
-    // The library only quotes the whole delimiter, but many readers accept half of it.
+    // Many readers accept half of the delimiter.
     quoted_match: /[\r\n]/,
     // A line feed hides a formula from the library, but not from every reader.
     cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
   })
-  // Sent before the first row, so that a slow search has begun its answer.
+  // A slow search must begin its answer.
   csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.join(',')}\r\n`)
-  // pipe() would leave the reader open if the source fails or the client disconnects.
+  // pipe() would leave the reader open after a failure.
   source.on('error', (error) => csv.destroy(error))
   csv.on('close', () => source.destroy())
   return source.pipe(csv)

@@ -9,12 +9,11 @@ export type LogLevel = (typeof logLevels)[number]
 const keyPattern = /postern_[0-9A-Za-z]{49}/g
 const maxCauses = 5
 
-/** Creates a logger that writes a JSON object per line, with an `event` and explicitly named fields. API keys are masked. */
+/** Writes a JSON object per line; API keys are masked. */
 export function createLogger(options: {
   service: string
   level: LogLevel
   write?: (line: string) => void
-  /** Fields of the moment, for every line. */
   fields?: () => object
 }): Logger {
   const out = options.write === undefined ? destination({ fd: stdout.fd, sync: true }) : { write: options.write }
@@ -25,7 +24,7 @@ export function createLogger(options: {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
-      // Not `err`, because pino would write its message.
+      // pino would write the message of `err`.
       errorKey: 'error',
       ...(options.fields === undefined ? {} : { mixin: options.fields }),
     },
@@ -37,7 +36,7 @@ function maskKeys(line: string): string {
   return line.includes('postern_') ? line.replaceAll(keyPattern, 'postern_•••••') : line
 }
 
-/** Members of system and PostgreSQL errors that contain no data. */
+/** Members that contain no data. */
 const plainFields = [
   'code',
   'syscall',
@@ -50,14 +49,10 @@ const plainFields = [
   'constraint',
 ] as const
 const plainPattern = /^[\w.:[\]/-]{1,128}$/
-/** Their messages quote input. */
 const ofEngine = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
 const framePattern = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/|<anonymous>|native|index )[^()]*\)?$/
 
-/**
- * The logged form of an error and its causes: type, codes and stack. Messages only from our own code, because those of libraries
- * quote rows, bodies and addresses.
- */
+/** Messages only from our own code, because those of libraries quote rows, bodies and addresses. */
 export function describeError(error: unknown, depth = 0): Record<string, unknown> {
   if (!(error instanceof Error)) return { type: typeof error }
   const fields = new Map<string, unknown>(Object.entries(error))
@@ -74,10 +69,9 @@ export function describeError(error: unknown, depth = 0): Record<string, unknown
   }
 }
 
-/** The first line of a stack without a message. */
 const bareNamePattern = /^[\w$.]+(?: \[\w+\])?$/
 
-/** The frames of the stack, without the message. Empty if the message was replaced, because its length is then unknown. */
+/** Returns no frames if the message was replaced, because its length is unknown. */
 function framesOf({ stack = '', message }: Error): string[] {
   const lines = stack.split('\n')
   const [first = ''] = lines
@@ -87,7 +81,6 @@ function framesOf({ stack = '', message }: Error): string[] {
   return lines.slice(isAsMade ? 1 + rest.length : 1).filter((line) => framePattern.test(line))
 }
 
-/** Whether our own code wrote the message. */
 function isOurs(error: Error, firstFrame: string | undefined): boolean {
   if (firstFrame === undefined || 'severity' in error || ofEngine.some((engine) => error instanceof engine))
     return false

@@ -3,7 +3,6 @@ import { Counter, Histogram, Registry, collectDefaultMetrics } from '@prometheus
 
 export type { Registry } from '@prometheus-io/client'
 
-/** Creates a registry with metrics of the process (CPU, memory, event loop, file descriptors). */
 export function createMetrics(service: string): Registry {
   const registry = new Registry()
   registry.setDefaultLabels({ service })
@@ -16,7 +15,6 @@ interface RequestMetrics {
   readonly duration: Histogram<'route' | 'method'>
 }
 
-/** Shared by the servers of one process. */
 const measured = new WeakMap<Registry, RequestMetrics>()
 
 function requestMetrics(registry: Registry): RequestMetrics {
@@ -36,7 +34,7 @@ function requestMetrics(registry: Registry): RequestMetrics {
   return { requests, duration }
 }
 
-/** Counts and times requests by route, except health and metrics. Never by URL, tenant or key, to limit the number of series. */
+/** Counts requests by route, never by URL, tenant or key, to limit the number of series. */
 export function measureRequests(app: FastifyInstance, registry: Registry): void {
   const metrics = measured.get(registry) ?? requestMetrics(registry)
   measured.set(registry, metrics)

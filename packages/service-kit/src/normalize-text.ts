@@ -1,10 +1,9 @@
 import { bodyError, pointerTo } from './input-errors.ts'
 import { problem } from './problem.ts'
 
-/** Characters below U+0300 are equal in all normalization forms. */
 const mayChange = /[\u0300-\uffff]/
 
-/** Two names of an object are equal in NFC, so one value would be lost. */
+/** Two names of an object are equal in NFC. */
 export class DuplicateNameError extends Error {
   override readonly name = 'DuplicateNameError'
   readonly path: readonly (string | number)[]
@@ -15,24 +14,18 @@ export class DuplicateNameError extends Error {
   }
 }
 
-/**
- * Returns a value with all texts and names in Unicode Normalization Form C (UAX #15); the same value if it is
- * normalized already. Only plain objects are changed. Throws DuplicateNameError.
- */
+/** Returns a value with its texts and names in NFC (UAX #15). Throws DuplicateNameError. */
 export function normalizeTexts(value: unknown): unknown {
   return normalizeAt(value, [])
 }
 
-/**
- * Returns a request body with its texts in NFC, except the top-level members in `exact`. Throws a problem if two names
- * of an object become equal.
- */
+/** Like normalizeTexts, except for the members in `exact`. Throws a problem instead. */
 export function normalizeBody(body: unknown, exact: readonly string[] = []): unknown {
   try {
     if (exact.length === 0 || !isPlainObject(body)) return normalizeTexts(body)
     const members = Object.entries(body)
     const others = normalizeMembers(Object.fromEntries(members.filter(([name]) => !exact.includes(name))), [])
-    // Spread, not assigned: a member `__proto__` stays a member.
+    // Spread, not assigned: `__proto__` stays a member.
     return { ...Object.fromEntries(members.filter(([name]) => exact.includes(name))), ...others }
   } catch (cause) {
     if (!(cause instanceof DuplicateNameError)) throw cause
@@ -46,7 +39,7 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   }
 }
 
-/** Returns path or query parameters with their values in NFC. Known names are ASCII. */
+/** Known names are ASCII. */
 export function normalizeParameters(parameters: unknown): unknown {
   if (typeof parameters !== 'object' || parameters === null) return parameters
   const given = Object.entries(parameters)
@@ -54,7 +47,6 @@ export function normalizeParameters(parameters: unknown): unknown {
   return normalized.every(([, value], at) => value === given[at]?.[1]) ? parameters : Object.fromEntries(normalized)
 }
 
-/** `path` is the path of the value, changed during the call and restored. */
 function normalizeAt(value: unknown, path: (string | number)[]): unknown {
   if (typeof value === 'string') return normalizeText(value)
   if (Array.isArray(value)) return normalizeItems(value, path)

@@ -6,17 +6,14 @@ import type { z } from 'zod'
 import type { AnswerControl } from './contract-route.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** One page of a list in keyset order. */
 export interface Page<Key> {
-  /** Resources per page. Request one more from the store to know whether there is a next page. */
+  /** Read one more row to know whether there is a next page. */
   readonly limit: number
-  /** The end of the previous page. Undefined on the first page. */
+  /** Undefined on the first page. */
   readonly after: Key | undefined
-  /** Whether `count=true` was given. */
   readonly wantsTotal: boolean
-  /** Returns the page of up to `limit` + 1 rows and sets `Link`. `onward`: the start of the next page if these rows are fewer. */
+  /** Returns up to `limit` rows and sets `Link`. `onward`: the start of the next page if these rows are fewer. */
   finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key, onward?: Key): Row[]
-  /** Sets `X-Total-Count`. */
   total(count: number): void
 }
 
@@ -31,10 +28,7 @@ export interface PageInput {
   readonly raw: FastifyRequest
 }
 
-/**
- * Opens the requested page. A cursor is the key of the last row, bound to tenant, route, filters and sort; elsewhere it
- * gets 400. It is not secret, because its bearer has seen the row.
- */
+/** A cursor is the last row's key, bound to tenant, route, filters and sort; elsewhere it gets 400. */
 export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
   const { query, context, answer, raw } = input
   const binding = bindingOf(context.tenantId, route, raw)
@@ -69,7 +63,7 @@ function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): 
   return parsed.data
 }
 
-/** Keys contain no NUL or lone surrogates, which PostgreSQL cannot store. */
+/** PostgreSQL cannot store NUL or lone surrogates. */
 function storable(_name: string, value: unknown): unknown {
   if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) throw refuse()
   return value

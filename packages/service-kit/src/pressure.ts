@@ -2,23 +2,21 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
 
-/** Whether this process is overloaded. */
 export interface Pressure {
   /** HOT PATH: read for every request, set by a timer. */
   readonly isLate: boolean
-  /** Counts a request that was refused for it. */
   refused(): void
   close(): void
 }
 
 const everyMs = 250
-/** One late timer is only a pause. Requests are rejected after several. */
+/** One late timer is only a pause. */
 const lateInARow = 2
 
-/** The problem of an overloaded process. The request was not executed. */
+/** The request was not executed. */
 export const tooBusy: ProblemOptions = { detail: 'Nothing was done. Try again in a moment.', retryAfterSeconds: 1 }
 
-/** Watches the event loop's delay. If it exceeds `maxDelayMs` twice in a row, the process is overloaded. 0: never. */
+/** The process is overloaded after two delays above `maxDelayMs` in a row. 0: never. */
 export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {
   const refusals = new Counter({
     name: 'postern_overload_refusals_total',
@@ -43,7 +41,7 @@ export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; me
   return pressure
 }
 
-/** Answers requests that `isRefusable` selects with 503 `overloaded` while the process is overloaded. */
+/** Answers 503 `overloaded` if `isRefusable` selects the request. */
 export function refuseWhenLate(
   app: FastifyInstance,
   pressure: Pressure,

@@ -20,12 +20,11 @@ import { onceRead } from './late-process.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
-/** For a route that the gateway knows but the service does not. */
 const noSuchRoute = 'This service has no such route. Is it of another release than the gateway?'
 
 /**
- * Writes problem documents (RFC 9457), and SCIM errors below `/scim/v2`. With `checkAnswers`, a problem that violates the route's
- * contract becomes an internal error. `unknown` is the answer for unknown routes.
+ * Writes problem documents (RFC 9457), and SCIM errors below `/scim/v2`. With `checkAnswers`, a problem outside the
+ * contract is an internal error.
  */
 export function answerProblems(
   app: FastifyInstance,
@@ -53,7 +52,6 @@ export function answerProblems(
   })
 }
 
-/** Whether the client disconnected during its body. Compares the request's own error, because databases reset connections too. */
 export function isBrokenOff({ raw }: FastifyRequest, error: unknown): boolean {
   return error instanceof Error && !(error instanceof ProblemError) && error === raw.errored
 }
@@ -64,14 +62,12 @@ function brokenOff(cause: unknown): ProblemError {
 
 function isInContract(request: FastifyRequest, code: ProblemCode): boolean {
   const { contract } = request.routeOptions.config
-  // Internal routes have no public contract.
   return contract === undefined || code === 'unsigned_request' || problemsOf(contract).has(code)
 }
 
 async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: ProblemError): Promise<FastifyReply> {
   const { retryAfterSeconds, ...options } = error.options
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  // Remove headers of the answer that is not sent.
   reply.removeHeader('etag').removeHeader('link')
   for (const [name, value] of headersOnEveryAnswer(request.routeOptions.config.contract ?? {}))
     reply.header(name, value)
@@ -84,7 +80,7 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
     .header('x-request-id', request.id)
     .header('cache-control', 'no-store')
     .type(isScim ? scimMediaType : problemMediaType)
-    // As bytes, because fastify would add a charset to text.
+    // fastify would add a charset to text.
     .send(Buffer.from(JSON.stringify(document)))
 }
 
@@ -99,7 +95,6 @@ const fastifyProblems: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
 }
 
-/** The position of a fault that fastify found. */
 const placeOf: Readonly<Record<string, readonly InputError[]>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     { parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' },
@@ -140,10 +135,9 @@ function detailOf(code: ProblemCode): string | undefined {
   }
 }
 
-/** Receives answers to bytes that were not a request. */
 export type OnUnreadable = (code: ProblemCode, status: number) => void
 
-/** Answers invalid or late HTTP and closes the connection. Calls `onAnswered`, except for clients that sent nothing. */
+/** Answers invalid or late HTTP and closes the connection. */
 export function answerClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
@@ -155,7 +149,6 @@ export function answerClientError(
     return
   }
   const answer = () => answerUnread(error, socket, requestId, onAnswered)
-  // If this process was late, pending input arrives now.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0) {
     onceRead(() => {
       if (socket.bytesRead === 0 && socket.writable) answer()
@@ -171,7 +164,7 @@ function answerUnread(
   requestId: string,
   onAnswered: OnUnreadable | undefined,
 ): void {
-  // The request is being answered. A second answer would belong to the next request.
+  // A second answer would belong to the next request.
   if (isAnswerUnderWay(socket)) {
     socket.destroySoon()
     return
@@ -191,7 +184,7 @@ const clientErrors: Readonly<Record<string, ProblemCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** Likely faults by the code of Node's parser. */
+/** By the code of Node's parser. */
 const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
   HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',

@@ -1,19 +1,17 @@
 import { type InputError, type ProblemCode, seeErrors } from '@postern/contracts'
 
 export interface ProblemOptions {
-  /** For the caller: what to fix. Never internal details. */
+  /** For the caller: what to fix, without internal details. */
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
-  /** What would be allowed instead: methods, states. */
+  /** Methods or states. */
   readonly allowed?: readonly string[] | undefined
-  /** Sent as `Retry-After`. */
   readonly retryAfterSeconds?: number | undefined
-  /** For the log. */
   readonly cause?: unknown
 }
 
-/** Ends a request with a problem document. Create it with `problem`. */
+/** Ends a request. Create it with `problem`. */
 export class ProblemError extends Error {
   readonly code: ProblemCode
   readonly options: ProblemOptions
@@ -26,7 +24,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** 503 for an unavailable database, 507 for a full one. The request can be repeated. */
+/** 503, or 507 for a full database. The request can be repeated. */
 export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {
@@ -43,7 +41,6 @@ function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === '53100' || error.code === '53400')
 }
 
-/** Creates the error for a problem code of contracts. */
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
   const isLeftToErrors = options.detail === undefined && (options.errors ?? []).length > 0
   return new ProblemError(code, isLeftToErrors ? { ...options, detail: seeErrors } : options)

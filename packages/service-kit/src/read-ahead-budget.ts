@@ -1,23 +1,19 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Limits the memory of waiting requests, over all connections of a process. */
+/** Limits the memory of waiting requests of a process. */
 export interface ReadAheadBudget {
-  /** Reserves memory for a waiting request, once. Returns false if too much is reserved. */
+  /** Returns false if too much is reserved. */
   reserve(request: IncomingMessage): boolean
-  /** Releases the reservation of a request. */
   release(request: IncomingMessage): void
 }
 
-/** Objects of a request without its headers. */
 const requestBytes = 6 * 1024
-/** Objects of a body that waits. */
 const bodyBytes = 4 * 1024
-/** A read returns up to 64 KiB, and Node stops reading once more than 16 KiB of a body wait. */
+/** A read returns up to 64 KiB, and Node stops reading once more than 16 KiB wait. */
 const mostBodyBytes = 80 * 1024
-/** The share of requests with bodies, so that requests without bodies still fit. */
+/** Requests without bodies must still fit. */
 const bodyShare = 0.75
 
-/** Creates an empty budget. */
 export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   const reserved = new Map<IncomingMessage, number>()
   let total = 0
@@ -39,7 +35,6 @@ export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   }
 }
 
-/** The most bytes that a request holds while its body is unread. */
 export function heldBytes(request: IncomingMessage): number {
   let bytes = requestBytes
   for (const text of request.rawHeaders) bytes += text.length

@@ -4,7 +4,6 @@ import type { z } from 'zod'
 import { parseOurJson } from './json-body.ts'
 import { problem } from './problem.ts'
 
-/** A parsed and valid body. */
 export class ReadBody {
   readonly value: unknown
 
@@ -18,8 +17,7 @@ const closingBrace = 0x7d
 const missingByte = Buffer.of(closingBrace)
 
 /**
- * Parses JSON objects of internal requests to `app`. A body is parsed and validated before its last byte, which the sender may hold
- * back. No request is executed before it is complete.
+ * Validates a body before its last byte, which the sender may hold back. No request is executed before it is complete.
  */
 export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: number): void {
   app.removeContentTypeParser('application/json')
@@ -28,7 +26,7 @@ export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: num
     if (Number.isFinite(length) && length > maxBytes) throw tooLarge()
     let early: ReadBody | undefined
     const body = await collect(payload, maxBytes, (parts, received) => {
-      // Joined once, because joining large texts is slow.
+      // Joining large texts is slow.
       if (received === length - 1) early = readEarly(Buffer.concat([...parts, missingByte]), schema)
     })
     return early !== undefined && body.at(-1) === closingBrace ? early : parseOurJson(body)
@@ -40,12 +38,10 @@ function readEarly(body: Buffer, schema: z.ZodType): ReadBody | undefined {
     const parsed = schema.safeParse(JSON.parse(utf8.decode(body)))
     return parsed.success ? new ReadBody(parsed.data) : undefined
   } catch {
-    // Faults are reported when the body is complete.
     return undefined
   }
 }
 
-/** Reads a whole body. Calls `took` after each part. */
 async function collect(
   payload: IncomingMessage,
   maxBytes: number,
@@ -65,7 +61,6 @@ async function collect(
     took(parts, received)
   })
   payload.once('end', () => resolve(Buffer.concat(parts)))
-  // A disconnected client receives no answer.
   payload.once('error', () => reject(problem('bad_request', { detail: 'The body broke off.' })))
   return await promise
 }

@@ -9,24 +9,21 @@ import { watchEventLoop } from './pressure.ts'
 import { answersWithinMs, closeOnSignal, watchServer } from './shutdown.ts'
 import { type Tracing, openTracing } from './tracing/tracing.ts'
 
-/** What a service has opened. */
 export interface BaseDeps {
-  /** Rejects when a request would fail now. */
   ready(): Promise<void>
-  /** Names what currently does not work, while requests are still answered. */
+  /** What does not work while requests are still answered. */
   degraded?(): readonly string[]
-  /** Identifies the service's database, so that the gateway can check that all services share one. */
+  /** The gateway checks that all services share one. */
   databaseId?(): Promise<string | undefined>
-  /** Stops background work. Requests are still answered for a while. */
+  /** Stops background work; requests are still answered. */
   drain?(): Promise<void>
-  /** Closes everything, in the reverse order of its opening. */
   close(): Promise<void>
 }
 
 export interface ServiceDefinition<Config extends BaseConfig, Deps extends BaseDeps> {
   readonly name: string
   readConfig(env: Environment): Config
-  /** `tracing` is for background work; undefined if tracing is off. */
+  /** `tracing` is for background work. */
   openDeps(
     config: Config,
     base: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },
@@ -38,11 +35,10 @@ export interface RunningService {
   readonly url: string
   readonly port: number
   readonly logger: Logger
-  /** Answers received requests, accepts no new ones, and closes all resources. */
   close(): Promise<void>
 }
 
-/** Starts a service in this process. `overrides` replaces dependencies in tests. Logs `listening` with the port. */
+/** Starts a service and logs `listening` with the port. `overrides` replaces dependencies in tests. */
 export async function startService<Config extends BaseConfig, Deps extends BaseDeps>(
   definition: ServiceDefinition<Config, Deps>,
   env: Environment,
@@ -110,13 +106,12 @@ function portOf(app: App): number {
   return address.port
 }
 
-/** Logs misspelt settings, because what they should enable would silently stay off. */
+/** Otherwise what a misspelt setting should enable would silently stay off. */
 export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
   const names = unknownSettings(env)
   if (names.length > 0) logger.warn({ event: 'settings_unknown', names })
 }
 
-/** The main function of a service: starts it from the environment and ends it on signals. */
 export async function runService<Config extends BaseConfig, Deps extends BaseDeps>(
   definition: ServiceDefinition<Config, Deps>,
 ): Promise<void> {
@@ -128,7 +123,7 @@ export async function runService<Config extends BaseConfig, Deps extends BaseDep
   }
 }
 
-/** Logs why a process cannot start, and exits with code 1. */
+/** Exits with code 1. */
 export function failStart(service: string, error: unknown): never {
   const logger = createLogger({ service, level: 'info' })
   if (error instanceof ConfigurationError) logger.fatal({ event: 'configuration_refused', reason: error.message })
@@ -139,7 +134,7 @@ export function failStart(service: string, error: unknown): never {
   process.exit(1)
 }
 
-/** Returns how to fix a failure to listen; undefined for other errors. */
+/** Returns undefined for other errors. */
 export function listenRemedy(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
   const port = 'port' in error ? String(error.port) : 'unknown'

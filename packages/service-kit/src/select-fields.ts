@@ -1,12 +1,11 @@
 import { membersOf } from '@postern/contracts'
 
-/** The members that `fields` of a parsed query names; undefined: all. */
+/** Returns undefined: all members. */
 export function fieldsAsked(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
   return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).flatMap(membersOf)]
 }
 
-/** What a parsed query asks for with `expand`. */
 export function expansionsAsked(query: unknown): readonly string[] {
   return namesIn(query, 'expand') ?? []
 }
@@ -17,7 +16,7 @@ function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly strin
   return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined
 }
 
-/** Returns an answer or a list with only the requested members. */
+/** Returns an answer or list with only the requested members. */
 export function selectFields(body: unknown, fields: readonly string[] | undefined): unknown {
   if (fields === undefined) return body
   return Array.isArray(body) ? body.map((item) => selected(item, fields)) : selected(body, fields)

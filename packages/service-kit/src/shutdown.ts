@@ -4,19 +4,13 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { readBeforeIdleClose } from './late-process.ts'
 import type { Logger } from './logger.ts'
 
-/** The time limit of a shutdown, in milliseconds. */
 const shutdownTimeoutMs = 30_000
 
-/** The part of it for work after the last request, such as the final usage report, in milliseconds. */
 const keptBackMs = 8_000
 
-/**
- * How long connections may still bring a request after a drain, in milliseconds. Clients close idle connections before
- * (`idleConnections`), but may be late on a busy machine.
- */
+/** Clients close idle connections earlier, but may be late. */
 const usualLingerMs = 1_000
 
-/** More turns than the kernel has connections waiting. */
 const mostTurns = 128
 
 /** Returns how long open requests may continue after a drain, in milliseconds. */
@@ -24,17 +18,15 @@ export function answersWithinMs({ drainMs }: { readonly drainMs: number }): numb
   return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
 }
 
-/** A server and the connections to it. */
 export interface WatchedServer {
   /**
-   * Answers for `drainMs`, then accepts no new connections and waits at most `withinMs` for open requests, whose
-   * callers then see a broken connection. Idle connections may end by their next answer: Node's own `close()` would
-   * lose a request that is just arriving, and waits for connections without a request.
+   * Answers for `drainMs`, then accepts no connections and waits `withinMs` for open requests. Node's own `close()`
+   * would lose a request that is just arriving.
    */
   close(end: { readonly drainMs: number; readonly withinMs: number; readonly logger: Logger }): Promise<void>
 }
 
-/** Call it before the server listens. It reads pending input before it closes idle connections. */
+/** Call it before the server listens. */
 export function watchServer(
   app: { readonly server: Server; close(): PromiseLike<unknown> },
   { lingerMs = usualLingerMs }: { readonly lingerMs?: number } = {},
@@ -60,9 +52,7 @@ export function watchServer(
 }
 
 interface Connections {
-  /** Resolves when those that wait to be accepted are. */
   accepted(): Promise<void>
-  /** Cuts those that have brought nothing. */
   cutUnused(): void
 }
 
@@ -76,7 +66,7 @@ function watchConnections(server: Server): Connections {
   })
   return {
     accepted: async () => {
-      // One connection is accepted in each turn. Clients that keep connecting do not delay the end.
+      // Each turn accepts one connection. Connecting clients do not delay the end.
       for (let [turn, before] = [0, -1]; turn < mostTurns && before !== made; turn += 1) {
         before = made
         await nextTurn()
@@ -90,7 +80,6 @@ function watchConnections(server: Server): Connections {
   }
 }
 
-/** Accepts no new connections, and waits up to `mostMs` for the open ones to end. */
 async function linger(server: Server, connections: Connections, mostMs: number): Promise<void> {
   // Closing the socket resets connections that wait to be accepted.
   await connections.accepted()
@@ -100,13 +89,12 @@ async function linger(server: Server, connections: Connections, mostMs: number):
   const late = new AbortController()
   await Promise.race([ended, delay(mostMs, undefined, { signal: late.signal }).catch(() => undefined)])
   late.abort()
-  // If this process was late, it reads pending input first.
   await nextTurn()
 }
 
 /**
- * Runs `close` once on SIGTERM or SIGINT and exits, with 0 if it finished in time. A second signal exits at once. An
- * uncaught error is logged and ends the process, because its state is unknown.
+ * Runs `close` once on SIGTERM or SIGINT and exits with 0 if it finished in time. A second signal exits at once, and so
+ * does an uncaught error.
  */
 export function closeOnSignal(logger: Logger, close: () => Promise<void>): void {
   let closing = false

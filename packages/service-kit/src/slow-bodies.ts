@@ -1,13 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { onceRead } from './late-process.ts'
 
-/** The least bytes of a body in each `withinMs`. Slower bodies only occupy a connection. */
 const leastBytes = 1024
 
-/**
- * Cuts the connection of a request whose body is slower than a kibibyte in each `withinMs`. The gateway answers 408
- * earlier; this is for direct callers. Bytes that the process has not read yet do not count.
- */
+/** Cuts bodies slower than 1 KiB per `withinMs`. Bytes that the process has not read yet do not count. */
 export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { raw } = request

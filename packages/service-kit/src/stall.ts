@@ -1,17 +1,11 @@
 import { onceRead } from './late-process.ts'
 
-/** Reports a sender that sends nothing. */
 export interface Stall {
-  /** To be called with whatever comes. */
   refresh(): void
-  /** Harmless when repeated. */
   stop(): void
 }
 
-/**
- * Calls `onStall` if nothing arrives for this long, in milliseconds. The time stops while we do not read, for example
- * because a store is busy.
- */
+/** Calls `onStall` if nothing arrives for this long (ms). The time stops while we do not read. */
 export function watchStall(
   stallMs: number,
   { isHeld, onStall }: { readonly isHeld: () => boolean; readonly onStall: () => void },

@@ -5,37 +5,30 @@ import { type ListSource, contractList, wholeList } from './list-route.ts'
 import { type PageInput, openPage } from './page.ts'
 import { problem } from './problem.ts'
 
-/** An item of a list. */
 type ItemOf<R extends Route> = AnswerBody<R> extends readonly (infer Item extends object)[] ? Item : never
 
-/** The rows to read: at most `limit` after a key. */
 export interface Place<Key> {
   readonly after: Key | undefined
   readonly limit: number
 }
 
-/** A route whose answer comes in pages. */
 type PagedRoute = Route & { readonly query: z.ZodType<PageInput['query']> }
 
-/** How to read a list whose rows one statement returns. */
 export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   readonly source: ListSource<Tx>
-  /** Rows of an export in memory. Default: 500. */
+  /** Rows in memory. Default: 500. */
   readonly exportBatch?: number
-  /** The schema of a key, which comes from a client. */
+  /** Keys come from clients. */
   key(input: ContractInput<R>): z.ZodType<Key>
-  /** Prepares the query, once for a page or a whole list. */
   asked(input: ContractInput<R>): Asked | Promise<Asked>
-  /** Whether the parent of the list exists; otherwise 404. Runs with a page, or before a whole list. */
+  /** Whether the parent of the list exists; otherwise 404. */
   isThere?(tx: Tx, asked: Asked): Promise<boolean>
   list(tx: Tx, asked: Asked, place: Place<Key>): Promise<readonly Row[]>
-  /** Counts all items, for `count=true`. */
   count(tx: Tx, asked: Asked): Promise<number>
   keyOf(row: Row, asked: Asked): Key
   show(row: Row, asked: Asked): ItemOf<R>
 }
 
-/** Registers a list of the public API that one statement reads, as a page or as a whole. */
 export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
   app: App,
   route: R,
@@ -48,7 +41,6 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
       const asked = await parts.asked(input)
       const [there, rows, total] = await source.read(
         input.context,
-        // What a read asks goes to PostgreSQL at once.
         async (tx) =>
           await Promise.all([
             isThere?.(tx, asked),
@@ -59,7 +51,6 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
       if (there === false) throw problem('not_found')
       if (total !== undefined) page.total(total)
       const shown = page.finish(rows, (row) => parts.keyOf(row, asked)).map((row) => parts.show(row, asked))
-      // The body of a list's answer is an array of ItemOf.
       return shown as readonly object[] as AnswerBody<R>
     },
     all: async function* (input: ContractInput<R> & PageInput) {

@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream'
 
-/** A streamed answer in another media type than JSON. */
 export class StreamedAnswer {
   readonly mediaType: string
   readonly content: Readable

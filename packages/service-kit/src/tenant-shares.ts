@@ -5,29 +5,26 @@ import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import { ProblemError } from './problem.ts'
 import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
 
-/** What the tenants of a service share. */
 export interface ShareLimits {
-  /** The most open requests of a tenant, until their answers have been read. */
+  /** Until their answers have been read. */
   readonly maxRequests: number
-  /** The most open exports and expanded answers of a tenant, until they have been read. */
+  /** Open exports and expanded answers. */
   readonly maxLargeAnswers: number
-  /** The most bytes of request bodies and of rows for answers, for all tenants. */
+  /** Request bodies and rows of all tenants. */
   readonly maxBytes: number
 }
 
-/** Bytes of rows that one tenant may read at once. Its large pages take turns, so that others get processor time. */
+/** Bytes of rows that a tenant may read at once; its other large pages wait. */
 const maxReadingBytes = 1024 * 1024
-/** How long a large page waits for its turn and for memory, so that repeating rejected requests costs little. */
+/** Repeating rejected requests must cost little. */
 const maxWaitMs = 5_000
-/** How long another tenant counts as active after its last request. */
 const activeMs = 1_000
-/** The longest pause after a large page: in milliseconds, and as a multiple of the page's time. */
+/** In milliseconds, and as a multiple of the page's time. */
 const maxPauseMs = 1_000
 const maxPauses = 3
 
-/** Bytes that every request may hold, enough for a resource or a short page. */
+/** Enough for a resource or a short page. */
 const freeBytes = 64 * 1024
-/** Bytes that a streamed answer holds, whatever its length. */
 export const streamedAnswerBytes: number = 256 * 1024
 
 const tooManyRequests = 'Your organization has too many requests under way. Wait for their answers, then try again.'
@@ -36,59 +33,45 @@ const tooManyLargeAnswers =
 const tooManyBytes =
   'Your organization has too many large requests or unread answers. Read the answers, then try again.'
 
-/** A request would exceed the share of its tenant. */
 export class ShareExceededError extends ProblemError {
   constructor(detail: string) {
     super('too_many_requests', { detail, retryAfterSeconds: 1 })
   }
 }
 
-/** What one request holds of its tenant's share. */
 export interface RequestShare {
-  /** Reserves the bytes of a row. Returns false if the tenant's share is exceeded. */
+  /** Returns false if the tenant's share is exceeded. */
   reserve(bytes: number): boolean
   /**
-   * Waits until the tenant may read and hold this many bytes of rows, and reserves them for `reserve`. `expectedBytes`
-   * returns undefined if the size is unknown. Rejects with a ShareExceededError after five seconds. Call `releaseRead`
-   * afterwards.
+   * Waits until the tenant may read and hold so many bytes; undefined is unknown. Rejects with a ShareExceededError
+   * after five seconds. Call `releaseRead` afterwards.
    */
   acquireRead(expectedBytes: () => number | undefined): Promise<void>
-  /**
-   * Lets the tenant's next large page begin. While other tenants are active, it pauses one to three times as long as
-   * this read, depending on how many requests of the tenant wait.
-   */
+  /** Lets the tenant's next large page begin, after a pause if other tenants are active. */
   releaseRead(): void
-  /** Bytes that `reserve` has counted since the last `releaseRows`. */
+  /** Counted since the last `releaseRows`. */
   readonly rowBytes: number
-  /** Rows that were reserved by `reserve` since then. */
   readonly rowCount: number
-  /** The error for a statement whose rows exceed the share. */
   refusal(): Error
-  /** Releases rows that were passed on, before the next part is read. */
+  /** Releases rows that were passed on. */
   releaseRows(): void
-  /** Holds `bytes` until the answer has been sent. Throws a ShareExceededError. */
+  /** Holds `bytes` until the answer was sent. Throws a ShareExceededError. */
   hold(bytes: number): void
-  /**
-   * Counts an export or an answer with `expand`, which needs several times the memory of its rows. Call it before rows
-   * are read. Throws a ShareExceededError.
-   */
+  /** Counts an export or expanded answer, before rows are read. Throws a ShareExceededError. */
   enterLargeAnswer(): void
 }
 
-/** The context of a public request, with its share. */
 export interface RequestContext extends TenantContext {
   readonly share?: RequestShare | undefined
 }
 
-/** Of one process. */
 export interface TenantShares {
-  /** Starts a request. Throws a ShareExceededError if its tenant has too many. */
+  /** Throws a ShareExceededError if the tenant has too many requests. */
   enter(tenantId: string): EnteredShare
   readonly heldBytes: number
 }
 
 interface EnteredShare extends RequestShare {
-  /** To be called when the answer has been sent. */
   leave(): void
 }
 
@@ -96,29 +79,21 @@ interface Tenant {
   requests: number
   largeAnswers: number
   bytes: number
-  /** Bytes of the rows that are being read. */
   readingBytes: number
-  /** Runs while its large pages pause. */
   pause: NodeJS.Timeout | undefined
-  /** Requests that wait for `acquireRead`. */
   readonly line: WaitingLine
 }
 
-/**
- * Divides requests and memory among tenants. A tenant may hold three times what is left for the others (dynamic
- * thresholds, Choudhury and Hahne, 1998), so at most three quarters.
- */
+/** A tenant may hold three times what is left for the others (dynamic thresholds, Choudhury and Hahne, 1998). */
 export function createTenantShares(
   { maxRequests, maxLargeAnswers, maxBytes }: ShareLimits,
   onRefused: () => void,
 ): TenantShares {
   const tenants = new Map<string, Tenant>()
-  /** The queues of waiting requests. */
   const lines = new Set<WaitingLine>()
   const activity = createActivity()
   let heldBytes = 0
 
-  /** Begins what waited for something that was given back. */
   function serveWaiting(): void {
     for (const line of lines) {
       line.serve()
@@ -135,13 +110,12 @@ export function createTenantShares(
       pause: undefined,
       line: createWaitingLine(maxWaitMs),
     }
-    // `reserved` covers the rows, whether read or expected.
     let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
     let isLarge = false
     let reading = 0
     let readSince = 0
     let waiting: WaitingRequest | undefined
-    /** Whether the answer was sent or the client disconnected. Nothing would release later reservations. */
+    /** After the answer, no one would release a reservation. */
     let hasLeft = false
     activity.record(tenantId)
     if (tenant.requests >= maxRequests) throw refuse(tooManyRequests)
@@ -161,12 +135,11 @@ export function createTenantShares(
       return true
     }
 
-    function giveBack(bytes: number): void {
+    function releaseBytes(bytes: number): void {
       tenant.bytes -= bytes
       heldBytes -= bytes
     }
 
-    /** Starts to read this many bytes of rows, if the tenant may. */
     function tryRead(expected: number | undefined): boolean {
       if (isSmall(expected)) return true
       if (tenant.pause !== undefined) return false
@@ -174,7 +147,7 @@ export function createTenantShares(
       if (tenant.readingBytes > 0 && tenant.readingBytes + bytes > maxReadingBytes) return false
       const more = Math.max(0, (expected ?? 0) - reserved)
       if (take(more)) reserved += more
-      // A tenant that holds nothing else is served, so that a wrong estimate is corrected.
+      // Without other bytes a tenant is served, so that a wrong estimate is corrected.
       else if (tenant.bytes > reserved + fixed) return false
       reading = bytes
       readSince = performance.now()
@@ -198,7 +171,7 @@ export function createTenantShares(
 
     return {
       reserve: (bytes) => {
-        // A page without a client is dropped. Other remaining reads are small parts of a write.
+        // A page without a client is dropped.
         if (hasLeft) return reading === 0
         const more = Math.max(0, ofRows + bytes - reserved)
         if (more > 0 && !take(more)) return false
@@ -235,7 +208,7 @@ export function createTenantShares(
       },
       refusal: () => refuse(tooManyBytes),
       releaseRows: () => {
-        giveBack(reserved)
+        releaseBytes(reserved)
         ;[ofRows, rowCount, reserved] = [0, 0, 0]
         serveWaiting()
       },
@@ -251,7 +224,7 @@ export function createTenantShares(
       },
       leave: () => {
         hasLeft = true
-        giveBack(reserved + fixed)
+        releaseBytes(reserved + fixed)
         ;[ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
         waiting?.leave()
         if (isLarge) tenant.largeAnswers -= 1
@@ -271,10 +244,8 @@ export function createTenantShares(
   }
 }
 
-/** Remembers which tenants have sent requests lately. */
 function createActivity() {
   let latest = { tenantId: '', at: -Infinity }
-  /** The latest request of any other tenant. */
   let latestOfOthers = latest
   return {
     record: (tenantId: string): void => {
@@ -288,12 +259,11 @@ function createActivity() {
   }
 }
 
-/** Whether a page is read immediately, whatever else its tenant reads. */
 function isSmall(expectedBytes: number | undefined): boolean {
   return expectedBytes !== undefined && expectedBytes <= freeBytes
 }
 
-/** Limits every public request to its tenant's share. Call it after the guard was added. */
+/** Call it after the guard was added. */
 export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, metrics: Registry): void {
   const refusals = new Counter({
     name: 'postern_tenant_share_refusals_total',
@@ -343,7 +313,6 @@ export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, met
         }
       },
     })
-    // Whoever reads the body receives the error.
     pipeline(payload, counted, () => undefined)
     done(null, counted)
   })

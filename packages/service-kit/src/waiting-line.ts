@@ -1,21 +1,16 @@
-/** A queue of requests that begin in order, each as soon as it can. */
 export interface WaitingLine {
-  /** Requests that wait. */
   readonly length: number
-  /** Appends a request. `tryBegin` returns whether the request can begin; after true it is not called again. */
+  /** `tryBegin` returns whether the request can begin; after true it is not called again. */
   append(tryBegin: () => boolean): WaitingRequest
-  /** Begins requests from the head of the queue while they can begin. */
   serve(): void
 }
 
 export interface WaitingRequest {
-  /** Resolves with true when the request begins, with false if it waited too long or was removed. */
+  /** False if the request waited too long or was removed. */
   readonly hasBegun: Promise<boolean>
-  /** Takes the request out of the line. */
   leave(): void
 }
 
-/** Creates a queue in which a request waits at most `waitMs`. */
 export function createWaitingLine(waitMs: number): WaitingLine {
   const waiting = new Set<{ readonly tryBegin: () => boolean; readonly end: (hasBegun: boolean) => void }>()
 
@@ -42,7 +37,6 @@ export function createWaitingLine(waitMs: number): WaitingLine {
       }
       const leave = (): void => {
         request.end(false)
-        // The request behind it may need less.
         serve()
       }
       const timer = setTimeout(leave, waitMs)

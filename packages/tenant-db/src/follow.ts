@@ -39,7 +39,7 @@ export async function* follow<Item>(
     } finally {
       clearInterval(awake)
       // A connection that had a cursor is not reused.
-      session.giveBack()
+      session.release()
     }
   } finally {
     leave()

@@ -203,7 +203,7 @@ export class Session implements Tx {
   }
 
   /** Returns the connection to the pool, or closes it unless its state is known to be good. */
-  giveBack(): void {
+  release(): void {
     this.#ended = true
     const isWell =
       !this.#odd &&

@@ -225,7 +225,7 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
   // A failure of `work` waits until PostgreSQL has finished.
   answer.catch(() => undefined)
   // The connection returns to the pool as soon as PostgreSQL has finished, even if `work` still computes.
-  const command = await ending.catch(() => 'lost').finally(() => session.giveBack())
+  const command = await ending.catch(() => 'lost').finally(() => session.release())
   try {
     const value = await answer
     if (session.isOdd || command !== 'COMMIT') throw session.reason(undefined)
@@ -256,7 +256,7 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
       throw new DatabaseUnavailable('the database is read-only', { cause: reason })
     throw reason
   } finally {
-    session.giveBack()
+    session.release()
   }
 }
 
@@ -285,7 +285,7 @@ async function ping(pool: Pool, timeoutMs: number, schema: string | undefined): 
     const [row] = await session.query<{ found: boolean }>({ text: findTables, values: [schema] })
     if (row?.found !== true) throw new NotMigrated()
   } finally {
-    session.giveBack()
+    session.release()
   }
 }
 
@@ -304,6 +304,6 @@ async function readDatabaseId(pool: Pool, timeoutMs: number): Promise<string | u
     if (sqlError(error).kind === 'rls') return undefined
     throw error
   } finally {
-    session.giveBack()
+    session.release()
   }
 }

@@ -182,7 +182,7 @@ describe('pipelined statements', () => {
       const [inserted] = await Promise.allSettled(write(session))
       expect(inserted).toMatchObject({ status: 'rejected', reason: { code: '28000' } })
       expect(session.reason(undefined)).toBeInstanceOf(DatabaseUnavailable)
-      session.giveBack()
+      session.release()
       expect(await names(await openWarm(), tables.mint(tenantId))).not.toContain('without a transaction')
     } finally {
       await pool.end()

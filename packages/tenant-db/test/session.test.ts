@@ -114,7 +114,7 @@ describe('a session with a lost connection', () => {
   test('does not return it to the pool, even without an open transaction', () => {
     const client = new FakeClient().ofPool()
     client.emit('error', new Error('reset'))
-    client.session().giveBack()
+    client.session().release()
     expect([client.released, client.isDestroyed]).toEqual([[true], true])
   })
 })
@@ -245,13 +245,13 @@ describe('a connection is returned to the pool', () => {
     // A repeated response means that a value could not be sent.
     client.asked[0]?.answer(new Error('twice'))
     expect(await ending).toBe('COMMIT')
-    session.giveBack()
+    session.release()
     expect([client.released, client.isDestroyed]).toEqual([[undefined], false])
   })
 
   test.each(['T', 'E', null])('and closed if a transaction may be open: %j', (status) => {
     const client = Object.assign(new FakeClient(), { status })
-    client.session().giveBack()
+    client.session().release()
     expect([client.released, client.isDestroyed]).toEqual([[true], true])
   })
 
@@ -259,7 +259,7 @@ describe('a connection is returned to the pool', () => {
     const client = new FakeClient()
     const session = client.session()
     void session.end('commit')
-    session.giveBack()
+    session.release()
     expect([client.released, client.isDestroyed]).toEqual([[true], true])
   })
 
@@ -275,14 +275,14 @@ describe('a connection is returned to the pool', () => {
     const asked = session.execute(sql('select 1')).catch(() => 'failed')
     client.asked[0]?.answer(failure)
     expect(await asked).toBe('failed')
-    session.giveBack()
+    session.release()
     expect([session.isOdd, client.isDestroyed]).toEqual([isDestroyed, isDestroyed])
   })
 
   test('and accepts no further statements', async () => {
     const client = new FakeClient()
     const session = client.session()
-    session.giveBack()
+    session.release()
     await expect(session.query(sql('select 1'))).rejects.toThrow('in a read, issue all of them at once')
     expect(client.asked).toEqual([])
   })

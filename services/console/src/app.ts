@@ -28,12 +28,10 @@ import { signInRoutes } from './sign-in/routes.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The session of an authorized API request. */
     session: Session | undefined
   }
 }
 
-/** Creates the server for browsers. */
 export function createConsoleApp(
   config: Config,
   deps: Deps,
@@ -41,7 +39,6 @@ export function createConsoleApp(
 ): FastifyInstance {
   const app = fastify({
     logger: false,
-    // Uploads have no time limit here. The gateway limits each operation.
     requestTimeout: 0,
     keepAliveTimeout: config.keepAliveMs,
     bodyLimit: 65_536,
@@ -83,12 +80,12 @@ function newRequestId(): string {
   return randomBytes(12).toString('hex')
 }
 
-/** Set with a redirect to our own address. If it comes back with a foreign host, a proxy replaces the Host header. */
+/** If the cookie comes back with a foreign host, a proxy replaces the Host header. */
 const redirectedCookie = 'postern-redirected'
 
 /**
- * Redirects navigations from another host name to the configured address, which has the cookies. If a proxy changes the
- * Host header, the second redirect in five seconds ends with an explanation instead.
+ * Redirects navigations to the configured address, which has the cookies. A second redirect within five seconds ends
+ * with an explanation.
  */
 function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url' | 'basePath'>, logger: Logger): void {
   const { host, protocol } = new URL(url)

@@ -11,40 +11,34 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 
-/** The configuration of the console. */
 export interface Config extends BaseConfig {
-  /** The port for health and metrics, which must not be public. 0 takes a free port. */
+  /** For health and metrics; must not be public. 0 takes a free port. */
   readonly adminPort: number
-  /** How long an idle connection stays open. */
   readonly keepAliveMs: number
-  /** The maximum number of bytes buffered for slow clients. */
   readonly maxUnreadBytes: number
-  /** The URL for browsers, without a trailing slash. Plain HTTP only on the loopback address. */
+  /** The URL for browsers, without a trailing slash. Plain HTTP only on loopback. */
   readonly url: string
   /** Scheme, host and port of `url`. */
   readonly origin: string
-  /** Path of `url`, which a proxy removes. Empty at the root. */
+  /** Path of `url`, which a proxy removes; empty at the root. */
   readonly basePath: string
-  /** Whether the origin is https: cookies are then `Secure`. */
+  /** Whether the origin is https; cookies are then `Secure`. */
   readonly isSecure: boolean
   readonly gatewayUrl: string
-  /** The gateway's URL for integrations, which the pages show in commands. */
+  /** The gateway's URL for integrations. */
   readonly apiUrl: string
-  /** Contains the password. A secret. */
+  /** A secret. */
   readonly redisUrl: string
   /** Encrypts sessions in Redis and cookies of sign-ins. */
   readonly sessionRing: KeyRing
   readonly session: {
-    /** A session ends after this time without use. */
     readonly idleMs: number
-    /** A session ends this long after the sign-in. */
     readonly absoluteMs: number
   }
-  /** Undefined if no provider is configured. Then nobody can sign in, and every page says so. */
+  /** If undefined, nobody can sign in. */
   readonly provider: ProviderConfig | undefined
 }
 
-/** The OpenID provider for sign-ins. */
 export interface ProviderConfig {
   /** Exactly as the provider names itself; used for discovery. */
   readonly issuer: string
@@ -52,7 +46,6 @@ export interface ProviderConfig {
   /** Undefined for a public client, which only PKCE protects. */
   readonly clientSecret: string | undefined
   readonly scope: string
-  /** The API of the access token (RFC 8707), if the provider requires it. */
   readonly resource: string | undefined
 }
 
@@ -106,7 +99,7 @@ export const environment = {
     .describe('The API that the access token is for (RFC 8707), for providers that need it.'),
 } as const
 
-/** Reads the configuration. Throws an error that lists every invalid setting, without values. */
+/** Throws an error that lists every invalid setting, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   const url = values.POSTERN_CONSOLE_URL

@@ -14,27 +14,21 @@ import { type SessionStore, createSessionStore } from './session/store.ts'
 import type { Refusal } from './sign-in/complete.ts'
 import { type Provider, createProvider } from './sign-in/provider.ts'
 
-/** The dependencies of signing in. */
 export interface SignIn {
-  /** Exactly as the provider names itself. */
   readonly issuer: string
   readonly provider: Provider
   readonly access: Access
   readonly attemptSeal: Seal
 }
 
-/** The dependencies of the console. */
 export interface Deps extends BaseDeps {
-  /** Undefined if no provider is configured. */
   readonly signIn: SignIn | undefined
   readonly gateway: GatewayClient
   readonly store: SessionStore
   readonly sessions: Sessions
   readonly cookies: Cookies
   readonly pages: BuiltPages | undefined
-  /** Counts finished sign-ins by outcome. */
   count(outcome: 'signed_in' | Refusal): void
-  /** In milliseconds since the epoch. */
   now(): number
   readonly logger: Logger
 }
@@ -42,7 +36,7 @@ export interface Deps extends BaseDeps {
 // The same path from src and dist.
 const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
 
-/** Opens Redis and the connections to the gateway. Does not wait for Redis, the gateway or the provider. */
+/** Does not wait for Redis, the gateway or the provider. */
 export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
@@ -72,10 +66,8 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     count: (outcome) => signIns.inc({ outcome }),
     now,
     logger,
-    // Existing sessions work without the provider, so readiness ignores it. The gateway must have answered once; later
-    // failures are shown in the pages instead of removing every console.
+    // Sessions work without the provider, and later gateway failures are shown in the pages.
     ready: async () => {
-      // Without a provider, every page only says so.
       if (config.provider === undefined) return
       await Promise.all([store.ping(), gatewayFound || gateway.ping()])
       gatewayFound = true

@@ -1,9 +1,9 @@
 import { type Logger, problem } from '@postern/service-kit'
 import { type RedisClient, type RedisHealth, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 
-/** The Redis connection of the console. It stores the sessions, so without it every request returns 503. */
+/** Stores the sessions, so without it every request returns 503. */
 export interface RedisConnection {
-  /** Runs commands. A failure of Redis becomes the problem `service_unavailable`. */
+  /** A failure of Redis becomes the problem `service_unavailable`. */
   run<T>(commands: (redis: RedisClient) => Promise<T>): Promise<T>
   readonly health: RedisHealth
   close(): void
@@ -11,7 +11,7 @@ export interface RedisConnection {
 
 const commandTimeoutMs = 1000
 
-/** Opens the connection, which reconnects forever. Redis need not be reachable yet. */
+/** Reconnects forever. Redis need not be reachable yet. */
 export function openRedis(url: string, logger: Logger): RedisConnection {
   const redis = openRedisClient(url, { name: 'postern-console', commandTimeoutMs })
   const health = watchRedisClient(redis, {
@@ -19,7 +19,6 @@ export function openRedis(url: string, logger: Logger): RedisConnection {
     write: async () => await redis.set('postern:console:health', '', 'PX', 1),
     logger,
   })
-  // Commands during the first connection wait for it, for at most `connectTimeout`.
   const firstTried = new Promise<void>((resolve) => {
     redis.once('ready', resolve)
     redis.once('close', resolve)

@@ -22,19 +22,16 @@ export interface RunningConsole {
   readonly port: number
   readonly adminPort: number
   readonly logger: Logger
-  /** Finishes current requests, accepts no new ones, and closes everything. */
   close(): Promise<void>
 }
 
 export interface ConsoleOptions {
   readonly writeLog?: (line: string) => void
-  /** Replaces dependencies in tests. */
   readonly overrides?: Partial<Deps>
-  /** In milliseconds since the epoch. Default: the system clock. */
   readonly now?: () => number
 }
 
-/** Starts a console in this process. Logs `listening` with its ports when it accepts requests. */
+/** Starts a console and logs `listening` with its ports. */
 export async function startConsole(env: Environment, options: ConsoleOptions = {}): Promise<RunningConsole> {
   const config = readConfig(env)
   const logger = createLogger({
@@ -49,7 +46,6 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics })
   const app = createConsoleApp(config, deps, { logger, metrics, pressure })
   const server = watchServer(app)
-  // Health and metrics, which browsers cannot reach.
   letGoOfConnections(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
   const adminServer = watchServer(admin)
@@ -78,7 +74,6 @@ function portOf(app: FastifyInstance): number {
   return address.port
 }
 
-/** Runs the console until it is stopped. */
 export async function runConsole(env: Environment): Promise<void> {
   const running = await startConsole(env)
   closeOnSignal(running.logger, running.close)

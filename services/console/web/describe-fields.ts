@@ -1,18 +1,14 @@
-/** A dataset field for the connector form. */
 export interface Field {
-  /** A member after a dot, such as `owner.email`. */
   readonly name: string
   readonly isRequired: boolean
-  /** The allowed values, if the list is short. */
   readonly values?: readonly string[]
 }
 
-/** The parts of a schema that are read. */
 interface Schema {
   safeParse(value: unknown): { readonly success: boolean }
 }
 
-/** Returns the fields of a row, with the members of objects. */
+/** Returns the fields of a row, including members of objects. */
 export function describeFields(schema: { readonly shape: Readonly<Record<string, Schema>> }): readonly Field[] {
   return Object.entries(schema.shape).flatMap(([name, field]): readonly Field[] => {
     const isRequired = !field.safeParse(undefined).success
@@ -26,7 +22,6 @@ export function describeFields(schema: { readonly shape: Readonly<Record<string,
   })
 }
 
-/** Removes optional and default wrappers. */
 function innerOf(schema: Schema): Schema {
   return 'unwrap' in schema && typeof schema.unwrap === 'function' && !('element' in schema)
     ? innerOf(schema.unwrap())

@@ -7,7 +7,6 @@ import { describeFields } from './describe-fields.ts'
 const root = fileURLToPath(new URL('.', import.meta.url))
 const conditions = ['@postern/source', 'module', 'browser', 'development|production']
 
-/** The virtual modules of contract data, and how each is generated. */
 const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
   'virtual:routes': ({ routeTable }) => {
     const routes = routeTable.map(({ id: name, method, path, summary, tag, access }) => {
@@ -26,10 +25,7 @@ const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
   },
 }
 
-/**
- * Provides routes and fields from the contracts at build time. The schemas themselves would double the bundle and need
- * eval, which the content policy forbids.
- */
+/** The schemas would double the bundle and need eval, which the content policy forbids. */
 function contractsModules(): Plugin {
   return {
     name: 'postern-contracts',
@@ -40,7 +36,6 @@ function contractsModules(): Plugin {
       const { module } = await runnerImport<typeof contracts>('@postern/contracts', {
         root,
         configFile: false,
-        // Runs in Node, where the pages' export conditions do not apply.
         resolve: { conditions },
         ssr: { resolve: { conditions, externalConditions: conditions } },
         environments: { inline: { resolve: { conditions, externalConditions: conditions } } },

@@ -12,7 +12,6 @@ import { reviewRoutes } from './review/routes.ts'
 import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
-/** Registers what the evidence service answers. */
 export function buildApp(app: App, deps: Deps, config: Config): void {
   rememberAnswers(app, deps.answers)
   uploadRoutes(app, deps, config)

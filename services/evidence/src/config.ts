@@ -20,36 +20,34 @@ import type { AllowedTypes } from './upload/file-kind.ts'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly universe: {
-    /** Origin of the universe service, which knows the test procedures. */
+    /** Origin of the universe service. */
     readonly url: string
-    /** Signs what this service asks there; no other service has it. */
+    /** Signs requests to the universe service. */
     readonly ring: KeyRing
-    /** Timeout of the universe service in milliseconds. Default 3 s. */
+    /** Default 3 s. */
     readonly timeoutMs: number
   }
-  /** The clamd that scans uploads. Without it nothing is scanned, and receipts say so. */
+  /** Without clamd, nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
-  /** Where the bytes live: one of a directory and a bucket. */
   readonly store: StoreConfig
   /** Accepted media types, `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
-  /** The largest file in bytes. The default and maximum is the contract's. */
+  /** Defaults to the contract's maximum. */
   readonly maxFileBytes: number
-  /** The most bytes of a tenant, including open resumable uploads. Undefined: no limit. */
+  /** Includes open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
-  /** Time from creation to the last byte of a resumable upload, in milliseconds. Default 24 h. */
+  /** From creation to the last byte. Default 24 h. */
   readonly resumableForMs: number
-  /** An upload without data for this long is ended. Milliseconds, default 60 s. */
+  /** An upload without data for this long is ended. Default 60 s. */
   readonly stallMs: number
-  /** Age at which remains of an upload count as abandoned. Milliseconds, default 1 h. */
+  /** Age at which remains of an upload count as abandoned. Default 1 h. */
   readonly abandonedAfterMs: number
-  /** How often abandoned files are looked for. Milliseconds, default 1 h. */
+  /** Default 1 h. */
   readonly sweepEveryMs: number
-  /** Ed25519 keys. The first signs receipts; the others are published to verify older ones. */
+  /** Ed25519 keys. The first signs receipts; the others verify older ones. */
   readonly receiptKeys: SigningKeys
 }
 
-/** Media types, separated by commas. */
 const allowedTypes = z.string().transform((text, context): readonly string[] => {
   const types = text.split(',').map((type) => type.trim().toLowerCase())
   if (types.every((type) => /^[a-z]+\/(?:\*|[\w!#$&^.+-]{1,80})$/.test(type))) return types
@@ -60,7 +58,7 @@ const allowedTypes = z.string().transform((text, context): readonly string[] => 
   return z.NEVER
 })
 
-/** `tcp://host:port`, or `unix:///path` for a socket in the file system. */
+/** `tcp://host:port`, or `unix:///path` for a socket. */
 const clamavAddress = z.string().transform((text, context): ClamavOptions['address'] => {
   const unix = /^unix:\/\/(\/[\x21-\x7e]{1,100})$/.exec(text)?.[1]
   if (unix !== undefined) return { path: unix }
@@ -72,7 +70,7 @@ const clamavAddress = z.string().transform((text, context): ClamavOptions['addre
   return z.NEVER
 })
 
-/** Rejected, because the service does not read evidence from that directory. */
+/** The service does not read evidence from that directory. */
 const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
   .string()
   .optional()
@@ -80,7 +78,6 @@ const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
 
 const hourMs = 60 * 60 * 1000
 
-/** The longest setting for the duration of a resumable upload, in milliseconds. */
 export const maxResumableMs = 30 * 24 * hourMs
 
 export const environment = {
@@ -132,7 +129,7 @@ export const environment = {
   POSTERN_EVIDENCE_STALL_MS: settings
     .integer({ min: 100, max: hourMs, fallback: 60_000 })
     .describe('An upload that brings no byte for so long is ended, in milliseconds.'),
-  // 0 is for tests. A sweep with a lower value could delete bytes that are about to be recorded.
+  // 0 is for tests: a low value could delete bytes that are about to be recorded.
   POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
     .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
     .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)')
@@ -148,7 +145,7 @@ export const environment = {
     .describe('Earlier private keys, published so that their receipts can be verified. A secret.'),
 } as const
 
-/** Reads the settings of the evidence service. Throws a ConfigurationError with every fault and no value. */
+/** Reads the settings. Throws a ConfigurationError that lists every fault but no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
     ...environment,

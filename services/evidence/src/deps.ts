@@ -27,7 +27,7 @@ import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  /** The same for other requests than uploads, whose 503 does not mention sent files. */
+  /** Like `db`, for requests other than uploads. */
   readonly answering: TenantDb
   readonly answers: AnswerMemory
   readonly blobs: BlobStore
@@ -37,14 +37,13 @@ export interface Deps {
   readonly universe: Universe
   readonly afterwards: Afterwards
   readonly now: () => number
-  /** Counts requested files whose bytes do not match their receipts. */
   readonly countDamaged: () => void
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/** Opens the store, the receipt keys and the database, and deletes remains of earlier uploads. */
+/** Opens the stores, the receipt keys and the database. */
 export async function openDeps(
   config: Config,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
@@ -97,7 +96,6 @@ export async function openDeps(
   }
 }
 
-/** An outage of the database before the upload was read can be retried. */
 function rethrow(error: unknown): never {
   const { kind } = sqlError(error)
   if (recordFailure(error) === 'no_room') throw storeFull(error)

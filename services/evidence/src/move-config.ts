@@ -1,7 +1,6 @@
 import { ConfigurationError, type Environment, parseEnvironment } from '@postern/service-kit'
 import { type S3Config, storeConfig, storeEnvironment } from './store-config.ts'
 
-/** Reads the settings of the command that moves evidence to a bucket. */
 export function readMoveConfig(env: Environment): { readonly directory: string; readonly bucket: S3Config } {
   const values = parseEnvironment(env, storeEnvironment(env))
   const store = storeConfig(values)

@@ -2,29 +2,28 @@ import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
 
 export type StoreConfig =
-  /** A directory on one file system, because blobs are linked and renamed. */
+  /** On one file system, because blobs are linked and renamed. */
   { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
 
-/** A bucket of Amazon S3 or a compatible server. */
 export interface S3Config {
   readonly bucket: string
-  /** Begins every key, its slash included. Default: nothing. */
+  /** Begins every key, including its slash. Default: empty. */
   readonly prefix: string
-  /** Origin of the server. Undefined, the default: Amazon's of the region. */
+  /** Origin of the server. Default: Amazon's for the region. */
   readonly endpoint: string | undefined
-  /** Default us-east-1, which most other servers take for their own. */
+  /** Default us-east-1, which most other servers accept. */
   readonly region: string
-  /** Undefined, the default: the role of the machine or pod, as the AWS library finds it. */
+  /** Default: the role of the machine or pod. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
-  /** Whether the bucket is in the path instead of the host name. Default off, as Amazon requires. */
+  /** Whether the bucket is in the path instead of the host name. Default off. */
   readonly pathStyle: boolean
-  /** Whether the store keeps a SHA-256 with each object. Default on; some servers do not support it. */
+  /** Default on; some servers do not support it. */
   readonly checksums: boolean
-  /** Timeout of a call with its retries. Milliseconds, default 8 s, which is shorter than a transaction may wait. */
+  /** Of a call with its retries. Default 8 s, which is shorter than a transaction may wait. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB in memory for all uploads, with twice as many of 1 MiB. Default 8. */
+  /** Parts of 8 MiB in memory for all uploads. Default 8. */
   readonly parts: number
-  /** Where uploads buffer their next part, up to 8 MiB each. Default /tmp. */
+  /** Buffers up to 8 MiB per upload. Default /tmp. */
   readonly spoolDirectory: string
 }
 
@@ -37,7 +36,7 @@ const notBeside = (other: string) =>
     .refine((value) => value === undefined, `is not to be set ${other}`)
 const required = z.string().min(1)
 
-/** The settings of a directory or a bucket. Both together are rejected, because uploads would be split between them. */
+/** Both together are rejected, because uploads would be split between them. */
 export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {
@@ -82,7 +81,6 @@ export const storeShape = {
     .describe('A local directory where each upload to a bucket collects its next part, up to 8 MiB.'),
 } as const
 
-/** The store that settings of `storeEnvironment` describe. */
 export function storeConfig(values: z.output<z.ZodObject<typeof storeShape>>): StoreConfig {
   const { POSTERN_BLOB_DIRECTORY: path = '', POSTERN_BLOB_S3_BUCKET: bucket } = values
   if (bucket === undefined) return { kind: 'directory', path }

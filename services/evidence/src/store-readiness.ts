@@ -2,26 +2,21 @@ import { Gauge } from '@prometheus-io/client'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { BlobStore } from './blob/blob-store.ts'
 
-/** How often the store is probed when nobody asks for readiness. */
 const probeEveryMs = 10_000
-/** Readiness starts no probe sooner than this after the last one. */
 const probeAtMostEveryMs = 1_000
-/** A probe fails after this time. Probes do not overlap. */
 const probeTimeoutMs = 10_000
-/** How long a failed upload keeps the gauge at 0, because a nearly full volume still passes the probe. */
+/** A nearly full volume still passes the probe, so a failed upload keeps the gauge at 0. */
 const uploadFailureMs = 5 * 60_000
 
 export interface StoreWatch {
-  /** Rejects when the store keeps this process from being ready. */
   ready(): Promise<void>
-  /** Records that the store failed during an upload. */
   recordFailure(error: unknown): void
   close(): void
 }
 
 /**
- * Probes the store regularly. An unwritable directory makes the replica unready. A bucket is shared by all replicas, so
- * only a replica that has never reached it is unready; that stops a release with wrong credentials.
+ * Probes the store regularly. An unwritable directory makes the replica unready; a bucket only if it was never reached,
+ * which stops a release with wrong credentials.
  */
 export async function watchStore(
   blobs: Pick<BlobStore, 'isRemote' | 'assertWritable'>,

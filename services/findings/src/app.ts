@@ -12,7 +12,6 @@ import { withNumberSeries } from './reference/store.ts'
 import { sealAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
-/** Registers all routes of the findings service. */
 export function buildApp(app: App, opened: Deps): void {
   rememberAnswers(app, opened.answers)
   const db = sealAfterWrites(withNumberSeries(opened.db), opened.sealer)

@@ -15,22 +15,16 @@ import type { KeyRing } from '@postern/signed-context'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly universe: {
-    /** Origin of the universe service, without a slash at the end. */
     readonly url: string
-    /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** Milliseconds, default 3,000. */
     readonly timeoutMs: number
   }
   readonly evidence: {
-    /** Origin of the evidence service, without a slash at the end. */
     readonly url: string
-    /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** Milliseconds, default 3,000. */
     readonly timeoutMs: number
   }
-  /** Ed25519. The first key signs checkpoints of the tracker log. All are published, to verify older checkpoints. */
+  /** Ed25519. The first key signs; all are published. */
   readonly checkpointKeys: SigningKeys
 }
 
@@ -65,7 +59,7 @@ export const environment = {
     .describe('Earlier private keys, published so that their checkpoints can be verified. A secret.'),
 } as const
 
-/** Parses the settings of the findings service. Throws a ConfigurationError that names every error but no value. */
+/** Throws a ConfigurationError that names every error but no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return {

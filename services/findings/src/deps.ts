@@ -7,13 +7,11 @@ import { createBadEndReporter } from './tracker-log/report-bad-end.ts'
 import { type LogSealer, openLogSealer } from './tracker-log/sealer.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
-/** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
-  /** Gives the current day for reads. Writes use the clock of the database. */
+  /** For reads; writes use the database's clock. */
   readonly now: () => Date
-  /** Signs checkpoints of tracker logs. */
   readonly checkpoints: CheckpointSigner
   readonly sealer: LogSealer
   readonly logger: Logger
@@ -24,7 +22,6 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens all dependencies. The database pool connects at the first request. */
 export async function openDeps(
   config: Config,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },

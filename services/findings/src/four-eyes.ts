@@ -4,10 +4,7 @@ import type { Need } from './transitions.ts'
 
 type Named = PersonRef | null | undefined
 
-/**
- * Returns the requirements that `member` names a person, and that this person is not an owner. `owners` are the owners before
- * and after the request.
- */
+/** Requires that `member` names a person who is not an owner before or after the request. */
 export function fourEyes<Situation>(
   member: string,
   detail: string,

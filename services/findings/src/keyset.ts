@@ -4,7 +4,6 @@ import { z } from 'zod'
 
 const sortValue = z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)])
 
-/** A page begins after the row with this id and these values of the sort columns. */
 const keySchema = z.strictObject({ values: z.array(sortValue).min(1).max(2), id: z.uuid() })
 export type Key = z.infer<typeof keySchema>
 
@@ -13,33 +12,30 @@ interface SortColumn {
   readonly type: 'timestamptz' | 'date' | 'smallint'
 }
 
-/** One order of a list. An index has its columns between tenant_id and id, all in the same direction. */
+/** Its index has these columns between tenant_id and id, in the same direction. */
 export interface Order<Item> {
   readonly columns: readonly SortColumn[]
   readonly direction: 'asc' | 'desc'
   valuesOf(item: Item): (string | number)[]
 }
 
-/** The start of a page, and its maximum number of rows. */
 export interface PageBounds<Sort extends string> {
   readonly sort: Sort
   readonly after: Key | undefined
   readonly limit: number
 }
 
-/** A filter condition and its parameter values. */
 export interface Condition {
   readonly values: readonly unknown[]
-  /** Returns the condition for these placeholders: `$1`, `$2` … */
   sql(...parameters: readonly string[]): string
 }
 
-/** Returns the condition, or an empty array if the value is undefined. */
+/** Returns no condition if the value is undefined. */
 export function when(value: unknown, sql: (parameter: string) => string): Condition[] {
   return value === undefined ? [] : [{ values: [value], sql: (parameter = '') => sql(parameter) }]
 }
 
-/** Joins conditions with `and`. Parameters start at `$first`. */
+/** Parameters start at `$first`. */
 export function joinConditions(
   conditions: readonly Condition[],
   first = 1,
@@ -50,20 +46,17 @@ export function joinConditions(
 }
 
 export interface KeysetList<Sort extends string, Item> {
-  /** Returns the statement of a page. `leading` are the values that `select` uses, from `$1` on. */
+  /** `leading` are the values that `select` uses, from `$1` on. */
   page(bounds: PageBounds<Sort>, conditions: readonly Condition[], leading?: readonly unknown[]): Statement
-  /** Returns the key of the page after an item. */
   keyOf(item: Item, sort: Sort): Key
-  /** Returns the schema of keys from clients for this sort. */
   keySchema(sort: Sort): z.ZodType<Key>
 }
 
 /**
- * Creates the page statements of a list. PostgreSQL plans filtered pages each time, and unfiltered pages once per size. That size
- * is a literal, because PostgreSQL would estimate a parameter as a tenth of all rows and sort them.
+ * Unfiltered pages are planned once per size, which is a literal: PostgreSQL would estimate a parameter as a tenth of
+ * all rows.
  */
 export function keysetList<Sort extends string, Item extends { readonly id: string }>(list: {
-  /** Prefix of statement names. */
   readonly name: string
   /** `select … from …`, with `t` as the alias of the table. */
   readonly select: string
@@ -71,7 +64,7 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
 }): KeysetList<Sort, Item> {
   const { name, select, orders } = list
   const unfilteredTexts = new Map<string, string>()
-  // Cached, because creating a schema takes longer than the rest of the statement.
+  // Creating a schema is slow.
   const schemas = new Map<Sort, z.ZodType<Key>>()
   const textOf = (sort: Sort, where: string, used: number, limit: string): string => {
     const { columns, direction } = orders[sort]
@@ -116,13 +109,12 @@ function matchesColumns(values: Key['values'], columns: readonly SortColumn[]): 
   )
 }
 
-/** Page sizes that have a prepared statement: common limits plus one. */
+/** Common limits plus one. */
 const sizes: readonly number[] = [51, 101, 251, 501, 1001]
 
 const firstId = '00000000-0000-0000-0000-000000000000'
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Returns a key before all rows of the order. */
 function beginningOf<Item>({ columns, direction }: Order<Item>): { values: (string | number)[]; id: string } {
   const isUp = direction === 'asc'
   return {
@@ -142,31 +134,30 @@ const keyValues = {
 
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** Returns the time for PostgreSQL. Times before 1970 or after 9999 become infinite, because it cannot parse all of them. */
+/** Times before 1970 or after 9999 become infinite, because PostgreSQL cannot parse all of them. */
 export function timeOf(time: Date | undefined): string | undefined {
   if (time === undefined) return undefined
   if (time.getTime() < 0) return '-infinity'
   return time.getTime() > lastTime ? 'infinity' : time.toISOString()
 }
 
-/** Returns the date for PostgreSQL, which has no year 0. */
+/** PostgreSQL has no year 0. */
 export function dateOf(date: string | undefined): string | undefined {
   return date === undefined || date >= '0001' ? date : '-infinity'
 }
 
-/** Returns an ILIKE pattern that finds the text anywhere, with its wildcards escaped. */
+/** Finds the text anywhere, with wildcards escaped. */
 export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Returns the SQL condition that the owner has one of these ids, e-mail addresses or names, in any case. */
+/** Ids, e-mail addresses or names, case-insensitive. */
 export function ownerMatches(names: string): string {
   const lowered = `array(select lower(named) from unnest(${names}::text[]) as named)`
   return `(t.owner ->> 'person_id' = any(${lowered}) or lower(t.owner ->> 'email') = any(${lowered})
     or lower(t.owner ->> 'name') = any(${lowered}))`
 }
 
-/** Returns the condition that a row belongs to one of these findings. Uses the unique indexes of `finding`. */
 export function belongsToFindings(addresses: readonly ResourceAddress[] | undefined): Condition[] {
   if (addresses === undefined) return []
   return [
@@ -185,10 +176,10 @@ export function belongsToFindings(addresses: readonly ResourceAddress[] | undefi
   ]
 }
 
-/** Maximum bytes of the rows of one statement, because one row can have megabytes. Longer pages are shortened. */
+/** One row can have megabytes. Longer pages are shortened. */
 export const maxPageBytes = 4 * 1024 * 1024
 
-/** Creates a prepared statement for many rows, limited to `maxPageBytes`. */
+/** Limited to `maxPageBytes`. */
 export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values, maxBytes: maxPageBytes })
 }

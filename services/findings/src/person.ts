@@ -3,8 +3,8 @@ import type { PersonPatch, PersonRef } from '@postern/contracts'
 type Named = PersonRef | null | undefined
 
 /**
- * Compares two people by id and address, or by name if they share neither. Returns `unknown` if they share no member.
- * The database decides in the same way (`findings.is_another_person`).
+ * By id and address, or by name if they share neither. The database decides in the same way
+ * (`findings.is_another_person`).
  */
 export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown' {
   if (a === null || a === undefined || b === null || b === undefined) return 'unknown'
@@ -18,8 +18,8 @@ export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown
 }
 
 /**
- * Returns the merged person without members of the former person, if the patch names somebody else. Otherwise an old name
- * beside a new address could pass the four-eyes check. A patch of only the name keeps the person.
+ * If the patch names somebody else, drops members of the former person: an old name beside a new address could pass the
+ * four-eyes check.
  */
 export function dropFormerPerson(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
   if (patch === null || patch === undefined || stored === null || stored === undefined) return merged
@@ -28,7 +28,6 @@ export function dropFormerPerson(stored: Named, patch: PersonPatch | null | unde
   return Object.fromEntries(Object.entries(merged).filter(([member]) => named.get(member) !== undefined))
 }
 
-/** Whether a patch sets a different id or address, or removes one and sets a different name. */
 function namesAnotherPerson(stored: PersonRef, patch: PersonPatch): boolean {
   const ids = [
     [stored.person_id, patch.person_id],

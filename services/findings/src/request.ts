@@ -3,32 +3,27 @@ import { type ProblemError, type RequestInfo, notThisVersion, tagsIn, problem } 
 
 type Context = RequestInfo['context']
 
-/** Returns the author of the changes of a request. */
 export function actorOf({ kind, id, label }: Context): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }
 
-/** Whether the response to a write may contain more than id, reference, version and status. */
+/** Otherwise a response contains only id, reference, version and status. */
 export function mayRead(context: Context): boolean {
   return context.scopes.includes('read:findings')
 }
 
-/** Returns the 422 problem that lists the errors of the body. */
 export function invalidContent(errors: readonly InputError[]): ProblemError {
   return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
 
-/** Throws a 428 problem if the request has no If-Match header. */
+/** Throws a 428 problem without If-Match. */
 export function requireIfMatch({ raw }: Pick<RequestInfo, 'raw'>): void {
   if (raw.headers['if-match'] === undefined) {
     throw problem('precondition_required', { detail: 'Send the header If-Match with the ETag that you read.' })
   }
 }
 
-/**
- * Throws a 412 problem if the request has an If-Match header without a tag of this version. The day in the tag is ignored,
- * because it changes only computed fields.
- */
+/** Throws a 412 problem. Ignores the day in the tag, because it changes only computed fields. */
 export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
   const given = raw.headers['if-match']
   if (given === undefined || given.trim() === '*') return
@@ -37,12 +32,12 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   throw notThisVersion(given)
 }
 
-/** Returns the entity tag for a version, the day (UTC), and a digest of expanded parts (`beside`). */
+/** Returns a tag of the version, the day (UTC) and a digest of expanded parts. */
 export function entityTag(version: number, today: string, beside?: string): string {
   return beside === undefined ? `"${version}.${today}"` : `"${version}.${today}.${beside}"`
 }
 
-/** Returns a 409 problem if the write failed because the external id is taken. Otherwise returns the error itself. */
+/** Returns a 409 problem if the external id is taken, otherwise the error itself. */
 export function problemOfTakenId(
   kind: 'finding' | 'recommendation' | 'action_plan',
   constraint: string | undefined,

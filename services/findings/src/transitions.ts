@@ -1,21 +1,20 @@
 import type { InputError, Transitions } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 
-/** A requirement of a status change. */
 export interface Need<Situation> {
   readonly code: string
   readonly detail: string
-  /** The member of the request that meets it; undefined if the resource itself must meet it. */
+  /** Undefined if the resource itself must meet it. */
   readonly member?: string
   isMet(situation: Situation): boolean
 }
 
-/** The possible next statuses of each status, with their requirements. A status without any is final. */
+/** A status without any is final. */
 export type StateMachine<Status extends string, Situation> = Readonly<
   Record<Status, Readonly<Partial<Record<Status, readonly Need<Situation>[]>>>>
 >
 
-/** Throws a 409 problem if the status change is not allowed. The problem lists allowed statuses and unmet requirements. */
+/** Throws a 409 problem that lists allowed statuses and unmet requirements. */
 export function assertMove<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   from: Status,
@@ -41,7 +40,6 @@ export function assertMove<Status extends string, Situation>(
   })
 }
 
-/** Returns the possible next statuses, with what the request must contain and what the resource lacks. */
 export function describeMoves<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   status: Status,

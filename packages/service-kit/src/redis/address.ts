@@ -1,12 +1,10 @@
-/** A Redis server, Sentinels or a cluster. A secret, because it contains passwords. */
+/** A secret, because it contains passwords. */
 export interface RedisAddress {
   readonly mode: 'single' | 'sentinel' | 'cluster'
   readonly isEncrypted: boolean
-  /** Addresses of the server, the Sentinels, or some nodes of the cluster. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[]
   readonly user: string | undefined
   readonly password: string | undefined
-  /** The name of the Sentinels' group. */
   readonly group: string | undefined
   readonly sentinelPassword: string | undefined
 }
@@ -16,9 +14,8 @@ const form =
 const nodeForm = /^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?$/
 
 /**
- * Parses an address. Undefined if it has none of the forms
- * `redis://user:password@host:port`, `redis+sentinel://user:password@sentinel:port,sentinel:port/group?sentinel_password=…`,
- * `redis+cluster://user:password@node:port,node:port`, each also with `rediss`, for TLS.
+ * `redis://user:password@host:port`, `redis+sentinel://user:password@sentinel:port,…/group?sentinel_password=…` or
+ * `redis+cluster://user:password@node:port,…`, also with `rediss` for TLS; otherwise undefined.
  */
 export function parseRedisAddress(text: string): RedisAddress | undefined {
   const [, scheme, kind, user = '', password = '', hosts = '', path = '', sentinelPassword = ''] = form.exec(text) ?? []
@@ -27,7 +24,6 @@ export function parseRedisAddress(text: string): RedisAddress | undefined {
   const nodes = hosts.split(',').map((host) => nodeOf(host, mode === 'sentinel' ? 26_379 : 6379))
   const known = nodes.flatMap((node) => node ?? [])
   if (known.length !== nodes.length || (mode === 'single' && nodes.length > 1)) return undefined
-  // Only database 0 is used.
   if (mode === 'sentinel' ? path === '' : path !== '' && !(mode === 'single' && path === '0')) return undefined
   if (mode !== 'sentinel' && sentinelPassword !== '') return undefined
   try {
@@ -41,7 +37,6 @@ export function parseRedisAddress(text: string): RedisAddress | undefined {
       sentinelPassword: textOf(sentinelPassword),
     }
   } catch {
-    // An invalid escape.
     return undefined
   }
 }

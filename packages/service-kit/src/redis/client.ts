@@ -4,13 +4,11 @@ import { type RedisAddress, parseRedisAddress } from './address.ts'
 import { type ConnectorOptions, type RedisNode, createConnectorClass } from './guarded-connector.ts'
 import { createMasterFinder } from './sentinels.ts'
 
-/** The commands of a server or a cluster. */
 export type RedisClient = Redis | Cluster
 
 export interface RedisClientOptions {
-  /** Shown in CLIENT LIST. */
   readonly name: string
-  /** A command without an answer in this time rejects. Handshakes have longer, so that a slow Redis is not reconnected forever. */
+  /** Commands reject after this time. Handshakes have longer, so that a slow Redis is not reconnected forever. */
   readonly commandTimeoutMs: number
   /** Combines the commands of one tick into one write. */
   readonly pipelines?: boolean
@@ -18,10 +16,9 @@ export interface RedisClientOptions {
 
 const connectTimeoutMs = 1000
 const longestPauseMs = 1000
-/** After a connection of this age, the next attempt follows immediately. */
 const goodConnectionMs = 5000
 
-/** The delay before the next attempt, in milliseconds. It grows with each quick failure. */
+/** Grows with each quick failure. */
 function createBackoff(): () => number {
   let attempts = 0
   let lastAt = -Infinity
@@ -33,15 +30,11 @@ function createBackoff(): () => number {
   }
 }
 
-/**
- * Opens a connection to the address in `settings.redisUrl` that reconnects forever. Commands are not repeated, so that no request
- * waits for Redis. Throws for an invalid address.
- */
+/** Reconnects forever and repeats no commands. Throws for an invalid address. */
 export function openRedisClient(url: string, options: RedisClientOptions): RedisClient {
   const address = readAddress(url)
   const { mode, nodes, isEncrypted } = address
   const own = { enableOfflineQueue: false, enableAutoPipelining: options.pipelines ?? false }
-  // Applies to commands that are sent from now on.
   const answersInTime = (client: Redis): Redis => {
     client.on('ready', () => (client.options.commandTimeout = options.commandTimeoutMs))
     client.on('close', () => (client.options.commandTimeout = connectTimeoutMs))
@@ -52,7 +45,6 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
       ...own,
       redisOptions: { ...commonOptions(address, options.name), Connector: connectorOf({ isEncrypted }) },
       clusterRetryStrategy: createBackoff(),
-      // Refresh slots soon after a node has gone.
       maxRedirections: 3,
       retryDelayOnFailover: 20,
       slotsRefreshTimeout: connectTimeoutMs,
@@ -64,10 +56,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
   return answersInTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
 }
 
-/**
- * Opens a connection for a subscription. Subscribe whenever it is `ready`. In a cluster every node receives all messages, so the
- * next node of the address is tried after a failure.
- */
+/** Subscribe whenever it is `ready`. In a cluster every node receives all messages, so any node will do. */
 export function openRedisSubscriber(url: string, name: string): Redis {
   const address = readAddress(url)
   const own = { autoResubscribe: false, enableOfflineQueue: false }
@@ -76,7 +65,7 @@ export function openRedisSubscriber(url: string, name: string): Redis {
 
 const helloSchema = z.array(z.unknown()).transform((parts) => parts[parts.indexOf('role') + 1])
 
-/** Closes connections to former masters, which Sentinels may name, and asks the Sentinels again. */
+/** Sentinels may name former masters. */
 function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
   if (mode !== 'sentinel') return client
   client.on('ready', () => {
@@ -84,7 +73,6 @@ function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
       (answer) => {
         if (helloSchema.safeParse(answer).data !== 'master') client.disconnect(true)
       },
-      // The health check notices closed and silent connections.
       () => undefined,
     )
   })
@@ -106,7 +94,7 @@ function commonOptions({ user, password }: RedisAddress, name: string) {
     connectionName: name,
     // RESP2 replies are easier to check.
     protocol: 2,
-    // Logins of components may not call INFO, which the client's own check sends. PING fails while Redis loads data.
+    // The client's own check sends INFO, which component logins may not call.
     enableReadyCheck: false,
     disableClientInfo: true,
     autoResendUnfulfilledCommands: false,
@@ -117,7 +105,6 @@ function commonOptions({ user, password }: RedisAddress, name: string) {
   } as const
 }
 
-/** Options for one server: the address's, the Sentinels' master, or a node of the cluster. */
 function serverOptions(address: RedisAddress, name: string) {
   const { mode, nodes, isEncrypted } = address
   const [first = { host: '', port: 0 }] = nodes
@@ -134,7 +121,7 @@ function serverOptions(address: RedisAddress, name: string) {
           isEncrypted,
           findNode: createMasterFinder(address, connectTimeoutMs),
         }),
-        // A former master. The Sentinels know the new one.
+        // A former master; the Sentinels know the new one.
         reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
       }
     default:

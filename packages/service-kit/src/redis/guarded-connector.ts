@@ -13,16 +13,14 @@ export interface RedisNode {
 export interface ConnectorOptions {
   readonly isEncrypted: boolean
   readonly connectTimeoutMs: number
-  /** Returns the address for the next attempt. Undefined: the client's own options. */
+  /** Undefined: the client's own options. */
   readonly findNode?: () => Promise<RedisNode>
 }
 
 const optionsSchema = z.looseObject({ host: z.string().optional(), port: z.number().optional() })
-/** A connection that does not end in this time is cut. */
 const disconnectTimeoutMs = 500
 const keepAliveMs = 30_000
 
-/** Creates the class for ioredis' option `Connector`, whose connections are guarded. */
 export function createConnectorClass(parts: ConnectorOptions): NonNullable<RedisOptions['Connector']> {
   const { isEncrypted, connectTimeoutMs, findNode } = parts
 
@@ -35,7 +33,7 @@ export function createConnectorClass(parts: ConnectorOptions): NonNullable<Redis
       this.#own = { host, port }
     }
 
-    /** Never rejects, because ioredis would stop. It reconnects after a destroyed socket. */
+    /** ioredis would stop after a rejection. */
     override async connect(): Promise<Socket> {
       this.connecting = true
       delete this.firstError

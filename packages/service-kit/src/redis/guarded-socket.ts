@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import { ReplyGuard } from './reply-guard.ts'
 
-/** Wraps a connected socket. Ends with RedisProtocolError before the client library sees an invalid reply. */
+/** Ends with RedisProtocolError before ioredis sees an invalid reply. */
 export class GuardedSocket extends Socket {
   readonly #socket: Socket
   readonly #guard = new ReplyGuard()

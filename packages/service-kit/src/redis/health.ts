@@ -2,35 +2,31 @@ import { Gauge } from '@prometheus-io/client'
 import type { Logger } from '../logger.ts'
 import type { Registry } from '../metrics.ts'
 
-/** The health of a Redis connection, by the age of its last answer. */
 export interface RedisHealth {
   readonly use: string
   isHealthy(): boolean
-  /** Milliseconds since the last answer, or since the start. */
   answerAgeMs(): number
-  /** Takes note of a failed connection. */
   noteError(error: unknown): void
   stop(): void
 }
 
 export interface RedisHealthOptions {
-  /** The purpose of the connection, for metrics and logs. */
+  /** For metrics and logs. */
   readonly use: string
-  /** Sends commands. Must settle, and resolves only if Redis carried them out. */
+  /** Must settle, and resolves only if Redis carried it out. */
   readonly probe: () => Promise<unknown>
-  /** Called twice a second while the last answer is older than `silentAfterMs`. */
+  /** Called twice a second while Redis is silent. */
   readonly onSilent: () => void
   readonly logger: Logger
   readonly events?: { readonly lost: string; readonly recovered: string }
 }
 
 const probeEveryMs = 500
-/** A Redis that has not answered for this long is not used until it answers again. */
+/** Redis is not used then until it answers again. */
 export const silentAfterMs = 3000
-/** Limits log lines of an unstable Redis. */
 const maxLinesPerMinute = 10
 
-/** Asks Redis twice a second and logs `redis_lost` and `redis_recovered`. Healthy from the first answer on. */
+/** Asks Redis twice a second and logs `redis_lost` and `redis_recovered`. */
 export function watchRedis({
   use,
   probe,
@@ -108,7 +104,6 @@ export function watchRedis({
   }
 }
 
-/** Registers gauges of all watched connections, by purpose. */
 export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
   const connected: Gauge<'use'> = new Gauge({
     name: 'postern_redis_connected',

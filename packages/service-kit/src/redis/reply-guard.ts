@@ -1,6 +1,6 @@
 import { RedisProtocolError, RespReader, type RespValue } from './resp-reader.ts'
 
-/** The largest expected reply is a list of session ids, far below these limits. */
+/** The largest expected reply is a list of session ids. */
 const replyLimits = { maxBulkBytes: 4 * 2 ** 20, maxValueBytes: 8 * 2 ** 20, maxMembers: 100_000 }
 const commandLimits = { maxBulkBytes: 64 * 2 ** 20, maxValueBytes: 64 * 2 ** 20, maxMembers: 1_000_000 }
 const lastSlot = 16_383
@@ -8,18 +8,17 @@ const lastSlot = 16_383
 interface Awaited {
   readonly command: string
   readonly argument: string
-  /** SUBSCRIBE is answered once for each channel. */
+  /** SUBSCRIBE is answered once per channel. */
   replies: number
 }
 
-/** Checks that replies match the sent commands in number and form. ioredis would throw outside of any promise otherwise. */
+/** Rejects replies that do not match the commands, for which ioredis would throw outside of any promise. */
 export class ReplyGuard {
   readonly #sent = new RespReader(commandLimits)
   readonly #received = new RespReader(replyLimits)
   readonly #awaited: Awaited[] = []
   #isSubscribed = false
 
-  /** Takes note of commands before they are sent. */
   noteCommands(bytes: Buffer): void {
     for (const command of this.#sent.read(bytes)) {
       const [name = '', argument = ''] =
@@ -52,7 +51,6 @@ function isMessage(reply: RespValue): boolean {
 
 function isReplyTo({ command, argument }: Awaited, reply: RespValue): boolean {
   if (reply.kind === 'error') return isRedirectionReadable(reply.text)
-  // Within MULTI.
   if (reply.kind === 'simple' && reply.text === 'QUEUED') return true
   switch (command) {
     case 'subscribe':
@@ -74,7 +72,6 @@ function isReplyTo({ command, argument }: Awaited, reply: RespValue): boolean {
   }
 }
 
-/** Redirections must name a valid node. */
 function isRedirectionReadable(text: string): boolean {
   const [, slot, port] = /^(?:MOVED|ASK) (\d{1,5}) \S*:(\d{1,5})$/.exec(text) ?? []
   return /^(?:MOVED|ASK)\b/.test(text) ? Number(slot) <= lastSlot && isPort(Number(port)) : true
@@ -86,7 +83,6 @@ function isConfirmation(command: string, reply: RespValue): boolean {
   return textOf(name) === command && channel?.kind === 'bulk' && count?.kind === 'integer'
 }
 
-/** Ranges of slots, each with the nodes that serve it. */
 function areSlots(reply: RespValue): boolean {
   if (reply.kind !== 'array') return false
   return reply.items.every((range) => {

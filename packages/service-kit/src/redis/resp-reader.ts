@@ -1,4 +1,4 @@
-/** One value of RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec/). Long bulk strings are not kept. */
+/** RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec/). Long bulk strings are not kept. */
 export type RespValue =
   | { readonly kind: 'simple' | 'error'; readonly text: string }
   | { readonly kind: 'integer'; readonly value: number }
@@ -6,16 +6,13 @@ export type RespValue =
   | { readonly kind: 'null' }
   | { readonly kind: 'array'; readonly items: readonly RespValue[] }
 
-/** The peer sent invalid RESP2, or too much. */
 export class RedisProtocolError extends Error {
   override readonly name = 'RedisProtocolError'
 }
 
 export interface RespLimits {
   readonly maxBulkBytes: number
-  /** Of all parts of one value together. */
   readonly maxValueBytes: number
-  /** Members of all arrays of one value together. */
   readonly maxMembers: number
 }
 
@@ -29,12 +26,10 @@ interface OpenArray {
   missing: number
 }
 
-/** Reads RESP2 values from chunks of bytes and allocates no more than the limits allow. */
 export class RespReader {
   readonly #limits: RespLimits
   readonly #open: OpenArray[] = []
   #line = ''
-  /** Remaining bytes of the bulk string with its line end; undefined between bulk strings. */
   #bulkLeft: number | undefined
   #bulk: Buffer[] | undefined
   #lineEnd = ''
@@ -45,7 +40,7 @@ export class RespReader {
     this.#limits = limits
   }
 
-  /** Returns the values that end in this chunk. After a RedisProtocolError the reader cannot be used. */
+  /** Returns the values that end in this chunk. Throws RedisProtocolError. */
   read(chunk: Buffer): RespValue[] {
     const values: RespValue[] = []
     let at = 0
@@ -114,10 +109,9 @@ export class RespReader {
 
   #readBulk(part: Buffer, left: number): RespValue | undefined {
     const rest = left - part.length
-    // The bytes of the line end in this part.
     const ends = Math.min(part.length, Math.max(0, 2 - rest))
     this.#lineEnd += part.subarray(part.length - ends).toString('latin1')
-    // A copy: the chunk belongs to whoever sent it.
+    // The sender owns the chunk.
     this.#bulk?.push(Buffer.from(part.subarray(0, part.length - ends)))
     this.#bulkLeft = rest
     if (rest > 0) return undefined
@@ -130,7 +124,7 @@ export class RespReader {
     return { kind: 'bulk', text }
   }
 
-  /** Adds a value to the open array. Returns the outermost array when it is complete. */
+  /** Returns the outermost array when it is complete. */
   #close(value: RespValue): RespValue | undefined {
     let closed = value
     for (;;) {

@@ -5,7 +5,7 @@ import { type RedisNode, createConnectorClass } from './guarded-connector.ts'
 
 const masterSchema = z.tuple([z.string().min(1), z.coerce.number().int().min(1).max(65_535)])
 
-/** Creates a function that asks each sentinel in turn for the master. It rejects if none knows. */
+/** Asks each sentinel for the master; rejects if none knows. */
 export function createMasterFinder(
   { nodes, group, sentinelPassword }: RedisAddress,
   timeoutMs: number,
@@ -16,7 +16,7 @@ export function createMasterFinder(
       const sentinel = new Redis({
         ...node,
         ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
-        // Sentinels are spoken to without TLS.
+        // Sentinels use no TLS.
         Connector: createConnectorClass({ isEncrypted: false, connectTimeoutMs: timeoutMs }),
         lazyConnect: true,
         protocol: 2,

@@ -2,10 +2,7 @@ import { Cluster } from 'ioredis'
 import type { RedisClient } from './client.ts'
 import { type RedisHealth, type RedisHealthOptions, silentAfterMs, watchRedis } from './health.ts'
 
-/**
- * Watches a connection for commands by PING and `write`, and opens it again if it is connected and silent. A replica, a full
- * Redis and one that cannot save its data answer PING and refuse every write.
- */
+/** Probes with PING and `write`, because a replica or a full Redis answers PING but rejects writes. */
 export function watchRedisClient(
   client: RedisClient,
   { write, ...options }: Omit<RedisHealthOptions, 'probe' | 'onSilent'> & { readonly write: () => Promise<unknown> },
@@ -19,7 +16,6 @@ export function watchRedisClient(
   })
 }
 
-/** Watches any connection: `probe` asks it. */
 export function watchConnection(client: RedisClient, options: Omit<RedisHealthOptions, 'onSilent'>): RedisHealth {
   let readyAt = Infinity
   client.on('ready', () => (readyAt = performance.now()))

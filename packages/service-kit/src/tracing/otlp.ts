@@ -22,7 +22,6 @@ import type { Span, Tracing, TracingSource } from './tracing.ts'
 
 const closeWithinMs = 5_000
 
-/** Our span for an OpenTelemetry span. */
 class OtlpSpan implements Span {
   readonly otel: OtelSpan
 
@@ -45,7 +44,6 @@ class OtlpSpan implements Span {
   }
 }
 
-/** Opens tracing over OTLP/HTTP, once per process, with the events of tenant-db and undici. */
 export function openOtlpTracing(
   { url, percent }: { readonly url: string; readonly percent: number },
   { service, onFailure, followsCaller }: TracingSource,
@@ -94,14 +92,13 @@ export function openOtlpTracing(
   }
 }
 
-/** tenant-db's event for a statement. It contains no parameters or values. */
+/** Contains no parameters or values. */
 interface StatementMessage {
   readonly text: string
   readonly name: string | undefined
   ended: ((error: unknown) => void) | undefined
 }
 
-/** Creates child spans for statements and requests while one of our spans is active. */
 function listen(tracer: Tracer, active: AsyncLocalStorage<OtlpSpan>): () => void {
   const begin = (name: string, attributes: Readonly<Record<string, string>>): OtelSpan | undefined => {
     const parent = active.getStore()
@@ -175,7 +172,7 @@ function isRequest(request: unknown): request is UndiciRequest {
   return typeof request === 'object' && request !== null && 'addHeader' in request && 'method' in request
 }
 
-/** Parses version 00 of W3C Trace Context. Undefined if it is invalid. */
+/** Parses version 00 of W3C Trace Context; undefined if it is invalid. */
 function parseTraceparent(text: string | undefined): SpanContext | undefined {
   const match = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/.exec(text ?? '')
   if (match === null) return undefined

@@ -2,7 +2,6 @@ import { problemUri, whoamiSchema } from '@postern/contracts'
 import { idleConnections } from '@postern/service-client'
 import { Pool } from 'undici'
 
-/** The person that the gateway reads from a token. */
 export type WhoIs =
   | {
       readonly kind: 'person'
@@ -16,12 +15,10 @@ export type WhoIs =
 
 export interface GatewayClient {
   whoIs(accessToken: string): Promise<WhoIs>
-  /** Rejects if the gateway does not answer. */
   ping(): Promise<void>
   close(): Promise<void>
 }
 
-/** The connections of the console to the gateway. */
 export const gatewayConnections = {
   connections: 128,
   // The proxy does not verify certificates by default.
@@ -35,7 +32,7 @@ export const gatewayConnections = {
 const whoIsWithinMs = 3000
 const pingWithinMs = 1500
 
-/** Opens connections to the gateway. Never retries: a request is sent once or fails. */
+/** Never retries: a request is sent once or fails. */
 export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, gatewayConnections)
   return {

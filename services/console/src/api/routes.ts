@@ -12,7 +12,7 @@ import { findSession, signInRequired } from '../http/session-guard.ts'
 import { gatewayConnections } from './gateway.ts'
 import type { Session } from '../session/content.ts'
 
-/** The request headers that the proxy passes to the gateway. Cookies, credentials and all other headers are removed. */
+/** The headers that the proxy passes to the gateway; all others are removed. */
 const passedHeaders = [
   'accept',
   'accept-language',
@@ -44,7 +44,7 @@ const apiPath = '/api/v1'
 const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const maxBodyBytes = Math.max(...routeTable.map((route) => route.maxBodyBytes))
 
-/** Proxies `/api/v1/*` and the keys that verify receipts to the gateway with the person's access token. */
+/** Proxies `/api/v1/*` and the receipt keys to the gateway with the person's access token. */
 export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiConfig): void {
   void parent.register(async (app) => {
     await app.register(compress, {
@@ -65,10 +65,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
   })
 }
 
-/**
- * Checks that a page of this console sends the request in a live session. Returns the session with a fresh access
- * token.
- */
+/** Returns the session with a fresh access token if a page of this console sent the request. */
 async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string): Promise<Session> {
   assertSameOrigin(request, origin)
   const session = await findSession(request, deps)
@@ -93,7 +90,6 @@ function assertForwardable({ raw, headers }: FastifyRequest): void {
   }
 }
 
-/** Sends a request once. */
 function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOptions {
   return {
     upstream: gatewayUrl,
@@ -108,7 +104,6 @@ function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOpti
         void (isCompressible(request, reply) ? reply.compress(stream) : reply.send(stream))
       },
       onError: (reply, { error }) => {
-        // The client has closed the connection.
         if (reply.raw.destroyed) reply.hijack()
         else {
           const detail = 'The gateway is not available or closed the connection. Try again in a moment.'
@@ -135,19 +130,17 @@ function requestHeaders(request: ProxiedRequest, headers: IncomingHttpHeaders): 
     const value = headers[name]
     if (typeof value === 'string') passed[name] = value
   }
-  // GET requests are forwarded without a body.
   if (body === undefined || body === null) delete passed['content-length']
   return passed
 }
 
-/** Appends the client address to the chain. The gateway decides how much of the chain it trusts. */
+/** The gateway decides how much of the chain it trusts. */
 function forwardedFor({ socket, headers }: ProxiedRequest): string {
   const before = headers['x-forwarded-for']
   const from = socket.remoteAddress ?? 'unknown'
   return typeof before === 'string' && before !== '' ? `${before}, ${from}` : from
 }
 
-/** The console's own headers replace those of the gateway: responses of a session are not cached. */
 function answerHeaders(headers: IncomingHttpHeaders, basePath: string): IncomingHttpHeaders {
   const passed: IncomingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
@@ -157,19 +150,16 @@ function answerHeaders(headers: IncomingHttpHeaders, basePath: string): Incoming
   return passed
 }
 
-/** Rewrites the target of a `Link` or `Location` header to the console's path. */
 function placeBelow(basePath: string, value: string): string {
   return value.replaceAll(/(^|<)[^<>?]*?(?=\/api\/v1\/)/g, `$1${basePath}`)
 }
 
-/** Event streams are excluded, because the compressor would buffer them. */
 const compressibleTypes = /^application\/(?:[a-z.-]+\+)?(?:json|x-ndjson)(?:;|$)/
-/** Below this size, compression saves less than its headers cost. */
 const minCompressedBytes = 1024
 
 /**
- * Returns whether a response may be compressed. Responses to changes contain new keys, and a compressed length can
- * reveal a secret (BREACH). Digests and ranges of files refer to the original bytes.
+ * Responses to changes contain new keys, whose compressed length could reveal them (BREACH). Digests and ranges of
+ * files refer to the original bytes.
  */
 function isCompressible(
   { method }: Pick<FastifyRequest, 'method'>,
@@ -183,10 +173,7 @@ function isCompressible(
   return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
-/**
- * Returns whether a page sent the request without an action of the person. Such requests do not extend the session;
- * changes always do.
- */
+/** Whether a page sent the request without an action of the person, which does not extend the session. */
 function isByItself({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && headers['x-by-itself'] !== undefined
 }

@@ -1,9 +1,8 @@
 import type { Config } from '../config.ts'
 
-/** Names and attributes of the console's cookies. */
 export interface Cookies {
   readonly session: string
-  /** The cookie of one sign-in in progress. Several tabs can have one each. */
+  /** The cookie of a sign-in in progress; several tabs can have one each. */
   signIn(id: string): string
   /** Returns a `Set-Cookie` value. Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
@@ -11,12 +10,12 @@ export interface Cookies {
 }
 
 /**
- * Over https, cookies have the prefix `__Host-`, so that no subdomain or network attacker can set them. Below a path
- * the prefix is `__Secure-`, because browsers send `__Host-` cookies to every path of the host.
+ * `__Host-` cookies cannot be set by subdomains. Below a path the prefix is `__Secure-`, because `__Host-` cookies go
+ * to every path.
  */
 export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>): Cookies {
   const prefix = isSecure ? (basePath === '' ? '__Host-' : '__Secure-') : ''
-  // Lax, not Strict: the provider's redirect and links in e-mails are navigations from other sites.
+  // Lax, because the provider's redirect is a navigation from another site.
   const attributes = `; Path=${basePath === '' ? '/' : basePath}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
   return {
     session: `${prefix}postern-session`,
@@ -27,10 +26,7 @@ export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 
   }
 }
 
-/**
- * Parses the cookies of a request (RFC 6265 §5.4). Omits names that occur twice, because one of them may be an
- * attacker's.
- */
+/** Parses cookies (RFC 6265 §5.4). Omits repeated names, because one may be an attacker's. */
 export function parseCookies(header: string | undefined): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   const twice = new Set<string>()

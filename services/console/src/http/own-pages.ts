@@ -6,10 +6,7 @@ import type { Session } from '../session/content.ts'
 /** The header with the CSRF token of the session. */
 const tokenHeader = 'x-csrf-token'
 
-/**
- * Rejects requests that another site makes the browser send. Changes must prove their origin (Origin, Fetch Metadata).
- * Reads may omit it but must not name another site.
- */
+/** Rejects changes without a same-origin proof (Origin, Fetch Metadata) and reads that name another site. */
 export function assertSameOrigin(request: FastifyRequest, origin: string): void {
   const { origin: given, 'sec-fetch-site': site } = request.headers
   const isElsewhere = (given !== undefined && given !== origin) || (site !== undefined && !isOurs(site, request.method))
@@ -19,14 +16,14 @@ export function assertSameOrigin(request: FastifyRequest, origin: string): void 
   }
 }
 
-/** `none`: an address typed by the person or a bookmark. Forms and scripts cannot send it. */
+/** `none`: an address typed by the person; forms and scripts cannot send it. */
 function isOurs(site: string | string[], method: string): boolean {
   return site === 'same-origin' || (site === 'none' && !isChange(method))
 }
 
 /**
- * Rejects changes without the session's CSRF token, which only this console's pages can read. Reads may omit it, but a
- * wrong token is rejected: another person may have signed in since.
+ * Rejects changes without the session's CSRF token. Reads may omit it, but a wrong token is rejected: another person
+ * may have signed in.
  */
 export function assertCsrfToken(request: FastifyRequest, session: Session): void {
   const given = request.headers[tokenHeader]
@@ -35,7 +32,6 @@ export function assertCsrfToken(request: FastifyRequest, session: Session): void
   throw problem('cross_site_request', { detail: `Send the csrf_token of the session in ${tokenHeader}.` })
 }
 
-/** Returns whether the method changes something. */
 export function isChange(method: string): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
@@ -44,7 +40,7 @@ function isEqual(one: string, other: string): boolean {
   return timingSafeEqual(digestOf(one), digestOf(other))
 }
 
-/** Digests have one length, so that they can be compared in constant time. */
+/** Equal lengths allow a comparison in constant time. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

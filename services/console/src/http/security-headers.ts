@@ -1,13 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** The policy of responses that are not pages: nothing is allowed. */
 const inertPolicy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/**
- * Returns the policy of pages: only scripts with the nonce run, only this origin can be reached, and nothing inline
- * runs.
- */
+/** Allows scripts with the nonce and connections to this origin only. */
 export function pagePolicy(nonce: string): string {
   return [
     "default-src 'none'",
@@ -21,7 +17,7 @@ export function pagePolicy(nonce: string): string {
     "base-uri 'none'",
     "object-src 'none'",
     "frame-ancestors 'none'",
-    // Trusted Types: no text becomes script or markup. The only policy is in web/src/trusted-types.ts.
+    // The only policy is in web/src/trusted-types.ts.
     "require-trusted-types-for 'script'",
     'trusted-types default',
   ].join('; ')
@@ -44,12 +40,10 @@ const permissions = [
 /** Two years. Preloading is left to the owner of the domain. */
 const transportSecurity = 'max-age=63072000; includeSubDomains'
 
-/** Adds security headers to every response, including errors. */
 export function secureAnswers(
   app: FastifyInstance,
   { isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>,
 ): void {
-  // Below a path, other applications share the host.
   const ownsHost = isSecure && basePath === ''
   app.addHook('onRequest', async (_request, reply) => {
     reply.headers({
@@ -61,7 +55,6 @@ export function secureAnswers(
       'referrer-policy': 'no-referrer',
       'x-content-type-options': 'nosniff',
       'x-frame-options': 'DENY',
-      // Files with a digest in their name set other headers.
       'cache-control': 'no-store',
       ...(ownsHost ? { 'strict-transport-security': transportSecurity } : {}),
     })

@@ -5,7 +5,6 @@ import type { BuiltPages } from '../pages/assets.ts'
 /** Returns the error for unknown routes: 405 with the allowed methods (RFC 9110 §15.5.6) or 404. */
 export type UnknownRoutes = (request: FastifyRequest, reply: FastifyReply) => ProblemError
 
-/** Returns whether the console shows a page at this path. */
 export function isPagePath(path: string): boolean {
   return !/^\/(?:api|auth|assets|internal)(?:\/|$)/.test(path)
 }

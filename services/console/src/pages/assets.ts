@@ -2,18 +2,16 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { extname, join, sep } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
-/** A file of the built pages, kept in memory. */
 export interface Asset {
   readonly bytes: Buffer
-  /** Undefined if compression does not make it smaller. */
+  /** Undefined if compression does not help. */
   readonly gzip: Buffer | undefined
   readonly type: string
-  /** Whether the name contains a digest of the content, so that the content never changes. */
+  /** Whether the name contains a digest of the content. */
   readonly isHashed: boolean
 }
 
 export interface BuiltPages {
-  /** By path, such as `/assets/…`. */
   readonly assets: ReadonlyMap<string, Asset>
   /** Returns the page with the nonce in its scripts and styles. */
   index(nonce: string): string
@@ -34,7 +32,7 @@ const types: Readonly<Record<string, string>> = {
 
 const compressible = /^(?:text\/|application\/|image\/svg)/
 
-/** Reads Vite's output below `basePath`; undefined if it is missing. Ignores other file types. */
+/** Reads Vite's output, or returns undefined if it is missing. */
 export function readBuiltPages(folder: string, basePath: string): BuiltPages | undefined {
   const indexPath = join(folder, 'index.html')
   if (!existsSync(indexPath)) return undefined
@@ -57,18 +55,15 @@ export function readBuiltPages(folder: string, basePath: string): BuiltPages | u
   return { assets, index: (nonce) => parts.join(nonce) }
 }
 
-/** Vite's references are relative, but the page is shown at paths of any depth. */
 function placeBelow(basePath: string, html: string): string {
   const placed = html.replaceAll(/(?<= (?:src|href)=")\.\//g, `${basePath}/`)
   return basePath === '' ? placed : placed.replace('<head>', `<head><meta name="base-path" content="${basePath}">`)
 }
 
-/** Vite's placeholder for the nonce. */
 const standIn = /__CSP_NONCE__/g
 /** Tags that need a nonce but have none. */
 const bare = /<(script|style|link)(?=[\s>])(?![^>]*\bnonce=)/g
 
-/** Splits the page at its nonces. */
 function splitAtNonces(html: string): string[] {
   const mark = '__CSP_NONCE__'
   const marked = html.replace(bare, `<$1 nonce="${mark}"`)

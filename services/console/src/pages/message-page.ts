@@ -46,15 +46,12 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
   },
 }
 
-/** Sends a page that says why the sign-in failed and how to try again. */
 export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/'): FastifyReply {
   const { status, title, text } = messages[reason]
-  // Relative, because these pages are at /auth/login and /auth/callback.
   const retry = `login?return_to=${encodeURIComponent(returnTo)}`
   return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
 }
 
-/** Shown for every page until a provider is configured. */
 export function answerUnconfigured(reply: FastifyReply): FastifyReply {
   return answerPage(
     reply,
@@ -65,7 +62,6 @@ export function answerUnconfigured(reply: FastifyReply): FastifyReply {
   )
 }
 
-/** Shown until the pages have been built. */
 export function answerUnbuilt(reply: FastifyReply, basePath: string): FastifyReply {
   const links = `<p><a href="${basePath}/auth/login">Sign in</a> · <a href="${basePath}/auth/session">Session</a></p>`
   return answerPage(reply, 200, 'Postern', `<p>The pages of the console are not built yet.</p>${links}`)
@@ -74,7 +70,7 @@ export function answerUnbuilt(reply: FastifyReply, basePath: string): FastifyRep
 /** The same as in web/src/shell/brand.tsx. */
 const mark = `<svg width="44" height="44" viewBox="0 0 32 32" fill="none" stroke="#fff" stroke-width="2.4" stroke-linecap="round" aria-hidden="true"><rect width="32" height="32" rx="8" fill="#0b6b58" stroke="none"/><path d="M9 25V14.5a7 7 0 0 1 14 0V25M16 17v5"/><circle cx="16" cy="15.2" r="2.2" fill="#fff" stroke="none"/></svg>`
 
-/** Sends a page without scripts. `body` must be trusted markup. */
+/** `body` must be trusted markup. */
 function answerPage(reply: FastifyReply, status: number, title: string, body: string): FastifyReply {
   const nonce = randomBytes(16).toString('base64')
   const html = `<!doctype html>

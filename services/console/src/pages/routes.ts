@@ -7,10 +7,8 @@ import { type UnknownRoutes, isPagePath } from '../http/unknown-routes.ts'
 import type { Asset, BuiltPages } from './assets.ts'
 import { answerUnbuilt } from './message-page.ts'
 
-/** File names contain a digest of the content, so files can be cached for a year. */
 const forEver = 'public, max-age=31536000, immutable'
 
-/** Registers the files of the built pages, and the page itself for every other address. */
 export function pageRoutes(
   app: FastifyInstance,
   {
@@ -33,14 +31,13 @@ export function pageRoutes(
   })
 }
 
-/** Navigations have a page for every address. A missing script or style is a 404. */
+/** Navigations have a page for every address; a missing script is a 404. */
 function isPage(request: FastifyRequest, path: string): boolean {
   if (!isPagePath(path)) return false
   const { accept } = request.headers
   return accept === undefined || /text\/html|\*\/\*/.test(accept)
 }
 
-/** Sends a file, compressed if the client accepts it. */
 export function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
   reply.type(asset.type)
   if (asset.isHashed) reply.header('cache-control', forEver)

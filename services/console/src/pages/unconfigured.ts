@@ -4,10 +4,9 @@ import type { BuiltPages } from './assets.ts'
 import { answerUnconfigured } from './message-page.ts'
 import { sendAsset } from './routes.ts'
 
-/** Without a provider, navigations receive a page that says so, and all other requests a problem. */
+/** Navigations receive a page that says so, and all other requests a problem. */
 export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | undefined): void {
   void app.register(async (scope) => {
-    // Rejected requests are not read.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => {
       payload.resume()
@@ -18,7 +17,6 @@ export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | und
       const isRead = request.method === 'GET' || request.method === 'HEAD'
       const asset = isRead ? pages?.assets.get(path) : undefined
       if (asset !== undefined) return sendAsset(request, reply, asset)
-      // Scripts accept any type; navigations ask for a page.
       const isPage = isRead && !/^\/(?:api|assets|internal)\//.test(path) && path !== '/auth/session'
       if (isPage && /text\/html|\*\/\*/.test(request.headers.accept ?? '*/*')) return answerUnconfigured(reply)
       throw problem('sign_in_not_configured', {

@@ -6,9 +6,8 @@ import type { Session } from './content.ts'
 import type { Sessions } from './sessions.ts'
 import type { SessionStore } from './store.ts'
 
-/** Renews the access tokens of sessions. */
 export interface Access {
-  /** Returns the session with a token that is valid for some time, or undefined if the session has ended. */
+  /** Returns the session with a valid token, or undefined if it has ended. */
   fresh(session: Session): Promise<Session | undefined>
 }
 
@@ -23,13 +22,13 @@ export interface AccessParts {
 
 /** Tokens are renewed this long before they expire, so that a request still reaches the gateway. */
 const renewBeforeMs = 30_000
-/** Longer than the provider and the gateway take together. */
+/** Longer than the provider and the gateway together. */
 const lockMs = 15_000
 const waitMs = 50
 
 /**
- * Renews one token per session at a time, across replicas: a provider with rotating refresh tokens treats a second use
- * as theft.
+ * One renewal per session at a time, across replicas: a provider with rotating refresh tokens treats a second use as
+ * theft.
  */
 export function createAccess(parts: AccessParts): Access {
   const { sessions, store, provider, gateway, now, logger } = parts
@@ -71,7 +70,7 @@ export function createAccess(parts: AccessParts): Access {
     const tokens = { ...result.tokens, refresh: result.tokens.refresh ?? refresh }
     const known = await gateway.whoIs(tokens.access)
     if (known.kind === 'refused') return await endFor('refused_by_gateway', id)
-    // Roles may have changed. The tenant must not change within a session.
+    // Roles may change within a session, but not the tenant.
     if (known.kind === 'person' && known.tenant.id !== content.tenant.id) return await endFor('other_tenant', id)
     const { tenant, roles } = known.kind === 'person' ? known : content
     return await sessions.replace(session, { tokens, tenant, roles: [...roles] })

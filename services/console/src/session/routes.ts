@@ -10,13 +10,12 @@ export interface SessionAnswer {
   readonly tenant: { readonly id: string; readonly name: string }
   readonly roles: readonly string[]
   readonly csrf_token: string
-  /** The API's URL for integrations. */
   readonly api_url: string
   readonly expires_at: string
   readonly idle_expires_at: string
 }
 
-/** `GET /auth/session`. Does not extend the session: an open page must not keep it alive. */
+/** Does not extend the session: an open page must not keep it alive. */
 export function sessionRoutes(
   app: FastifyInstance,
   deps: Deps,

@@ -1,11 +1,10 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 
-/** Encrypts small texts and detects changed or moved ones. */
 export interface Seal {
-  /** `place` is where the text is stored, and `bearer` a secret of its owner. Both are needed to open it. */
+  /** `place` is where the text is stored; `bearer` is a secret of its owner. */
   close(text: string, place: string, bearer: string): string
-  /** Undefined if the text was changed or moved, the bearer differs, or the key was retired. */
+  /** Returns undefined if the text was changed or moved, the bearer differs, or the key was retired. */
   open(sealed: string, place: string, bearer: string): string | undefined
 }
 
@@ -14,8 +13,8 @@ const tagBytes = 16
 const algorithm = 'aes-256-gcm'
 
 /**
- * AES-256-GCM with a key that HKDF (RFC 5869) derives from the ring and the bearer's secret. Neither the store, nor the
- * ring, nor both are enough without the browser's cookie.
+ * AES-256-GCM with a key derived from the ring and the bearer's secret (HKDF, RFC 5869). Store and ring together cannot
+ * open it without the cookie.
  */
 export function createSeal(ring: KeyRing, purpose: string): Seal {
   const keys = ring.previous === undefined ? [ring.current] : [ring.current, ring.previous]

@@ -3,28 +3,23 @@ import type { Config } from '../config.ts'
 import type { Session, SessionContent } from './content.ts'
 import type { Owner, SessionStore } from './store.ts'
 
-/** Creates, finds, extends and ends sessions. */
 export interface Sessions {
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>): Promise<Session>
   /** Returns the live session of an untrusted id. */
   find(id: string | undefined): Promise<Session | undefined>
-  /** Records an action of the person. */
   use(session: Session): Promise<Session>
   replace(session: Session, change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant'>): Promise<Session | undefined>
   end(id: string): Promise<void>
   endOf(owner: Owner): Promise<number>
 }
 
-/** Returns 256 random bits as text that needs no escaping. */
 export function randomId(): string {
   return randomBytes(32).toString('base64url')
 }
 
 const idPattern = /^[A-Za-z0-9_-]{43}$/
-/** Uses are recorded at this interval, or ten times in the idle limit if that is shorter. */
 const touchEveryMs = 30_000
 
-/** `now` returns milliseconds since the epoch. */
 export function createSessions(store: SessionStore, limits: Config['session'], now: () => number): Sessions {
   const { idleMs, absoluteMs } = limits
 

@@ -8,31 +8,28 @@ import type { Seal } from './seal.ts'
 export interface SessionStore {
   create(id: string, content: SessionContent, times: FirstTimes): Promise<void>
   find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
-  /** Records a use. Does nothing if the session has ended. */
+  /** Records a use, unless the session has ended. */
   touch(id: string, times: Times): Promise<void>
-  /** Replaces the content. Returns false if the session has ended. */
+  /** Returns false if the session has ended. */
   replace(id: string, content: SessionContent): Promise<boolean>
   remove(id: string): Promise<void>
-  /** Ends the sessions of one sign-in, or all of a person. Returns their number. */
+  /** Ends the sessions of a sign-in or person, and returns their number. */
   removeOf(owner: Owner): Promise<number>
   /** Returns true once for each mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
-  /** Returns whether the mark exists. */
   isMarked(mark: string): Promise<boolean>
-  /** Acquires a lock that expires. Returns its release, or undefined if it is taken. */
+  /** Returns the release, or undefined if the lock is taken. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
 }
 
 export interface Times {
   readonly seenAt: number
-  /** When Redis may delete the session, in milliseconds since the epoch. */
   readonly endsAt: number
 }
 
-/** The times of a new session. */
 export interface FirstTimes extends Times {
-  /** When the session ends regardless of use. Until then the provider can end it. */
+  /** Regardless of use. */
   readonly lastEndsAt: number
 }
 
@@ -49,14 +46,14 @@ const replaceScript = `if redis.call('exists', KEYS[1]) == 0 then return 0 end
   redis.call('hset', KEYS[1], 'content', ARGV[1]) return 1`
 const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
 
-/** Each script and transaction uses one key, so that Redis Cluster can run it. */
+/** One key per script and transaction, for Redis Cluster. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
     create: async (id, content, { seenAt, endsAt, lastEndsAt }) => {
       const digest = digestOf(id)
       const key = sessionKey(digest)
       await redis.run(async (commands) => {
-        // Write the indexes first: the provider must be able to end every session.
+        // Indexes first: the provider must be able to end every session.
         for (const owner of ownersOf(content)) {
           await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), lastEndsAt).exec()
         }

@@ -4,15 +4,10 @@ import type { Seal } from '../session/seal.ts'
 import { randomId } from '../session/sessions.ts'
 import type { Secrets } from './provider.ts'
 
-/**
- * A sign-in in progress. It is stored in an encrypted cookie, so that only this browser can complete it and it needs no
- * server memory.
- */
+/** A sign-in in progress, in an encrypted cookie, so that only this browser can complete it. */
 export interface Attempt extends Secrets {
   readonly issuer: string
-  /** In milliseconds since the epoch. */
   readonly begunAt: number
-  /** The console path to open after the sign-in. */
   readonly returnTo: string
 }
 
@@ -25,16 +20,15 @@ const attemptSchema = z.object({
   returnTo: z.string(),
 })
 
-/** Long enough for a password and a second factor. */
 export const attemptLifeMs = 600_000
-/** The maximum number of concurrent sign-ins of a browser. Further ones remove the oldest cookie. */
+/** Further ones remove the oldest cookie. */
 export const maxAttempts = 5
 
 export function newAttempt(given: Pick<Attempt, 'issuer' | 'begunAt' | 'returnTo'>): Attempt {
   return { ...given, state: randomId(), nonce: randomId(), codeVerifier: randomId() }
 }
 
-/** Returns the id in the cookie's name, which allows several tabs. */
+/** The id in the cookie's name allows several tabs. */
 export function attemptId(state: string): string {
   return hash('sha256', state, 'base64url').slice(0, 16)
 }
@@ -43,7 +37,7 @@ export function sealAttempt(seal: Seal, attempt: Attempt): string {
   return seal.close(JSON.stringify(attempt), attemptId(attempt.state), '')
 }
 
-/** Returns the sign-in of a cookie, or undefined if its state differs or it is too old. */
+/** Returns undefined if the state differs or the sign-in is too old. */
 export function openAttempt(seal: Seal, sealed: string | undefined, state: string, now: number): Attempt | undefined {
   const text = sealed === undefined ? undefined : seal.open(sealed, attemptId(state), '')
   if (text === undefined) return undefined
@@ -51,10 +45,6 @@ export function openAttempt(seal: Seal, sealed: string | undefined, state: strin
   return attempt.state === state && now - attempt.begunAt < attemptLifeMs ? attempt : undefined
 }
 
-/**
- * Returns a safe path to open after the sign-in. Returns `/` if the path could lead to another site, has control
- * characters, or starts a sign-in.
- */
 export function safeReturnTo(given: string | undefined, origin: string): string {
   if (given === undefined || given.length > 2000 || !/^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(given)) return '/'
   if (!URL.canParse(given, origin)) return '/'

@@ -5,7 +5,6 @@ import type { Sessions } from '../session/sessions.ts'
 import type { Attempt } from './attempts.ts'
 import { type Provider, ProviderUnavailable, SignInRefused, type SignedIn } from './provider.ts'
 
-/** Why a sign-in failed. Each reason has a page. */
 export type Refusal =
   | 'not_ours'
   | 'cancelled'
@@ -28,8 +27,7 @@ export interface CompleteParts {
 }
 
 /**
- * Redeems the code and starts a session. The gateway reads tenant and roles from the access token, so that there is
- * only one mapping of claims.
+ * Redeems the code and starts a session. The gateway reads tenant and roles, so there is only one mapping of claims.
  */
 export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
   const { provider, gateway, sessions, logger } = parts

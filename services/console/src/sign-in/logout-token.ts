@@ -1,11 +1,10 @@
 import { type JWTPayload, type JWTVerifyGetKey, errors, jwtVerify } from 'jose'
 
-/** A back-channel logout notice (OpenID Connect Back-Channel Logout 1.0 §2.4). */
 export interface LogoutNotice {
   readonly issuer: string
   readonly subject: string | undefined
   readonly sid: string | undefined
-  /** Unique; each notice is processed once. */
+  /** Each notice is processed once. */
   readonly id: string
 }
 
@@ -18,19 +17,17 @@ export interface LogoutTokenOptions {
   readonly issuer: string
   readonly audience: string
   readonly keys: JWTVerifyGetKey
-  /** In milliseconds since the epoch. */
   readonly now: number
 }
 
-/** Notices are accepted, and their ids remembered, for this time after they were issued. */
+/** Notices are accepted, and their ids remembered, for this long. */
 export const logoutTokenLifeSeconds = 300
 const clockToleranceSeconds = 30
 const maxTokenCharacters = 8192
 const event = 'http://schemas.openid.net/event/backchannel-logout'
-/** Only asymmetric algorithms, as for every token of the provider. */
 const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
-/** Verifies a logout token (§2.6). Rejects ID tokens, which have a nonce and no such event. */
+/** Verifies a logout token (§2.6). Rejects ID tokens. */
 export async function verifyLogoutToken(token: string, options: LogoutTokenOptions): Promise<LogoutTokenCheck> {
   const { issuer, audience, keys, now } = options
   if (token.length > maxTokenCharacters) return { kind: 'invalid' }

@@ -3,15 +3,12 @@ import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
-/** The tokens of a token response. */
 export interface Tokens {
   readonly access: string
   readonly refresh: string | undefined
-  /** In milliseconds since the epoch. */
   readonly accessExpiresAt: number
 }
 
-/** The values that bind a response to one sign-in. */
 export interface Secrets {
   readonly state: string
   readonly nonce: string
@@ -21,7 +18,6 @@ export interface Secrets {
 export interface SignedIn {
   readonly tokens: Tokens
   readonly subject: string
-  /** The provider's id of the sign-in, if any. */
   readonly sid: string | undefined
   readonly name: string | undefined
   readonly email: string | undefined
@@ -29,11 +25,10 @@ export interface SignedIn {
 
 export type Renewal =
   | { readonly kind: 'renewed'; readonly tokens: Tokens }
-  /** The provider has ended the sign-in. */
   | { readonly kind: 'ended' }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
-/** A response that must not sign anybody in. The cause is for the log. */
+/** A response that must not sign anybody in; the cause is for the log. */
 export class SignInRefused extends Error {
   readonly reason: 'cancelled' | 'not_valid'
 
@@ -44,7 +39,7 @@ export class SignInRefused extends Error {
   }
 }
 
-/** The provider is not available. The cause is for the log. */
+/** The cause is for the log. */
 export class ProviderUnavailable extends Error {
   constructor(cause: unknown) {
     super('the provider cannot be reached', { cause })
@@ -52,27 +47,22 @@ export class ProviderUnavailable extends Error {
   }
 }
 
-/** The OpenID provider, found by discovery. */
 export interface Provider {
-  /** Returns the URL of the sign-in page. Throws ProviderUnavailable. */
+  /** Throws ProviderUnavailable. */
   signInUrl(secrets: Secrets): Promise<URL>
-  /** Redeems the code in the callback URL. Throws SignInRefused or ProviderUnavailable. */
+  /** Redeems the code. Throws SignInRefused or ProviderUnavailable. */
   finish(callback: URL, secrets: Secrets): Promise<SignedIn>
   refresh(refreshToken: string, subject: string): Promise<Renewal>
-  /** Revokes a refresh token. Returns the failure, if any: the local session has ended anyway. */
+  /** Returns the failure, if any: the local session has ended anyway. */
   revoke(refreshToken: string): Promise<unknown>
-  /** Returns the URL of the sign-out page. Undefined if the provider has no such page or is unavailable. */
+  /** Returns undefined if the provider has no sign-out page or is unavailable. */
   signOutUrl(): Promise<URL | undefined>
-  /**
-   * Returns undefined if the token is not a valid token of the provider for this console. Throws ProviderUnavailable.
-   */
+  /** Returns undefined if the token is invalid. Throws ProviderUnavailable. */
   readLogoutToken(token: string): Promise<LogoutNotice | undefined>
 }
 
 const timeoutSeconds = 5
-/** Providers change their metadata rarely and announce changes. */
 const metadataLifeMs = 3_600_000
-/** Used if the provider does not state the lifetime of a token. */
 const defaultLifeSeconds = 300
 
 interface Known {
@@ -81,7 +71,6 @@ interface Known {
   readonly readAt: number
 }
 
-/** `now` returns milliseconds since the epoch. */
 export function createProvider(
   provider: ProviderConfig,
   { url: consoleUrl }: Pick<Config, 'url'>,
@@ -99,7 +88,6 @@ export function createProvider(
       authentication(provider.clientSecret),
       {
         timeout: timeoutSeconds,
-        // The signatures of ID tokens are verified, even though the connection is authenticated.
         execute: [
           openid.enableNonRepudiationChecks,
           ...(isPlain(provider.issuer) ? [openid.allowInsecureRequests] : []),
@@ -119,7 +107,6 @@ export function createProvider(
     try {
       return await known
     } catch (error) {
-      // Old metadata remains in use while the provider is unavailable.
       if (before === undefined) throw new ProviderUnavailable(error)
       known = Promise.resolve(before)
       return before
@@ -149,7 +136,7 @@ export function createProvider(
     },
     finish: async (callback, { state, nonce, codeVerifier }) => {
       const { client } = await find()
-      // The provider checks the redirect URI. It is built from the configuration, not from the Host header.
+      // Built from the configuration, not from the Host header.
       const answer = new URL(redirectUri)
       answer.search = callback.search
       try {
@@ -219,7 +206,7 @@ function isPlain(issuer: string): boolean {
   return new URL(issuer).protocol === 'http:'
 }
 
-/** In the header if the provider accepts it, which is the default (OIDC Core §9), otherwise in the body. */
+/** Uses the header if the provider accepts it (OIDC Core §9), otherwise the body. */
 function authentication(secret: string | undefined): openid.ClientAuth {
   if (secret === undefined) return openid.None()
   const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)]
@@ -250,8 +237,8 @@ function isForNow({ status, error }: openid.ResponseBodyError): boolean {
 }
 
 /**
- * Errors that end this person's sign-in (RFC 6749 §5.2, OIDC Core §3.1.2.6). Other errors are temporary or concern the
- * console's client, and sign nobody out.
+ * Errors that end this person's sign-in (RFC 6749 §5.2, OIDC Core §3.1.2.6). Others are temporary or concern the
+ * client.
  */
 const ends: ReadonlySet<string> = new Set([
   'invalid_grant',

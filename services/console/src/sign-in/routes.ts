@@ -22,12 +22,10 @@ import { logoutTokenLifeSeconds } from './logout-token.ts'
 import { ProviderUnavailable } from './provider.ts'
 
 const loginQuery = z.object({ return_to: z.string().optional().catch(undefined) })
-/** A repeated parameter is an array and is rejected. */
 const callbackQuery = z.object({ state: z.string().min(1).max(256) })
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
 
-/** Registers `/auth/login`, `/auth/callback`, `/auth/logout` and `/auth/backchannel-logout`. */
 export function signInRoutes(
   app: FastifyInstance,
   deps: Omit<Deps, 'signIn'> & SignIn,
@@ -65,7 +63,7 @@ export function signInRoutes(
     const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, deps)
     deps.count(outcome.kind === 'signed_in' ? 'signed_in' : outcome.reason)
     if (outcome.kind === 'refused') return answerMessage(reply, outcome.reason, attempt.returnTo)
-    // Always a new session id, against session fixation.
+    // A new id prevents session fixation.
     const before = parseCookies(request.headers.cookie).get(cookies.session)
     if (before !== undefined) await sessions.end(before)
     return await reply
@@ -89,7 +87,6 @@ export function signInRoutes(
     return { redirect: url?.href ?? `${consoleUrl}/` }
   }
   void app.register(async (scope) => {
-    // The content of the body is ignored.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => {
       payload.resume()
@@ -98,7 +95,7 @@ export function signInRoutes(
     scope.post('/auth/logout', answerLogout)
   })
 
-  // Called by the provider, without cookie or origin. The signature authenticates it.
+  // Called by the provider without a cookie; the signature authenticates it.
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
@@ -120,7 +117,7 @@ export function signInRoutes(
         sid === undefined
           ? await sessions.endOf({ kind: 'subject', issuer, value: subject ?? '' })
           : await sessions.endOf({ kind: 'sid', issuer, value: sid })
-      // Recorded after success, so that the provider can repeat a failed notice.
+      // After success, so that the provider can repeat a failed notice.
       await store.markOnce(mark, logoutTokenLifeSeconds * 2000)
       logger.info({ event: 'signed_out_by_provider', sessions: ended })
       return {}
@@ -131,7 +128,6 @@ export function signInRoutes(
     return [...parseCookies(request.headers.cookie).keys()].filter((name) => name.startsWith(cookies.signIn('')))
   }
 
-  /** Returns the sign-in of this browser with this state, and deletes its cookie. */
   function takeAttempt(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
     const query = callbackQuery.safeParse(request.query)
     if (!query.success) return undefined

@@ -27,7 +27,6 @@ const PeoplePage = lazy(async () => ({ default: (await import('./people/people-p
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
 const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
 
-/** The console. */
 export function App() {
   return (
     <SessionGate>
@@ -70,7 +69,6 @@ function pageAt(path: string): ReactNode {
   return <NotFoundPage />
 }
 
-/** Moves the focus to the title of a new page for keyboard and screen-reader users, as after a full load. */
 function useTitleFocus(path: string): void {
   const opened = useRef(path)
   useEffect(() => {

@@ -22,9 +22,7 @@ addEventListener('popstate', () => {
 
 const warn = (event: BeforeUnloadEvent): void => event.preventDefault()
 
-/**
- * Asks `onLeave` before the current page is left, including by the browser's buttons. Returns a function that ends it.
- */
+/** Asks `onLeave` before the page is left. Returns a function that ends it. */
 export function stayHere(onLeave: () => void): () => void {
   const held = { path: location.pathname, query: location.search, onLeave }
   stay = held
@@ -35,12 +33,10 @@ export function stayHere(onLeave: () => void): () => void {
   }
 }
 
-/** Returns whether leaving the current page needs a confirmation. */
 export function isKeptHere(): boolean {
   return stay !== undefined
 }
 
-/** Returns the current path within the console. */
 export function usePath(): string {
   return useSyncExternalStore(subscribe, openPath)
 }
@@ -49,7 +45,6 @@ function openPath(): string {
   return consolePath(location.pathname)
 }
 
-/** Opens a page of the console. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   if (path === openPath()) return
   if (stay !== undefined) {
@@ -62,7 +57,7 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
   if (!replace) scrollTo({ top: 0 })
 }
 
-/** Replaces the query of the page that is open. `query` is empty or begins with `?`. */
+/** `query` is empty or begins with `?`. */
 export function keepQuery(query: string): void {
   if (location.search !== query) history.replaceState(history.state, '', `${location.pathname}${query}`)
 }
@@ -72,7 +67,6 @@ interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly children: ReactNode
 }
 
-/** A link to a page of the console. It opens without a reload, or in a new tab on request. */
 export function Link({ to, children, onClick, ...rest }: LinkProps) {
   const open = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event)

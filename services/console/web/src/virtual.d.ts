@@ -1,7 +1,6 @@
 declare module 'virtual:routes' {
   import type { Access, Method } from '@postern/contracts'
 
-  /** A route of the API as the console shows it. */
   export interface RouteSummary {
     readonly id: string
     readonly method: Method
@@ -17,7 +16,6 @@ declare module 'virtual:routes' {
 declare module 'virtual:datasets' {
   import type { Connector } from '@postern/contracts'
 
-  /** A dataset field for mappings. */
   export interface FieldSummary {
     readonly name: string
     readonly isRequired: boolean

@@ -6,38 +6,37 @@ import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 
-/** A store of bytes: a directory (below) or a bucket (`s3-blob-store.ts`), with the same guarantees. */
+/** A store of bytes in a directory (below) or a bucket (`s3-blob-store.ts`). */
 export interface BlobStore {
-  /** Whether the store is behind a network, so that clients could measure its work. */
+  /** Whether the store is behind a network. */
   readonly isRemote: boolean
-  /** Opens an empty blob for an upload. Call `settle` or `discard`. */
+  /** Opens an empty blob. End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
-  /** Prepares `place` over the network, before the transaction. Repeatable. */
+  /** Prepares `place` over the network, before the transaction. */
   offer(blob: SettlingBlob): Promise<void>
-  /** Moves settled bytes to their place, durably, or reuses equal bytes of the tenant. Call it under the blob's lock, after `offer`. */
+  /**
+   * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
+   */
   place(blob: SettlingBlob): Promise<void>
-  /** Removes a blob without a row from its place. Call it under the blob's lock, then `finish`. */
+  /** Call it under the blob's lock, then `finish`. */
   remove(blob: SettlingBlob): Promise<void>
-  /** Applies the database's decision and removes the settling entry. Call it after the transaction. */
+  /** Applies the outcome and removes the settling entry. Call it after the transaction. */
   finish(blob: SettlingBlob, outcome: BlobOutcome): Promise<void>
-  /** Deletes bytes that will certainly not be recorded, if that needs no lock. */
   abandon?(blob: SettlingBlob): Promise<void>
   /**
-   * Iterates over a tenant's blobs with a hash that no current upload brings. Finish each one before the next. An upload that settled
-   * before `olderThan` (milliseconds since the epoch) is not current.
+   * Iterates over a tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the
+   * next.
    */
   reopen(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<SettlingBlob>
-  /** Reads a tenant's bytes with a hash. */
   read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
-  /** Lists entries of a tenant whose uploads ended before `olderThan` (milliseconds since the epoch). */
+  /** Lists a tenant's entries that settled before `olderThan` (epoch ms). */
   listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
-  /** Tenants that have such entries. */
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
-  /** Deletes incoming files last written before `olderThan` (milliseconds since the epoch). Returns their number. */
+  /** Deletes incoming files last written before `olderThan` (epoch ms) and returns their number. */
   sweepIncoming(olderThan: number): Promise<number>
-  /** The store's clock, which its ages refer to, in milliseconds since the epoch. */
+  /** The store's clock (epoch ms). */
   time(): Promise<number>
-  /** Rejects when nothing could be stored now. */
+  /** Rejects if nothing can be stored now. */
   assertWritable(): Promise<void>
 }
 
@@ -45,31 +44,26 @@ export interface BlobStore {
 export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
-  /** Appends a chunk. Call it sequentially. Resolves when the chunk is no longer needed. */
+  /** Appends a chunk; call it sequentially. Resolves when the chunk may be reused. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the bytes durable under their hash. */
   settle(tenantId: string, sha256: string): Promise<SettlingBlob>
-  /** Deletes the bytes. Repeatable, and without effect after `settle`. */
+  /** Deletes the bytes. Has no effect after `settle`. */
   discard(): Promise<void>
 }
 
 export interface SettlingBlob {
   readonly tenantId: string
   readonly sha256: string
-  /** The unique name of the entry in the tenant's settling directory. */
   readonly entry: string
 }
 
-// Directory names come from verified contexts and our own hashes. They are checked anyway, because a mistake could leave the tenant's
-// directory.
+// Directory names are trusted, but a mistake here could leave the tenant's directory.
 export const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 export const hashPattern = /^[0-9a-f]{64}$/
 export const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
 
-/**
- * Opens or creates a private blob directory. `incoming/` contains current uploads, `settling/<tenant>/` complete ones that may not be
- * recorded, and `blobs/<tenant>/<first two digits>/<sha256>` those that rows may name. README.md explains the steps.
- */
+/** Opens or creates a private blob directory. README.md explains its folders. */
 export async function openBlobStore(directory: string): Promise<BlobStore> {
   const root = resolve(directory)
   const incoming = join(root, 'incoming')
@@ -125,7 +119,6 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await tenantsIn(settling)) {
-        // Includes unreadable ones. Listing their entries fails.
         const old = entriesOlderThan(join(settling, tenant), olderThan)
         if (await old.then(({ length }) => length > 0, Boolean)) tenants.add(tenant)
       }
@@ -137,7 +130,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       for (const entry of await entriesOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
       return old.length
     },
-    // A file system usually has our clock. If its clock is behind, settling or placing deleted bytes fails.
+    // If its clock is behind, settling or placing deleted bytes fails.
     time: async () => await Promise.resolve(Date.now()),
     assertWritable: async () => {
       await access(incoming, constants.W_OK | constants.X_OK)
@@ -146,7 +139,6 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   }
 }
 
-/** Writes and deletes a small file, to find a full or broken volume. */
 async function writeProbe(path: string): Promise<void> {
   const file = await open(path, 'wx', 0o600)
   try {
@@ -161,16 +153,14 @@ async function writeProbe(path: string): Promise<void> {
 /** The most bytes of an upload that wait in memory for the disk. */
 const bufferedBytes = 1024 * 1024
 
-/** Files are synced every so many bytes, so that their end is fast. */
 const syncEveryBytes = 32 * 1024 * 1024
 
-/** A block of most file systems. Less could fit into an inode of a full one. */
+/** Less could fit into an inode of a full one. */
 const probeBytes = 4096
 
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
   // The handle stays open for the sync.
   const sink = file.createWriteStream({ autoClose: false, highWaterMark: bufferedBytes })
-  // The next write rejects.
   sink.on('error', () => undefined)
   let unsyncedBytes = 0
   let syncing: Promise<void> | undefined
@@ -202,7 +192,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
       await rename(path, join(folder, entry))
-      // Durable before the blob, so that a crash cannot lose the entry of an existing blob.
+      // Durable before the blob, so that a crash cannot lose its entry.
       await syncDirectory(folder)
       await syncDirectory(settling)
       return { tenantId, sha256, entry }
@@ -214,7 +204,6 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
   }
 }
 
-/** The single blob of a hash. */
 async function* soleBlob({
   tenantId,
   sha256,
@@ -238,7 +227,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Lists files last written before `olderThan`. Empty if the directory is missing. */
+/** Lists files last written before `olderThan`. Returns an empty list if the directory is missing. */
 export async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
   const old: string[] = []
   for (const name of await namesIn(directory)) {
@@ -253,7 +242,7 @@ export async function entriesOlderThan(directory: string, olderThan: number): Pr
   return old
 }
 
-/** Lists the items of all, and throws at the end if one failed. */
+/** Yields the items of all names, and throws at the end if one failed. */
 export async function* ofEach<Name extends string, Found>(
   names: Iterable<Name>,
   of: (name: Name) => AsyncIterable<Found>,
@@ -272,7 +261,7 @@ export async function* ofEach<Name extends string, Found>(
   }
 }
 
-/** Lists tenants with entries in a directory. Ignores other names. */
+/** Lists tenants with entries in a directory and ignores other names. */
 export async function tenantsIn(directory: string): Promise<string[]> {
   return (await namesIn(directory)).filter((name) => tenantPattern.test(name))
 }
@@ -291,7 +280,6 @@ export function checked(name: string, pattern: RegExp): string {
   return name
 }
 
-/** Whether an error means that the object is missing. */
 export function isGone(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' || (error instanceof Error && error.name === 'NoSuchKey')
 }
@@ -302,7 +290,7 @@ export function codeOf(error: unknown): unknown {
 
 const noRoomCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** Whether an error means a full disk, an exhausted quota or the process's file size limit. */
+/** Whether an error means a full disk, an exhausted quota or the file size limit. */
 export function isStoreFull(error: unknown): boolean {
   return noRoomCodes.has(codeOf(error))
 }

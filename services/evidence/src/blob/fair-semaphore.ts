@@ -1,8 +1,8 @@
 /** Permits, at most half of them for one tenant. */
 export interface FairSemaphore {
   /**
-   * Resolves with a function that releases the permit; repeated calls do nothing. The waiting tenant that holds the fewest permits
-   * is next. Rejects after `waitMs`, or with the signal's reason when it is aborted.
+   * Resolves with a function that releases the permit. The tenant with the fewest permits is next. Rejects after
+   * `waitMs` or on abort.
    */
   acquire(tenantId: string, signal?: AbortSignal): Promise<() => void>
 }
@@ -12,7 +12,6 @@ interface Waiter {
   readonly grant: () => void
 }
 
-/** `timeoutError` makes the error of a caller that waited for `waitMs`. */
 export function createFairSemaphore(
   permits: number,
   { waitMs, timeoutError }: { readonly waitMs: number; readonly timeoutError: () => Error },

@@ -7,14 +7,10 @@ import type { BucketStores } from './open-stores.ts'
 import type { S3Objects } from './s3-objects.ts'
 import { namesOf } from './s3-blob-store.ts'
 
-/** What a run has done. */
 export interface MoveReport {
-  /** Blobs that this run copied. */
   readonly copied: number
   readonly copiedBytes: number
-  /** Blobs that were in the bucket already. */
   readonly found: number
-  /** Copied pieces of resumable uploads. */
   readonly pieces: number
   /** Paths of blobs whose bytes do not match their names. They are not copied. */
   readonly damaged: readonly string[]
@@ -22,10 +18,7 @@ export interface MoveReport {
 
 type Bucket = Pick<BucketStores, 'blobs' | 'partials' | 'objects'>
 
-/**
- * Copies a blob directory to a bucket while no service writes to either. It can be stopped and repeated: a blob gets
- * its name only after its bytes were read back and match their hash. Does not change the directory.
- */
+/** Copies a blob directory to a bucket while no service writes to either. Can be stopped and repeated. */
 export async function moveToBucket(
   directory: string,
   bucket: Bucket,
@@ -77,7 +70,6 @@ async function* blobsIn(root: string): AsyncGenerator<FoundBlob> {
   }
 }
 
-/** Whether the blob has a name and bytes in the bucket. */
 async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Promise<boolean> {
   const folder = `blobs/${tenantId}/${sha256}/`
   for await (const { key } of objects.list(folder)) {
@@ -87,7 +79,7 @@ async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Pr
   return false
 }
 
-/** Returns the number of copied bytes, or undefined if they do not match the blob's name. */
+/** Returns the copied bytes, or undefined if they do not match the blob's name. */
 async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlob): Promise<number | undefined> {
   const incoming = await blobs.openIncoming(blob.tenantId)
   try {
@@ -104,7 +96,7 @@ async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlo
       throw new Error('the bucket returned other bytes than it was sent')
     }
     await blobs.offer(settling)
-    // An upload that ended before its row. The sweep needs this entry in the bucket.
+    // The sweep needs this entry in the bucket.
     if (!(await isSettling(root, blob))) await blobs.finish(settling, 'recorded')
     return sizeBytes
   } finally {
@@ -136,7 +128,6 @@ async function* piecesIn(root: string): AsyncGenerator<FoundPiece> {
   }
 }
 
-/** Copies a piece of a resumable upload. A repeated run writes the same objects. */
 async function copyPiece({ partials }: Bucket, { tenantId, uploadId, turn, path }: FoundPiece): Promise<void> {
   const { size } = await stat(path)
   if ((await partials.seal(tenantId, uploadId, turn)) === size) return

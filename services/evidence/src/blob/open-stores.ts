@@ -5,19 +5,16 @@ import { createPartSpools } from './part-spool.ts'
 import { type PartialStore, openPartialStore } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
-/** Stores for complete and partial uploads. */
 export interface Stores {
   readonly blobs: BlobStore
   readonly partials: PartialStore
   close(): void
 }
 
-/** The stores of a bucket, and its objects. */
 export interface BucketStores extends Stores {
   readonly objects: S3Objects
 }
 
-/** Opens the configured stores. Loads the S3 library only for a bucket. */
 export async function openStores(config: StoreConfig): Promise<Stores> {
   return config.kind === 'directory' ? await openDirectory(config.path) : await openBucketStores(config)
 }

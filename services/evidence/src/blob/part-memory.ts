@@ -1,10 +1,10 @@
 import { problem } from '@postern/service-kit'
 import { createFairSemaphore } from './fair-semaphore.ts'
 
-/** Bytes of a part of an object. Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
+/** Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
 export const partBytes = 8 * 1024 * 1024
 
-/** Parts up to this size have permits of their own, so that small files do not wait for large ones. */
+/** Such parts have their own permits, so that small files do not wait for large ones. */
 const smallBytes = 1024 * 1024
 
 /** Parts up to this size need no permit. */
@@ -15,19 +15,17 @@ const smallPerPart = 2
 /** Shorter than the gateway's 30 s without progress, with time left to send. */
 const waitMs = 20_000
 
-/** Limits how many parts are in memory while they are sent. */
 export interface PartMemory {
-  /** Rejects with a 503 after 20 s. No tenant holds more than half of the memory. */
+  /** Rejects with a 503 after 20 s. */
   acquire(tenantId: string, bytes: number, signal?: AbortSignal): Promise<PartLease>
 }
 
 export interface PartLease {
   readonly buffer: Buffer
-  /** Call it once. `isReusable`: nothing can still read the buffer. */
+  /** `isReusable`: nothing can still read the buffer. Call it once. */
   release(isReusable: boolean): void
 }
 
-/** Memory for `parts` parts of 8 MiB, and twice as many of 1 MiB. */
 export function createPartMemory(parts: number): PartMemory {
   const options = { waitMs, timeoutError: tooManyUploads }
   const large = createFairSemaphore(parts, options)

@@ -4,24 +4,21 @@ import { join } from 'node:path'
 import { type PartMemory, partBytes } from './part-memory.ts'
 import type { SentObject } from './s3-objects.ts'
 
-/** Sends a part. The bytes are valid until it resolves. */
+/** The bytes are valid until it resolves. */
 export type SendPart = (bytes: Uint8Array) => Promise<SentObject>
 
-/** Collects one upload's bytes on the local disk until they make a part, so that a slow sender needs no memory. */
+/** Collects an upload's bytes on disk until they make a part, so that a slow sender needs no memory. */
 export interface PartSpool {
-  /** Appends a chunk. Call it sequentially. Sends each full part before it accepts more. */
+  /** Appends a chunk; call it sequentially. Sends each full part before it accepts more. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
-  /** Sends what is left, with `send` where it is given. */
+  /** Sends what is left, with `send` if given. */
   flush(send?: SendPart): Promise<void>
-  /** Drops what was not sent. */
   clear(): void
-  /** Deletes the file. Harmless when repeated. */
   close(): Promise<void>
 }
 
-/** Opens spools: one for each upload, with the function that sends its parts. */
 export interface PartSpools {
-  /** Rejects when the directory does not accept files. */
+  /** Rejects if the directory does not accept files. */
   assertWritable(): Promise<void>
   open(tenantId: string, send: SendPart): PartSpool
 }
@@ -100,7 +97,7 @@ async function readFully(file: FileHandle | undefined, buffer: Buffer): Promise<
   }
 }
 
-/** An unnamed file, which the kernel deletes on close, even if the process is killed. */
+/** An unnamed file, which the kernel deletes even if the process is killed. */
 async function openUnlinked(directory: string): Promise<FileHandle> {
   const path = join(directory, `postern-part-${randomBytes(16).toString('hex')}`)
   const file = await open(path, 'wx+', 0o600)

@@ -12,19 +12,17 @@ import {
   tenantsIn,
 } from './blob-store.ts'
 
-/** Bytes of resumable uploads. Each writer has its own file, so that a replaced writer cannot change another's. */
+/** Bytes of resumable uploads. Each writer has its own file, so a replaced writer cannot change another's. */
 export interface PartialStore {
-  /** Opens the new file of a turn. */
   append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
   /** Makes a turn's bytes durable and returns their number, or 0. */
   seal(tenantId: string, id: string, turn: number): Promise<number>
   /** Reads the counted bytes of all pieces in order. */
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
-  /** Deletes all of an upload. Harmless when repeated. */
   remove(tenantId: string, id: string): Promise<void>
-  /** Lists uploads with pieces last written before `olderThan` (milliseconds since the epoch). */
+  /** Lists uploads with pieces last written before `olderThan` (epoch ms). */
   list(olderThan: number): AsyncIterable<PartialUpload>
-  /** Deletes pieces last written before `olderThan` (milliseconds since the epoch). Returns their number. */
+  /** Deletes pieces last written before `olderThan` (epoch ms) and returns their number. */
   sweep(olderThan: number): Promise<number>
 }
 
@@ -40,15 +38,14 @@ export interface Piece {
 }
 
 export interface PartialWriter {
-  /** Resolves when the chunk is no longer needed. The signal ends a wait for memory. */
+  /** Resolves when the chunk may be reused. The signal ends a wait for memory. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
-  /** Discards the written bytes. */
   rollBack(): Promise<void>
   /** Makes the written bytes durable and returns their number. Call it once, even after a failure. */
   close(): Promise<number>
 }
 
-/** Opens the store in a blob directory: `partial/<tenant>/<upload>.<turn>`. */
+/** Opens the store in `partial/<tenant>/<upload>.<turn>` of a blob directory. */
 export async function openPartialStore(blobDirectory: string): Promise<PartialStore> {
   const root = join(resolve(blobDirectory), 'partial')
   await mkdir(root, { recursive: true, mode: 0o700 })
@@ -139,7 +136,6 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
   }
 }
 
-/** The number of a turn as part of a name. */
 export function checkedTurn(turn: number): string {
   return checked(String(turn), /^[1-9][0-9]{0,8}$/)
 }

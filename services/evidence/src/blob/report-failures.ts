@@ -3,12 +3,11 @@ import { type BlobStore, type IncomingBlob, codeOf } from './blob-store.ts'
 import type { Stores } from './open-stores.ts'
 import type { PartialStore, PartialWriter } from './partial-store.ts'
 
-/** Codes of a full store. Not EFBIG, which is the limit of one file. */
+/** Not EFBIG, which is the limit of one file. */
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'insufficient_storage'])
-/** The store is there and takes nothing. */
 const brokenCodes: ReadonlySet<unknown> = new Set(['EROFS', 'EIO'])
 
-/** Wraps the stores and reports full, broken or read-only volumes. Broken and read-only ones are 503, like an unreachable bucket. */
+/** Reports full, broken or read-only volumes. Broken and read-only ones are 503. */
 export function reportFailures({ blobs, partials, close }: Stores, onFailure: (error: unknown) => void): Stores {
   const reporting = async <T>(work: Promise<T>): Promise<T> => {
     try {

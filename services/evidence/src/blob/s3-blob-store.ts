@@ -13,18 +13,13 @@ import type { S3Objects, SentObject, StoredPart } from './s3-objects.ts'
 
 type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
 
-/** Marks entries that were created by a decision, not by an upload. */
+/** Marks entries created by a decision, not by an upload. */
 const reopenedMark = Buffer.from('reopened')
 
-/** How much younger than listed an object may be, in milliseconds. */
 const findStepMs = 1000
 
-/**
- * A blob store in a bucket. `data/<tenant>/<random>` contains the bytes. The empty objects `settling/<tenant>/<sha256>.<random>` and
- * `blobs/<tenant>/<sha256>/<random>` name complete ones and those that rows may name. README.md explains the steps.
- */
+/** A blob store in a bucket. README.md explains its keys and steps. */
 export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
-  /** Lists the tenant's named uploads with a hash. */
   async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
     const placed: SettlingBlob[] = []
@@ -35,13 +30,12 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     return placed
   }
 
-  /** Whether another upload's equal bytes are final. */
   async function isThereTwice(blob: SettlingBlob): Promise<boolean> {
     const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
     if (others.length === 0) return false
     const sizeBytes = await objects.sizeOf(namesOf(blob).data)
     for (const other of others) {
-      // Listed by name, then checked for entry and bytes: an upload keeps its entry until its own bytes are deleted.
+      // An upload keeps its entry until its own bytes are deleted.
       const { settling, data } = namesOf(other)
       if ((await objects.sizeOf(settling)) === undefined && (await objects.sizeOf(data)) === sizeBytes) return true
     }
@@ -61,10 +55,9 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
       const { data, settling, place } = namesOf(blob)
       switch (outcome) {
         case 'recorded':
-          // The name was just written. A check could be outdated and lose bytes of a receipt.
+          // A check could be outdated and lose bytes of a receipt.
           break
         case 'kept':
-          // The upload ended before it had a name, and others have equal bytes.
           if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
           break
         case 'spare':
@@ -74,7 +67,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
           }
           break
         case 'gone':
-          // The bytes first, because a name without bytes is ignored and found again.
+          // Delete the bytes first: a name without bytes is ignored and found again.
           await objects.delete(data)
           await objects.delete(place)
           break
@@ -101,7 +94,6 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     read: async (blob) => {
       for (const placed of await listPlaced(blob)) {
         const { data } = namesOf(placed)
-        // A name without bytes is ignored.
         if ((await objects.sizeOf(data)) === undefined) continue
         try {
           return await objects.read(data)
@@ -148,7 +140,6 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
   }
 }
 
-/** The three names of an upload. */
 export function namesOf(blob: SettlingBlob): {
   readonly data: string
   readonly settling: string
@@ -164,7 +155,7 @@ export function namesOf(blob: SettlingBlob): {
   }
 }
 
-/** Sends parts of 8 MiB as they fill. The object is invisible in the bucket before `settle`. */
+/** Sends parts of 8 MiB. The object is invisible before `settle`. */
 function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`

@@ -26,28 +26,23 @@ import { problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
 
-/** S3 operations of the stores. Keys are below the configured prefix. */
+/** Keys are below the configured prefix. */
 export interface S3Objects {
-  /** Stores the bytes atomically. */
   put(key: string, bytes: Uint8Array): Promise<SentObject>
-  /** Size of the object in bytes. Undefined if it is missing. */
+  /** Size in bytes, or undefined if the object is missing. */
   sizeOf(key: string): Promise<number | undefined>
   /** Finds one object, even if listings lag behind. Its time has whole seconds. */
   find(key: string): Promise<StoredObject | undefined>
   read(key: string): Promise<Readable>
-  /** Repeatable. */
   delete(key: string): Promise<void>
-  /** The same for many, some at a time. */
   deleteAll(keys: readonly string[]): Promise<void>
   list(prefix: string): AsyncIterable<StoredObject>
-  /** Starts a multipart upload and returns its id. The object is invisible until completion. */
+  /** Starts a multipart upload and returns its id. */
   begin(key: string): Promise<string>
-  /** Sends a part of at least 5 MiB, except for the last one. */
+  /** Sends a part of at least 5 MiB; the last one may be smaller. */
   putPart(key: string, uploadId: string, number: number, bytes: Uint8Array): Promise<StoredPart>
   complete(key: string, uploadId: string, parts: readonly StoredPart[]): Promise<void>
-  /** Aborts a multipart upload. Repeatable. */
   abort(key: string, uploadId: string): Promise<void>
-  /** Lists multipart uploads that were neither completed nor aborted. */
   listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
   /** Returns the bucket's time in whole seconds, or an invalid date. Rejects if the bucket is unreachable. */
   check(): Promise<Date>
@@ -61,7 +56,7 @@ export interface StoredObject {
 }
 
 export interface SentObject {
-  /** Number of attempts. An abandoned attempt may still read the bytes. */
+  /** An abandoned attempt may still read the bytes. */
   readonly attempts: number
 }
 
@@ -71,18 +66,15 @@ export interface StoredPart extends SentObject {
   readonly sha256: string | undefined
 }
 
-/** More connections than concurrent requests. The library's default is 50. */
+/** The library's default is 50. */
 const maxSockets = 2_048
 
-/** Concurrent deletions. The bulk call needs a checksum that not all servers support. */
+/** The bulk call needs a checksum that not all servers support. */
 const deletesAtOnce = 8
 
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
-/**
- * Opens a bucket. Objects are as private as the bucket. Each request signs the SHA-256 of its body (Signature Version
- * 4); with `checksums` the store also keeps it. Failures of the store are 503, or 507 if it is full.
- */
+/** Opens a bucket. Requests use Signature Version 4. Failures are 503, or 507 if the store is full. */
 export function openS3Objects(config: S3Config): S3Objects {
   const { bucket: Bucket, prefix, timeoutMs, checksums } = config
   const agents = { httpAgent: { maxSockets, keepAlive: true }, httpsAgent: { maxSockets, keepAlive: true } }
@@ -91,7 +83,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     forcePathStyle: config.pathStyle,
     ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
     ...(config.credentials === undefined ? {} : { credentials: config.credentials }),
-    // Many servers do not support the newer checksums, so they are optional.
+    // Many servers do not support the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   }
@@ -223,13 +215,13 @@ function sentBy({ $metadata }: { readonly $metadata: { readonly attempts?: numbe
   return { attempts: $metadata.attempts ?? Infinity }
 }
 
-/** The server's time of an answer. NaN if it is missing. */
+/** Returns NaN if the server sent no time. */
 function dateOf(response: unknown): number {
   const { headers } = z.object({ headers: z.record(z.string(), z.string()) }).parse(response)
   return Date.parse(headers['date'] ?? '')
 }
 
-/** Limits pauses of the store to `idleMs`, but not pauses of the reader. */
+/** Limits the store's pauses to `idleMs`, but not the reader's. */
 async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
   const chunks = body[Symbol.asyncIterator]()
   try {
@@ -254,7 +246,6 @@ async function asking<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** The problem for a failure of the store. It is never the client's fault. */
 function unavailable(cause: unknown): Error {
   const isFull =
     cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || noRoomNames.has(cause.name))

@@ -76,7 +76,6 @@ export function openS3PartialStore(objects: S3Objects, spools: PartSpools): Part
       for await (const { key, modifiedAt } of objects.list('partial/')) {
         const [, tenantId = '', piece = ''] = key.split('/')
         const [id = ''] = piece.split('.', 1)
-        // The pieces of one come one after the other.
         if (modifiedAt.getTime() >= olderThan || id === last) continue
         last = id
         if (tenantPattern.test(tenantId) && tenantPattern.test(id)) yield { tenantId, id }

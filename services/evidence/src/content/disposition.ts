@@ -1,7 +1,4 @@
-/**
- * Returns a Content-Disposition with the file's name (RFC 6266). Other characters than ASCII are `_` for old clients
- * and UTF-8 (RFC 8187) for others.
- */
+/** Returns a Content-Disposition with the file's name (RFC 6266, RFC 8187). */
 export function attachmentOf(fileName: string): string {
   // `%` and the characters of RFC 6266, appendix D, are ambiguous.
   const plain = fileName.replaceAll(/[^ -~]|["%/\\]/gu, '_')
@@ -9,7 +6,7 @@ export function attachmentOf(fileName: string): string {
   return plain === fileName ? quoted : `${quoted}; filename*=UTF-8''${encoded(fileName)}`
 }
 
-/** `value-chars` of RFC 8187, section 3.2.1. `encodeURIComponent` leaves four more characters. */
+/** `value-chars` of RFC 8187, section 3.2.1. */
 function encoded(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll(/['()*]/g, percent)
 }

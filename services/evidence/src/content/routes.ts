@@ -10,14 +10,14 @@ import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
 import { DamagedContentError, verifiedContent } from './verified-content.ts'
 
-/** The only route that returns evidence: to auditors, after the access was recorded. */
+/** Returns a file's bytes to auditors after recording the access. */
 export function contentRoutes(
   app: App,
   { db, blobs, countDamaged }: Pick<Deps, 'db' | 'blobs' | 'countDamaged'>,
 ): void {
   contractRoute(app, readEvidenceContent, async ({ params, mediaType, context, requestId, answer, raw, log }) => {
     const lookUp = async () =>
-      readable(await noting(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
+      readable(await withCustodyRecord(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
     const file = await lookUp()
     if (raw.method === 'HEAD') {
       describe(answer, file)
@@ -27,7 +27,6 @@ export function contentRoutes(
     const source = await blobs
       .read({ tenantId: context.tenantId, sha256: file.sha256 })
       .catch(async (error: unknown) => {
-        // The file was purged meanwhile, or its bytes are damaged.
         await lookUp()
         if (!isGone(error)) throw error
         const damaged = new DamagedContentError({ cause: error })
@@ -37,7 +36,7 @@ export function contentRoutes(
     try {
       const bytes = verifiedContent(source, file.sha256)
       const first = await bytes.next()
-      await noting(
+      await withCustodyRecord(
         async () =>
           await db.write(context, async (tx) => {
             readable(await holdFile(tx, params.id))
@@ -65,7 +64,6 @@ export function contentRoutes(
   })
 }
 
-/** The file, where its bytes may be read. */
 function readable(found: { readonly file: EvidenceFile } | undefined): EvidenceFile {
   if (found === undefined) throw problem('not_found')
   const { file } = found
@@ -86,7 +84,7 @@ function describe(
   answer.header('content-digest', digest)
   answer.header('repr-digest', digest)
   answer.header('x-content-type-options', 'nosniff')
-  // If a browser displays the file anyway, nothing in it can run, load or send.
+  // A browser that displays the file anyway cannot run, load or send anything.
   answer.header('content-security-policy', "default-src 'none'; sandbox")
 }
 
@@ -96,8 +94,8 @@ async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint
   yield* rest
 }
 
-/** A file is not shown if its access cannot be recorded. */
-async function noting<T>(work: () => Promise<T>): Promise<T> {
+/** Refuses the file if its access cannot be recorded. */
+async function withCustodyRecord<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -1,16 +1,12 @@
 import { createHash } from 'node:crypto'
 
-/** The store's bytes differ from the receipt, so they must not be sent. */
 export class DamagedContentError extends Error {
   constructor(options?: ErrorOptions) {
     super('the store does not hold the bytes that were received', options)
   }
 }
 
-/**
- * Yields the bytes but withholds the last chunk until the digest of all matches. A damaged file ends early, so no
- * client accepts it as complete.
- */
+/** Withholds the last chunk until the digest of all matches, so no client accepts a damaged file as complete. */
 export async function* verifiedContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let last: Uint8Array | undefined

@@ -1,7 +1,6 @@
 import type { Receipt } from '@postern/contracts'
 import type { ScanOutcome } from '../scan/scanner.ts'
 
-/** What happened to evidence, as the custody trail says it. */
 export interface CustodyEvent {
   readonly kind:
     | 'upload_begun'
@@ -21,7 +20,6 @@ export interface CustodyEvent {
   readonly detail: Readonly<Record<string, unknown>>
 }
 
-/** What happened to a file until it was recorded, in order. */
 export function eventsOfFile(
   { sha256, size_bytes }: Pick<Receipt, 'sha256' | 'size_bytes'>,
   scan: ScanOutcome,
@@ -35,7 +33,6 @@ export function eventsOfFile(
   ]
 }
 
-/** Empty if nothing new was attached. */
 export function eventsOfAttachment(procedureIds: readonly string[]): readonly CustodyEvent[] {
   return procedureIds.length === 0 ? [] : [{ kind: 'attached', detail: { test_procedure_ids: procedureIds } }]
 }

@@ -2,7 +2,7 @@ import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../upload/store.ts'
 import type { CustodyEvent } from './rules.ts'
 
-// Ids grow in the order of events, even within one moment.
+// Ids grow in the order of events.
 const insertText = `
   insert into evidence.custody_event (
     tenant_id, file_id, upload_id, kind, detail, occurred_at, actor_type, actor_id, actor_label, request_id
@@ -12,7 +12,7 @@ const insertText = `
     with ordinality as event (kind, detail, place)
   order by event.place`
 
-/** Records events of files and unfinished uploads in the transaction that causes them. */
+/** Records events in the transaction that causes them. */
 export async function insertCustodyEvents(
   tx: Tx,
   subject: { readonly fileId?: string | undefined; readonly uploadId?: string | undefined },

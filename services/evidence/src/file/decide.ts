@@ -6,20 +6,20 @@ import { notRecorded } from '../upload/refusal.ts'
 import { recordFailure } from '../upload/store.ts'
 import { type FoundFile, holdFile } from './store.ts'
 
-/** The file, about which nobody else decides until the transaction ends. */
+/** Finds the file and locks it against other decisions until the transaction ends. */
 export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
   const found = await holdFile(tx, id)
   if (found === undefined) throw problem('not_found')
   return found
 }
 
-/** A digest, because decisions and attachments change a file without a version number. */
+/** Decisions and attachments change a file without a version number. */
 export function etagOf(file: EvidenceFile): string {
   return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
 }
 
-/** Runs a decision. Reports its failure like that of an upload. */
-export async function deciding<T>(write: () => Promise<T>): Promise<T> {
+/** Runs a decision and reports its failure like that of an upload. */
+export async function runDecision<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()
   } catch (error) {
@@ -28,10 +28,10 @@ export async function deciding<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Deletes the bytes of a purged file. If that fails now, the problem says that the file is purged anyway. */
-export async function takingAway(work: () => Promise<void>): Promise<void> {
+/** Deletes the bytes of a purged file. A failure says that the file is purged anyway. */
+export async function deletePurgedBytes(work: () => Promise<void>): Promise<void> {
   try {
-    await deciding(work)
+    await runDecision(work)
   } catch (error) {
     if (!(error instanceof ProblemError) || !laterCodes.has(error.code)) throw error
     throw problem('service_unavailable', {

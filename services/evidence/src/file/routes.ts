@@ -22,10 +22,9 @@ import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
 import { freeFile } from '../upload/usage-store.ts'
-import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
+import { deletePurgedBytes, etagOf, fileToDecide, runDecision } from './decide.ts'
 import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
 
-/** Administrators list, read, release and purge files. */
 export function fileRoutes(
   app: App,
   { db, answering, blobs, universe, now }: Pick<Deps, 'db' | 'answering' | 'blobs' | 'universe' | 'now'>,
@@ -61,13 +60,13 @@ export function fileRoutes(
 
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
-    // A released file replaces earlier versions. No connection is held while the universe answers.
+    // No connection is held while the universe answers.
     const [found, keptOpen] = await answering.read(
       context,
       async (tx) => await Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)]),
     )
     if (found?.file.status === 'quarantined') await requireUnlocked(universe, { context, requestId }, keptOpen)
-    return await deciding(
+    return await runDecision(
       async () =>
         await db.write(context, async (tx) => {
           const { file } = await fileToDecide(tx, params.id)
@@ -88,7 +87,7 @@ export function fileRoutes(
 
   contractRoute(app, purgeEvidence, async (input) => {
     const { params, body, context, requestId, answer, log } = input
-    const purged = await deciding(
+    const purged = await runDecision(
       async () =>
         await db.write(context, async (tx) => {
           const { file, isRetentionOver } = await fileToDecide(tx, params.id)
@@ -108,9 +107,8 @@ export function fileRoutes(
           return (await fileToDecide(tx, params.id)).file
         }),
     )
-    // After the commit, because a failed commit must not leave a file without bytes. After a crash here, a repeated
-    // request deletes the bytes, so the response is not stored in the transaction.
-    await takingAway(async () => {
+    // After the commit, because a failed commit must not leave a file without bytes.
+    await deletePurgedBytes(async () => {
       const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
       for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
         await finalizeBlob({ db, blobs }, context, found)
@@ -120,7 +118,6 @@ export function fileRoutes(
   })
 }
 
-/** Files and events of an export that are in memory together. */
 const exportBatch = 250
 
 const notInQuarantine = { detail: 'The file is not in quarantine.' }

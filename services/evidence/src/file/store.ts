@@ -2,39 +2,34 @@ import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from
 import type { Tx } from '@postern/tenant-db'
 import { type Actor, lockBlob } from '../upload/store.ts'
 
-/** Which files a list holds; what is undefined does not narrow. */
+/** Filters of the file list; undefined matches all. */
 export interface FileFilter {
   readonly status?: readonly EvidenceFile['status'][] | undefined
   readonly sha256?: string | undefined
-  /** Whether they may be purged now. */
   readonly retentionOver?: boolean | undefined
   readonly legalHold?: boolean | undefined
-  /** Attached to one of these. */
   readonly testProcedureIds?: readonly string[] | undefined
   readonly receivedAfter?: Date | undefined
   readonly receivedBefore?: Date | undefined
   readonly evidenceFrom?: string | undefined
   readonly evidenceTo?: string | undefined
-  /** Contained in the name, description, source or reference, in any case. */
+  /** Contained in the name, description, source or reference; case-insensitive. */
   readonly text?: string | undefined
 }
 
-/** Where a page of files begins and which way it goes. */
 interface FilePage {
   readonly order: 'asc' | 'desc'
   readonly after: string | undefined
   readonly limit: number
 }
 
-/** A file, and whether it may be purged today. */
 export interface FoundFile {
   readonly file: EvidenceFile
   readonly isRetentionOver: boolean
-  /** The decision of an auditor. */
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 
-/** Lists files by id in either direction. Ids are in the order of arrival. */
+/** Lists files by id, which is the order of arrival. */
 export async function listFiles(
   tx: Tx,
   filter: FileFilter,
@@ -49,7 +44,7 @@ export async function listFiles(
   return rows.map((row) => toFile(row).file)
 }
 
-/** Counts the filtered files. Reads all of the tenant's files; only for `count=true`. */
+/** Reads all of the tenant's files; only for `count=true`. */
 export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
   const [row] = await tx.query<{ total: number }>({
     name: 'evidence_count_files',
@@ -64,12 +59,12 @@ export async function findFile(tx: Tx, id: string): Promise<FoundFile | undefine
   return row === undefined ? undefined : toFile(row)
 }
 
-/** The file, about which nobody else decides until the transaction ends. */
+/** Locks the file against other decisions until the transaction ends. */
 export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
   const before = await findFile(tx, id)
   if (before === undefined) return undefined
   await lockBlob(tx, before.file.sha256)
-  // A separate statement, so that it sees what a transaction committed while this one waited.
+  // A separate statement sees what was committed while this one waited.
   return (await findFile(tx, id)) ?? before
 }
 
@@ -90,7 +85,7 @@ export async function insertDecision(
   })
 }
 
-/** What happened to a file, in order, behind an event. */
+/** Lists a file's events after the given one. */
 export async function listCustody(
   tx: Tx,
   fileId: string,
@@ -203,7 +198,6 @@ function filterValues(filter: FileFilter): readonly unknown[] {
   return [...values, evidenceFrom, evidenceTo, pattern].map((value) => value ?? null)
 }
 
-/** Selects the attachments of a file in order, all or the first ones, with notes. Served by attachment_once. */
 function attachmentsOf(most: string): string {
   return `coalesce((
     select jsonb_agg(
@@ -226,9 +220,7 @@ function attachmentsOf(most: string): string {
   ), '[]') as attachments`
 }
 
-// Row level security limits every statement to the tenant. Only the last decision counts. A subquery runs only for rows
-// with a newer version; with `exists` PostgreSQL would read all files. Served by file_decision_pk, file_version_unique,
-// legal_hold_pk and attachment_once.
+// The subquery runs only for rows with a newer version; with `exists` PostgreSQL would read all files.
 const columns = `
   f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
   f.evidence_date, f.period_start, f.period_end, f.source_system, f.collection_method, f.collected_by, f.collected_at,
@@ -299,8 +291,6 @@ const filtered = `
   and ($10::text is null or f.file_name ilike $10 or f.description ilike $10 or f.source_system ilike $10
     or f.reference ilike $10)`
 
-// Served by file_pk or file_infected after an id, by file_sha256 and by attachment_test_procedure. Texts are matched
-// row by row in list order.
 function listText(where: string, order: FilePage['order']): string {
   return `
     select ${columns}, ${attachmentsOf(String(maxListedAttachments))}
@@ -310,7 +300,6 @@ function listText(where: string, order: FilePage['order']): string {
     limit $12`
 }
 
-/** Whether the filter can match only infected files. */
 function isOfInfected({ status }: FileFilter): boolean {
   return status?.every((each) => each === 'quarantined' || each === 'released') ?? false
 }

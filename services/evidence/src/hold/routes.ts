@@ -2,11 +2,10 @@ import { type EvidenceFile, holdEvidence, liftHoldOfEvidence } from '@postern/co
 import { type App, type ContractInput, contractRoute, problem } from '@postern/service-kit'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { deciding, etagOf, fileToDecide } from '../file/decide.ts'
+import { etagOf, fileToDecide, runDecision } from '../file/decide.ts'
 import { actorOf } from '../upload/record.ts'
 import { insertHold } from './store.ts'
 
-/** Legal holds: what is held is purged by nobody. */
 export function holdRoutes(app: App, deps: Pick<Deps, 'db'>): void {
   contractRoute(app, holdEvidence, async (input) => await change(deps, input, 'set'))
   contractRoute(app, liftHoldOfEvidence, async (input) => await change(deps, input, 'lifted'))
@@ -17,7 +16,7 @@ async function change(
   { params, body, context, requestId, answer, keep, log }: ContractInput<typeof holdEvidence>,
   kind: 'set' | 'lifted',
 ): Promise<EvidenceFile> {
-  return await deciding(
+  return await runDecision(
     async () =>
       await db.write(context, async (tx) => {
         const { file } = await fileToDecide(tx, params.id)

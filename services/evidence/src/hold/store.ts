@@ -1,7 +1,7 @@
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../upload/store.ts'
 
-// Served by legal_hold_pk. The database rejects repeated holds and holds on purged files.
+// The database rejects repeated holds and holds on purged files.
 const insertText = `
   insert into evidence.legal_hold (
     tenant_id, file_id, number, kind, reason, decided_by_type, decided_by_id, decided_by_label
@@ -10,7 +10,6 @@ const insertText = `
   from evidence.legal_hold h
   where h.file_id = $1`
 
-/** Records the start or end of a legal hold. */
 export async function insertHold(
   tx: Tx,
   id: string,

@@ -5,7 +5,7 @@ import type { Deps } from '../deps.ts'
 /** Publishes the keys that verify receipts. */
 export function receiptRoutes(app: App, { receipts }: Pick<Deps, 'receipts'>): void {
   contractRoute(app, receiptKeys, async ({ answer }) => {
-    // Short, so that clients learn a new key soon after its first receipt.
+    // Short, so that clients learn a new key soon.
     answer.header('cache-control', 'public, max-age=300')
     return { keys: receipts.publicKeys.map((key) => ({ ...key })) }
   })

@@ -3,23 +3,21 @@ import type { AttachmentReceipt, Receipt } from '@postern/contracts'
 import type { SigningKeys } from '@postern/service-kit'
 import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 
-/** Everything that a receipt says, before it is signed. */
 export type ReceiptContent = Omit<Receipt, 'jws'>
 
 export interface ReceiptSigner {
-  /** Returns the receipt with a compact JWS (RFC 7515), whose payload is the JSON of the other fields. */
+  /** Returns the receipt with a compact JWS (RFC 7515) whose payload is the other fields as JSON. */
   sign(content: ReceiptContent): Promise<Receipt>
-  /** The same for an attachment. */
   signAttachment(content: Omit<AttachmentReceipt, 'jws'>): Promise<AttachmentReceipt>
-  /** Public keys of all receipts that can still be verified (RFC 7517), the signing one first. */
+  /** Public keys (RFC 7517), the signing one first. */
   readonly publicKeys: readonly JWK[]
 }
 
-/** The `typ` (RFC 7515, section 4.1.9) separates receipts from other signatures of the same key. */
+/** Separates receipts from other signatures of the same key (RFC 7515, section 4.1.9). */
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 
-/** Opens the signer of receipts. The first key signs; key ids are RFC 7638 thumbprints. */
+/** The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openReceiptSigner([key, ...others]: SigningKeys): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
   const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]

@@ -4,10 +4,7 @@ import { problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
-/**
- * Appends a piece. Without a checksum, an incomplete piece is kept and the client continues from there. Ends early when `signal` aborts
- * because another request waits.
- */
+/** Appends a piece. Without a checksum, an incomplete piece is kept and the client continues from there. */
 export async function append(
   body: unknown,
   writer: PartialWriter,
@@ -34,7 +31,6 @@ export async function append(
   const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
-  // Ends a wait for memory.
   const gone = new AbortController()
   body.once('close', () => {
     if (!body.readableEnded) gone.abort(body.errored ?? new Error('the upload broke off'))

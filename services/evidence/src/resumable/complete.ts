@@ -15,14 +15,13 @@ type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | '
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 
-/** Records complete uploads. */
 export interface Completion {
-  /** Returns the receipt's JWS. The pieces stay until that succeeds, so any replica can retry. */
+  /** Returns the receipt's JWS. The pieces stay until then, so any replica can retry. */
   complete(upload: ResumableUpload, request: Request): Promise<string>
 }
 
 export function createCompletion(deps: Parts, limits: Limits): Completion {
-  // Assembled files whose request outlived its assertion. The client's next request reuses them on this replica.
+  // Assembled files whose request outlived its assertion. The client's next request reuses them.
   const assembled = new Map<string, { readonly file: ReceivedFile; readonly at: number }>()
 
   async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<ReceivedFile> {
@@ -71,7 +70,6 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   }
 }
 
-/** Assembles the pieces, with the checks of any upload. */
 async function assemble(
   { db, blobs, partials, scanner }: Parts,
   { stallMs, allowedTypes }: Limits,
@@ -87,7 +85,7 @@ async function assemble(
     const maxBytes = upload.length
     const limits = { maxBytes, stallMs, isInTime: () => true, scanner, allowedTypes }
     const body = await receiveBody(
-      // Counted in chunks; the default would buffer sixteen.
+      // Counts chunks; the default would buffer sixteen.
       Readable.from(partials.read(tenantId, upload.id, pieces), { highWaterMark: 1 }),
       incoming,
       declared,

@@ -43,7 +43,7 @@ import { append } from './append.ts'
 import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
 import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUpload } from './store.ts'
-import { giveBack, takeOver, takeTurn } from './turn.ts'
+import { acquireUpload, finishTurn, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
@@ -52,7 +52,7 @@ type Limits = Pick<
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
 >
 
-/** Routes for resumable uploads: tus 1.0 with creation, termination, checksum and expiration. */
+/** Routes for resumable uploads (tus 1.0). */
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
   const turns = createTurns()
@@ -96,7 +96,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     const { context, params, answer } = input
     begin(answer, input.raw.headers)
     return await turns.take(turnOf(context, params.id), async () => {
-      const upload = await orAskAgain(takeOver(deps, context, params.id, async (_tx, found) => found))
+      const upload = await orAskAgain(acquireUpload(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       if (upload.metadata !== undefined) answer.header('upload-metadata', upload.metadata)
       await tell(input, upload)
@@ -122,7 +122,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
         )
         const { upload, turn } = await orAskAgain(
-          takeOver(deps, context, params.id, async (tx, found) => {
+          acquireUpload(deps, context, params.id, async (tx, found) => {
             await passToUpload(tx, reservationId)
             const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
             return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
@@ -159,7 +159,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         }
         await tell(input, {
           ...upload,
-          arrived: await orAskAgain(giveBack(deps, context, upload.id, { turn, length })),
+          arrived: await orAskAgain(finishTurn(deps, context, upload.id, { turn, length })),
         })
         return undefined
       })
@@ -172,7 +172,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
     begin(answer, raw.headers)
     return await turns.take(turnOf(context, params.id), async () => {
-      await takeOver(deps, context, params.id, async (tx, upload) => {
+      await acquireUpload(deps, context, params.id, async (tx, upload) => {
         if (upload.receiptJws !== undefined) {
           throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
         }
@@ -196,7 +196,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-max-size', String(limits.maxFileBytes))
   }
 
-  /** Answers with the offset. A complete upload is recorded first. */
+  /** Returns the offset. A complete upload is recorded first. */
   async function tell(
     { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
@@ -234,7 +234,6 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   }
 }
 
-/** Deletes an unrecorded upload, with a custody event. */
 async function noteGivenUp(
   tx: Tx,
   id: string,
@@ -256,7 +255,7 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
   }
 }
 
-/** The queue of an upload and caller, so that other callers cannot delay its owner. */
+/** One queue per upload and caller, so other callers cannot delay the owner. */
 function turnOf(context: RequestInfo['context'], uploadId: string): string {
   const { type, id } = actorOf(context)
   return JSON.stringify([context.tenantId, type, id, uploadId])
@@ -270,7 +269,6 @@ function arrivedOf(upload: ResumableUpload): number {
   return upload.receiptJws === undefined ? upload.arrived : upload.length
 }
 
-/** After the assertion has expired, another request can count what arrived. */
 async function orAskAgain<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -290,7 +288,6 @@ function readCreation(
   now: number,
 ): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'> {
   assertPlain(headers)
-  // Parts of a file would each be taken for a file.
   if (headers['upload-concat'] !== undefined) {
     throw badHeader('Upload-Concat', 'is not offered: send a file as one upload, without parallel ones')
   }
@@ -324,7 +321,7 @@ function readCreation(
   return { length, fileName: fileName.data, contentType, details, metadata: given }
 }
 
-/** Rejects headers that would otherwise be ignored silently. */
+/** Rejects headers that would be ignored silently. */
 function assertPlain(headers: RequestInfo['raw']['headers']): void {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding !== '' && encoding !== 'identity') {

@@ -3,27 +3,22 @@ import type { Tx } from '@postern/tenant-db'
 import type { Piece } from '../blob/partial-store.ts'
 import type { Actor } from '../upload/record.ts'
 
-/** An upload as its sender began it. */
 export interface ResumableUpload {
   readonly id: string
-  /** Size of the whole file. */
   readonly length: number
   readonly fileName: string
   readonly contentType: string
   readonly details: EvidenceDetails
-  /** Upload-Metadata as sent. */
   readonly metadata: string | undefined
   readonly expiresAt: Date
-  /** The receipt, once the upload is recorded as a file. */
+  /** Present once the upload is recorded as a file. */
   readonly receiptJws: string | undefined
-  /** The latest turn. */
   readonly turn: number
-  /** Counted bytes. There may be more in an open turn. */
+  /** Counted bytes; an open turn may have more. */
   readonly arrived: number
 }
 
-// Deletes expired uploads of the tenant with its next upload; a sweep has deleted their bytes. The service is the
-// actor. Served by upload_expires_at.
+// Deletes expired uploads with the tenant's next upload. Served by upload_expires_at.
 const expireText = `
   with expired as (
     delete from evidence.upload
@@ -39,7 +34,6 @@ const expireText = `
   from expired
   where receipt_jws is null`
 
-/** Ends the tenant's expired uploads. */
 export async function expireUploads(tx: Tx, requestId: string): Promise<void> {
   await tx.execute({ name: 'evidence_expire_uploads', text: expireText, values: [requestId] })
 }
@@ -51,7 +45,7 @@ const insertText = `
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond', $8)
   returning id, expires_at`
 
-/** Creates an upload with a lifetime in milliseconds. */
+/** Creates an upload that lives for the given milliseconds. */
 export async function insertUpload(
   tx: Tx,
   upload: Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'>,
@@ -76,8 +70,7 @@ export async function insertUpload(
   return { id: row.id, expiresAt: row.expires_at }
 }
 
-// Locks the upload for one transaction, against requests that start or end a turn or delete it on any replica. Served
-// by the primary key.
+// Locks the upload against requests on any replica.
 const lockText = `
   select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
   from evidence.upload
@@ -88,7 +81,7 @@ const lockText = `
     and expires_at > now()
   for update`
 
-/** Finds and locks the actor's upload, unless it has expired. */
+/** Finds and locks the actor's upload unless it has expired. */
 export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -125,7 +118,7 @@ const openTurnText = `
     and upload_id = $1
     and length is null`
 
-/** An open turn. Its writer may have died. */
+/** The writer of an open turn may have died. */
 export interface OpenTurn {
   readonly turn: number
   /** Whether its bytes count only as a whole. */
@@ -141,7 +134,6 @@ export async function findOpenTurn(tx: Tx, id: string): Promise<OpenTurn | undef
   return row === undefined ? undefined : { turn: row.turn, isChecked: row.is_checked }
 }
 
-// Under the lock of the upload. Served by the primary keys.
 const beginTurnText = `
   with taken as (
     update evidence.upload
@@ -166,8 +158,7 @@ export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise
   return row.turn
 }
 
-// A turn ends once, so the later of two requests changes nothing. The upload's row is locked before the piece. Served
-// by the primary keys.
+// A turn ends once, so the later of two requests changes nothing.
 const endTurnText = `
   with upload as (
     update evidence.upload
@@ -193,7 +184,7 @@ const endTurnText = `
   )
   select arrived from upload`
 
-/** Ends a turn with its counted bytes and returns the upload's total. Undefined if it had ended. */
+/** Ends a turn and returns the upload's total, or undefined if it had ended. */
 export async function endTurn(tx: Tx, id: string, turn: number, length: number): Promise<number | undefined> {
   const [row] = await tx.query<{ arrived: string }>({
     name: 'evidence_end_turn',
@@ -203,7 +194,6 @@ export async function endTurn(tx: Tx, id: string, turn: number, length: number):
   return row === undefined ? undefined : Number(row.arrived)
 }
 
-// Served by the primary key.
 const piecesText = `
   select turn, length
   from evidence.upload_piece
@@ -212,7 +202,6 @@ const piecesText = `
     and length > 0
   order by turn`
 
-/** What has arrived, in the order of the file. */
 export async function listPieces(tx: Tx, id: string): Promise<Piece[]> {
   const rows = await tx.query<{ turn: number; length: string }>({
     name: 'evidence_pieces',
@@ -222,14 +211,12 @@ export async function listPieces(tx: Tx, id: string): Promise<Piece[]> {
   return rows.map(({ turn, length }) => ({ turn, length: Number(length) }))
 }
 
-// Served by the primary key.
 const receiptText = `
   select receipt_jws
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** The receipt of an upload that is recorded. */
 export async function findReceipt(tx: Tx, id: string): Promise<string | undefined> {
   const [row] = await tx.query<{ receipt_jws: string | null }>({
     name: 'evidence_upload_receipt',
@@ -239,7 +226,7 @@ export async function findReceipt(tx: Tx, id: string): Promise<string | undefine
   return row?.receipt_jws ?? undefined
 }
 
-// Completes an upload once; the later of two requests records nothing. Served by the primary key.
+// The later of two requests records nothing.
 const completeText = `
   update evidence.upload
   set receipt_jws = $2
@@ -247,20 +234,19 @@ const completeText = `
     and id = $1
     and receipt_jws is null`
 
-/** Marks the upload as recorded, in that transaction. False if it was before. */
+/** Marks the upload as recorded. Returns false if it was before. */
 export async function completeUpload(tx: Tx, id: string, receiptJws: string): Promise<boolean> {
   const count = await tx.execute({ name: 'evidence_complete_upload', text: completeText, values: [id, receiptJws] })
   return count === 1
 }
 
-// Served by the primary key.
 const deleteText = `
   delete from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and receipt_jws is null`
 
-/** Ends an unrecorded upload. False if it was recorded or ended before. */
+/** Deletes an unrecorded upload. Returns false if it was recorded or deleted before. */
 export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })) === 1
 }

@@ -8,17 +8,13 @@ import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } fr
 type Parts = Pick<Deps, 'db' | 'partials'>
 type Context = RequestInfo['context']
 
-/** The most pieces of an upload. Each is a file, or several objects. */
+/** Each piece is a file or several objects. */
 const maxTurns = 10_000
 
-/** The most retries if other requests take the upload over. */
 const maxAttempts = 5
 
-/**
- * Ends the open turn of any replica and returns the upload. `next` may start a turn in the same transaction. Bytes of the older request
- * count as far as they arrived. The store is asked between two transactions. Throws a 404.
- */
-export async function takeOver<T>(
+/** Ends the open turn of any replica, then calls `next` with the upload. Throws a 404. */
+export async function acquireUpload<T>(
   { db, partials }: Parts,
   context: Context,
   id: string,
@@ -45,7 +41,7 @@ export async function takeOver<T>(
   throw problem('conflict', { detail: 'Others go on with the upload. Ask with HEAD.' })
 }
 
-/** Takes a turn under the lock of the upload. */
+/** Starts a turn under the lock of the upload. */
 export async function takeTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
   if (upload.turn >= maxTurns) {
     throw problem('content_too_large', { detail: `An upload may come in at most ${maxTurns} pieces.` })
@@ -54,7 +50,7 @@ export async function takeTurn(tx: Tx, upload: ResumableUpload, isChecked: boole
 }
 
 /** Ends the caller's turn and returns the upload's bytes. Throws if another request has taken over. */
-export async function giveBack(
+export async function finishTurn(
   { db }: Pick<Parts, 'db'>,
   context: Context,
   id: string,

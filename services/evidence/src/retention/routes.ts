@@ -4,7 +4,6 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { findPolicy, setPolicy } from './store.ts'
 
-/** Administrators read and set how long the tenant keeps evidence. */
 export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>): void {
   contractRoute(app, getEvidencePolicy, async ({ context, answer }) => {
     const policy = await answering.read(context, findPolicy)
@@ -23,7 +22,6 @@ export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>
       isChanged = true
       return await setPolicy(tx, current.version, body.retention_years, actor)
     })
-    // Somebody else has set it since it was looked at.
     if (policy === undefined) {
       throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
     }

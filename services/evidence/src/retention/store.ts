@@ -20,16 +20,13 @@ const select = `
   from evidence.policy p
   where p.tenant_id = (select tenancy.tenant_id())`
 
-/** Returns the tenant's policy. The default is seven years. */
+/** Returns the tenant's policy, by default seven years. */
 export async function findPolicy(tx: Tx): Promise<EvidencePolicy> {
   const [row] = await tx.query<PolicyRow>({ name: 'evidence_find_policy', text: select, values: [] })
   return row === undefined ? unchanged : toPolicy(row)
 }
 
-/**
- * Sets the policy, or returns undefined if its version has changed. The statement checks the version, so only one of
- * two writers succeeds.
- */
+/** Sets the policy, or returns undefined if its version has changed. */
 export async function setPolicy(
   tx: Tx,
   version: number,

@@ -2,16 +2,15 @@ import { reviewEvidence } from '@postern/contracts'
 import { type App, contractRoute, problem } from '@postern/service-kit'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { deciding, etagOf, fileToDecide } from '../file/decide.ts'
+import { etagOf, fileToDecide, runDecision } from '../file/decide.ts'
 import { insertDecision } from '../file/store.ts'
 import { actorOf } from '../upload/record.ts'
 
-/** What auditors make of a file: a verdict, once. */
 export function reviewRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, reviewEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
     const { verdict, reason } = body
-    return await deciding(
+    return await runDecision(
       async () =>
         await db.write(context, async (tx) => {
           const { file, verdict: before } = await fileToDecide(tx, params.id)

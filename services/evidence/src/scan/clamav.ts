@@ -2,11 +2,10 @@ import { type Socket, connect } from 'node:net'
 import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from './scanner.ts'
 
 export interface ClamavOptions {
-  /** Where clamd listens. */
   readonly address: { readonly path: string } | { readonly host: string; readonly port: number }
   /** Larger files are not scanned. At most clamd's StreamMaxLength and MaxFileSize. */
   readonly maxBytes: number
-  /** Timeout for sending bytes and for the answer after the last one. */
+  /** For sending bytes and for the answer after the last one. */
   readonly timeoutMs: number
 }
 
@@ -14,8 +13,7 @@ const connectTimeoutMs = 2_000
 const maxReplyLength = 4096
 
 /**
- * Creates a scanner for clamd. It sends VERSION first, to find an unavailable clamd before any bytes are sent, then
- * INSTREAM (clamd(8)). One connection per file.
+ * Creates a scanner that uses INSTREAM of clamd(8). VERSION first finds an unavailable clamd before any bytes are sent.
  */
 export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Scanner {
   return {
@@ -48,7 +46,7 @@ function scanOf(
     write: async (chunk) => {
       if (isTooLarge || chunk.length === 0) return
       sent += chunk.length
-      // An early answer means that clamd rejects further bytes. Closing the connection ends the scan.
+      // An early answer means that clamd rejects further bytes.
       isTooLarge = sent > maxBytes || replies.isThere()
       if (isTooLarge) return
       const length = Buffer.alloc(4)
@@ -80,11 +78,9 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
   return { result: 'infected', malware, scanner }
 }
 
-/** What clamd says, reply by reply, and its end. */
 interface Replies {
   isThere(): boolean
   next(timeoutMs: number): Promise<string>
-  /** Waits for an event of the socket, with a timeout. */
   orFail(event: Promise<void>, timeoutMs: number): Promise<void>
 }
 
@@ -93,7 +89,6 @@ function listen(socket: Socket): Replies {
   let text = ''
   let wake = Promise.withResolvers<void>()
   const failure = Promise.withResolvers<never>()
-  // Awaited only during waits, so a rejection in between needs a handler.
   failure.promise.catch(() => undefined)
   const fail = (message: string, cause?: unknown) => {
     failure.reject(new ScannerUnavailableError(message, { cause }))
@@ -121,7 +116,6 @@ function listen(socket: Socket): Replies {
   return {
     isThere: () => waiting.length > 0,
     next: async (timeoutMs) => {
-      // An answer before the end of the connection counts.
       if (waiting.length === 0) {
         wake = Promise.withResolvers<void>()
         await within(wake.promise, timeoutMs)

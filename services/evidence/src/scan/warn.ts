@@ -1,7 +1,7 @@
 import type { Logger } from '@postern/service-kit'
 import type { ScanOutcome } from './scanner.ts'
 
-/** For those who watch: malware came in, and lies in quarantine. */
+/** Warns operators that malware is in quarantine. */
 export function warnOfQuarantine(
   log: Logger,
   requestId: string,

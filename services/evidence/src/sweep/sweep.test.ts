@@ -173,7 +173,7 @@ test.each([
   const asked: number[] = []
   const note = (olderThan: number) => asked.push(olderThan)
   const { blobs, partials } = leftovers(0)
-  const noting: BlobStore = {
+  const recordingStore: BlobStore = {
     ...blobs,
     time,
     sweepIncoming: async (olderThan) => await Promise.resolve(note(olderThan) - asked.length),
@@ -182,7 +182,7 @@ test.each([
       return await Promise.resolve(new Set<string>())
     },
   }
-  const { stop } = await sweepRegularly({ db: { system: notHere }, blobs: noting, partials }, limits, {
+  const { stop } = await sweepRegularly({ db: { system: notHere }, blobs: recordingStore, partials }, limits, {
     logger: aLog().logger,
     now,
   })

@@ -6,13 +6,10 @@ import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
-/** The most decisions of a round. */
 const maxDecisions = 10_000
 
-/** The most open uploads of a tenant that are checked in a round. */
 const maxOpen = 1000
 
-/** Failures in a row after which a round ends. */
 const maxFailures = 10
 
 interface Parts {
@@ -22,13 +19,12 @@ interface Parts {
 }
 
 export interface Sweep {
-  /** Stops after the current decision. */
   stop(): Promise<void>
 }
 
 /**
- * Deletes what uploads of all tenants have left behind, every `sweepEveryMs`. Incomplete files are deleted by age. The database decides
- * about complete files that may not be recorded, and about pieces of resumable uploads. Without its answer nothing is deleted.
+ * Deletes remains of all tenants' uploads. The database decides about complete files and pieces of resumable uploads;
+ * without its answer none is deleted.
  */
 export async function sweepRegularly(
   { db, blobs, partials }: Parts,
@@ -36,7 +32,7 @@ export async function sweepRegularly(
   { logger, now }: { readonly logger: Logger; readonly now: () => number },
 ): Promise<Sweep> {
   const closing = new AbortController()
-  // The earlier of two clocks, so that a fast clock does not make files look old.
+  // The earlier clock, so that a fast one does not make files look old.
   const before = async (ms: number) => Math.min(now(), await blobs.time()) - ms
   const byAge = [
     async () => {
@@ -44,7 +40,6 @@ export async function sweepRegularly(
       if (count > 0) logger.info({ event: 'incoming_swept', files: count })
     },
     async () => {
-      // Older than any upload may be, so its row has expired.
       const expired = await partials.sweep(await before(maxResumableMs))
       if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
     },
@@ -57,7 +52,6 @@ export async function sweepRegularly(
       }
       await each(unsettled(blobs, await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
-    // Beyond `maxOpen` open uploads of a tenant, the others are deleted by age.
     async () => {
       const decide = async (upload: PartialUpload) => {
         if (await db.system(async (tx) => await isUploadOpen(tx, upload))) return false
@@ -68,19 +62,18 @@ export async function sweepRegularly(
       await each(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
   ]
-  // A failed step, for example for a missing right, does not stop the others.
+  // A failed step does not stop the others.
   const run = async (steps: readonly (() => Promise<void>)[]): Promise<void> => {
     for (const step of steps) {
       try {
         if (!closing.signal.aborted) await step()
       } catch (error) {
-        // A failed sweep only costs disk space. The next round tries again.
+        // The next round tries again.
         logger.error({ event: 'sweep_failed', err: error })
       }
     }
   }
   await run(byAge)
-  // The service need not wait for a database that is away.
   let round: Promise<void> | undefined
   const begin = (steps: readonly (() => Promise<void>)[]) => {
     round ??= run(steps).finally(() => {
@@ -99,7 +92,6 @@ export async function sweepRegularly(
   }
 }
 
-/** Decides about items in order, up to `maxDecisions`. Failed ones are left to a later round. */
 async function each<T extends { readonly tenantId: string }>(
   items: AsyncIterable<T>,
   decide: (item: T) => Promise<boolean>,
@@ -123,7 +115,7 @@ async function each<T extends { readonly tenantId: string }>(
   }
 }
 
-/** Changes the order each time, so that undecidable entries do not block the same tenants forever. */
+/** A random order, so that undecidable entries do not block the same tenants forever. */
 async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<SettlingBlob> {
   const tenants = [...(await blobs.listUnsettled(olderThan))]
   const from = randomInt(tenants.length + 1)
@@ -132,7 +124,6 @@ async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<S
   })
 }
 
-/** Like `finalizeBlob`, without a tenant's request. */
 async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: SettlingBlob): Promise<boolean> {
   const isRecorded = await db.system(async (tx) => {
     await lockAbandoned(tx, blob)

@@ -8,12 +8,11 @@ import type { FoundTestProcedures, Universe } from './universe.ts'
 
 type Asker = Pick<RequestInfo, 'context' | 'requestId'>
 
-/** Returns where the request names a test procedure, for error messages. */
 export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
 
 /**
- * Returns the ids of the test procedures without duplicates. Throws a problem if one is missing or completed, or if the
- * universe stays unavailable for `patienceMs` milliseconds.
+ * Returns the distinct ids. Throws a problem if one is missing or completed, or if the universe is unavailable for
+ * `patienceMs`.
  */
 export async function requireTestProcedures(
   universe: Universe,
@@ -32,7 +31,7 @@ export async function requireTestProcedures(
   })
 }
 
-/** Throws a problem if one of the test procedures is completed. Deleted ones are ignored. */
+/** Throws a problem if one is completed. Deleted ones are ignored. */
 export async function requireUnlocked(
   universe: Universe,
   request: Asker,
@@ -50,7 +49,7 @@ export async function requireUnlocked(
   }
 }
 
-/** Returns the test procedures that are still open after a long upload. Completed ones are not changed. */
+/** Returns the test procedures that are still open after a long upload. */
 export async function openTestProcedures(
   universe: Universe,
   request: Asker,
@@ -77,7 +76,6 @@ const told: Readonly<
   },
 }
 
-/** Between two questions to a universe that is away. */
 const pauseMs = 250
 
 async function ask(

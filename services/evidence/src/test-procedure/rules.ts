@@ -1,18 +1,12 @@
 import type { FoundTestProcedures } from './universe.ts'
 
-/** Whether evidence can be attached to the requested test procedures. */
 export type Judgement =
-  /** To all; their ids, each once. */
   | { readonly kind: 'open'; readonly ids: readonly string[] }
-  /** Some do not exist: their indexes in the request. */
+  /** Indexes in the request. */
   | { readonly kind: 'unknown'; readonly places: readonly number[] }
-  /** All are there, and some are completed: their places. */
   | { readonly kind: 'locked'; readonly places: readonly number[] }
 
-/**
- * Decides about the universe's answer. Missing test procedures come before locked ones, because the id may be a
- * mistake.
- */
+/** Missing test procedures come before locked ones, because the id may be a mistake. */
 export function judgeTestProcedures(found: FoundTestProcedures): Judgement {
   const unknown = found.flatMap((procedure, place) => (procedure === null ? [place] : []))
   if (unknown.length > 0) return { kind: 'unknown', places: unknown }
@@ -21,7 +15,6 @@ export function judgeTestProcedures(found: FoundTestProcedures): Judgement {
   return { kind: 'open', ids: idsOf(found) }
 }
 
-/** Those of a list that evidence can still be attached to. */
 export function keepOpen(
   addresses: readonly string[],
   found: FoundTestProcedures,
@@ -30,7 +23,6 @@ export function keepOpen(
   return { addresses: addresses.filter((_, place) => (open[place] ?? null) !== null), ids: idsOf(open) }
 }
 
-/** One test procedure may be named in several ways. */
 function idsOf(found: FoundTestProcedures): string[] {
   return [...new Set(found.flatMap((procedure) => (procedure === null ? [] : [procedure.id])))]
 }

@@ -7,10 +7,9 @@ import { ServiceUnavailableError, createServiceClient, serviceCaller } from '@po
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** The tenant's test procedure for each requested address; null if it does not exist. */
+/** Null if it does not exist. */
 export type FoundTestProcedures = LookupTestProceduresAnswer['test_procedures']
 
-/** What the universe service knows of test procedures. */
 export interface Universe {
   /** Rejects with a ServiceUnavailableError if it gets no usable answer. */
   lookUp(
@@ -23,7 +22,6 @@ export interface Universe {
 const service = 'The universe service'
 const maxAnswerBytes = 64 * 1024
 
-/** Opens a client of the universe service. */
 export function openUniverse({
   url,
   ring,

@@ -1,4 +1,4 @@
-/** Elements that make a browser treat text as HTML, or as SVG, which can contain scripts. */
+/** Elements that make a browser treat text as HTML or SVG. */
 const activeElements: ReadonlySet<string> = new Set([
   'a',
   'b',
@@ -25,8 +25,7 @@ const activeElements: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Returns which active text the first bytes start, a script or markup that a browser would run, or undefined. Follows
- * the sniffing of browsers (WHATWG MIME Sniffing, section 7.1) and rejects when in doubt.
+ * Returns the kind of script or markup that the first bytes start, or undefined (WHATWG MIME Sniffing, section 7.1).
  */
 export function activeText(head: Buffer): string | undefined {
   const text = decode(head)
@@ -35,7 +34,6 @@ export function activeText(head: Buffer): string | undefined {
   if (name === undefined) return undefined
   if (name === 'svg') return 'an SVG image, which can hold scripts'
   if (name === '' || name === 'html') return 'a web page'
-  // XML is not sniffed for HTML: other documents may have a root element called table.
   return activeElements.has(name) && !text.startsWith('<?xml') ? 'a web page' : undefined
 }
 
@@ -56,14 +54,13 @@ function isControl(byte: number): boolean {
   return byte < 0x09 || (byte > 0x0d && byte < 0x20)
 }
 
-/** Decodes without the byte order mark. Binary data decodes to text without elements. */
 function decode(head: Buffer): string {
   const encoding =
     head[0] === 0xff && head[1] === 0xfe ? 'utf-16le' : head[0] === 0xfe && head[1] === 0xff ? 'utf-16be' : 'utf-8'
   return new TextDecoder(encoding).decode(head)
 }
 
-/** Returns the first element's name in lower case without prefix; empty if a comment or declaration does not end. */
+/** Returns the first element's name in lower case without prefix, or an empty text. */
 function firstElement(text: string): string | undefined {
   let rest = text.trimStart()
   for (;;) {

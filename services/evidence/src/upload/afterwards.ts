@@ -1,14 +1,16 @@
 import type { Logger } from '@postern/service-kit'
 
-/** Work after the commit, which does not change the answer. */
+/** Work after the commit. */
 export interface Afterwards {
-  /** Resolves when the work is done, or after `patienceMs`. Never rejects. Failures are logged and left to the sweep. */
+  /**
+   * Resolves when the work is done, or after `patienceMs`. Never rejects; failures are logged and left to the sweep.
+   */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
-  /** Waits for current work, as long as an answer would. The signal stops further work. */
+  /** The signal stops further work. */
   close(): Promise<void>
 }
 
-/** Far less than the gateway's time-out, so that cleaning does not delay receipts. */
+/** Much shorter than the gateway's timeout. */
 const patienceMs = 5_000
 
 export function openAfterwards(logger: Logger): Afterwards {

@@ -10,7 +10,6 @@ import { notRecorded } from './refusal.ts'
 import { reading } from './quota.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
-/** Attaches files that are there to test procedures. */
 export function attachmentRoutes(
   app: App,
   { db, receipts, universe, now }: Pick<Deps, 'db' | 'receipts' | 'universe' | 'now'>,
@@ -18,7 +17,7 @@ export function attachmentRoutes(
   contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
-    // Ownership first: for others the file does not exist. No connection is held while the universe answers.
+    // Ownership first: to others the file does not exist.
     const file = await reading(
       async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
     )
@@ -26,7 +25,6 @@ export function attachmentRoutes(
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {
-        // Checked again, because the file may have been rejected or purged meanwhile.
         await lockDecisions(tx, file.id)
         assertAttachable(await findOwnFile(tx, file.id, actor))
         const content = {

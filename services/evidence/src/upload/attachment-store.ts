@@ -2,8 +2,7 @@ import type { AttachmentReceipt } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from './store.ts'
 
-// A file in quarantine replaces nothing until it is released. A newer version that counts ends the chain. Files of
-// earlier releases may name no test procedure. Served by the primary keys, file_version_unique and attachment_once.
+// A file in quarantine replaces nothing until it is released.
 const replaceableText = `
   with recursive line (id, version_of, counts) as (
     select null::uuid, $1::uuid, false
@@ -29,7 +28,7 @@ const replaceableText = `
   where attachment.test_procedure ~ '^[0-9a-f]{8}-'
   order by attachment.test_procedure`
 
-/** Returns the test procedures whose evidence a next version of the file, or its release, would replace. */
+/** Returns the test procedures whose evidence the file's next version or its release would replace. */
 export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
   const rows = await tx.query<{ test_procedure: string }>({
     name: 'evidence_replaceable',
@@ -39,7 +38,7 @@ export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly 
   return rows.map(({ test_procedure: id }) => id)
 }
 
-// As guard_file_decision and guard_legal_hold spell it.
+// The same key as in guard_file_decision and guard_legal_hold.
 const lockDecisionsText = `
   select pg_advisory_xact_lock(
     hashtextextended('evidence.decision:' || (select tenancy.tenant_id()) || ':' || $1::uuid, 0))`
@@ -49,7 +48,6 @@ export async function lockDecisions(tx: Tx, fileId: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_decisions', text: lockDecisionsText, values: [fileId] })
 }
 
-// Served by attachment_once.
 const insertAttachmentsText = `
   insert into evidence.attachment (
     tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
@@ -59,7 +57,7 @@ const insertAttachmentsText = `
   on conflict on constraint attachment_once do nothing
   returning test_procedure`
 
-/** Attaches a file to test procedures and returns the new ones. */
+/** Returns the new attachments. */
 export async function insertAttachments(
   tx: Tx,
   receipt: Omit<AttachmentReceipt, 'attachments' | 'jws'>,
@@ -74,7 +72,6 @@ export async function insertAttachments(
   return rows.map(({ test_procedure: id }) => id)
 }
 
-// Served by attachment_once.
 const findAttachmentsText = `
   select test_procedure, note, attached_at
   from evidence.attachment
@@ -83,7 +80,6 @@ const findAttachmentsText = `
     and test_procedure = any($2::text[])
   order by attached_at, test_procedure`
 
-/** Returns the file's attachments to these test procedures, including concurrent ones. */
 export async function findAttachments(
   tx: Tx,
   fileId: string,

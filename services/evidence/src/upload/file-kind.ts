@@ -1,17 +1,14 @@
 import { fileTypeFromBuffer } from 'file-type'
 import { activeText } from './active-text.ts'
 
-/** How many of the first bytes the detector needs for the relevant formats. */
+/** The detector needs this many bytes for the relevant formats. */
 export const headBytes = 4100
 
 export type FileKind =
-  /** `detected` is the media type of the first bytes; null if unknown. */
+  /** `detected`: media type of the first bytes, or null if unknown. */
   { readonly accepted: true; readonly detected: string | null } | { readonly accepted: false; readonly reason: string }
 
-/**
- * Types that can harm a reader and are no audit evidence: programs, installers, scripts and active text. Detected from
- * the bytes, so renaming does not help.
- */
+/** Detected from the bytes, so renaming does not help. */
 const refusedDetected: ReadonlySet<string> = new Set([
   'application/java-archive',
   'application/java-vm',
@@ -32,7 +29,7 @@ const refusedDetected: ReadonlySet<string> = new Set([
   'application/x-xpinstall',
 ])
 
-/** Media types that a sender may not declare, because later readers would receive them. */
+/** Rejected because later readers would receive this type. */
 const refusedDeclared: ReadonlySet<string> = new Set([
   ...refusedDetected,
   'application/ecmascript',
@@ -57,7 +54,7 @@ const refusedDeclared: ReadonlySet<string> = new Set([
   'text/x-shellscript',
 ])
 
-/** Endings that make a system run the file, or something it leads to. */
+/** Endings that make a system run the file or something it leads to. */
 const refusedEndings: ReadonlySet<string> = new Set(
   [
     // Programs, their parts, installers and scripts.
@@ -65,7 +62,7 @@ const refusedEndings: ReadonlySet<string> = new Set(
     'pl ps1 ps1xml psd1 psm1 py pyc pyw pyz pyzw rb reg scr sct sh swf sys vb vbe vbs wasm wll ws wsc wsf wsh xbap xll xpi zsh',
     // Pages and help files that run scripts, or run on a server.
     'asp aspx chm hlp htm html jsp mht mhtml shtml svg svgz xht xhtml',
-    // Shortcuts, connections and queries: they fetch, or start, what they name.
+    // Shortcuts, connections and queries that fetch or start what they name.
     'diagcab iqy library-ms lnk oqy rdp rqy scf search-ms searchconnector-ms settingcontent-ms slk theme themepack url website',
     // Disk images: files in a mounted image lose the mark of their origin.
     'img iso vhd vhdx',
@@ -79,24 +76,23 @@ function hasRefusedEnding(name: string): boolean {
   return dot >= 0 && refusedEndings.has(trimmed.slice(dot + 1).toLowerCase())
 }
 
-/** Accepted media types, `type/subtype` or `type/*`; undefined accepts all that are not rejected. */
+/** Accepted media types, `type/subtype` or `type/*`. Undefined: all that are not rejected. */
 export type AllowedTypes = readonly string[] | undefined
 
 function isAllowed(allowed: AllowedTypes, essence: string): boolean {
   return allowed === undefined || allowed.some((type) => type === essence || type === essence.replace(/\/.*$/, '/*'))
 }
 
-/** The media type without its parameters, in lower case. */
 function essenceOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** Judges by what the sender says, before a byte is read. */
+/** Judges a file by its declared name and type. */
 export function judgeDeclared(fileName: string, contentType: string, allowed?: AllowedTypes): FileKind {
   if (refusedDeclared.has(essenceOf(contentType))) {
     return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
   }
-  // A stream name follows a colon: for Windows `a.exe:b.txt` is a.exe.
+  // For Windows `a.exe:b.txt` is a.exe.
   if (fileName.split(':').some(hasRefusedEnding)) {
     return {
       accepted: false,
@@ -109,7 +105,7 @@ export function judgeDeclared(fileName: string, contentType: string, allowed?: A
   return { accepted: true, detected: null }
 }
 
-/** Judges by the first bytes, at most `headBytes` of them. */
+/** Judges a file by at most `headBytes` first bytes. */
 export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<FileKind> {
   const active = activeText(head)
   if (active !== undefined) return { accepted: false, reason: `The file is ${active}, which is not taken as evidence.` }
@@ -117,7 +113,7 @@ export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<
   if (detected !== null && refusedDetected.has(detected)) {
     return { accepted: false, reason: 'The file is a program or an installer, which is not taken as evidence.' }
   }
-  // Text formats cannot be detected and are trusted as declared.
+  // Text formats cannot be detected.
   if (detected !== null && !isAllowed(allowed, detected)) {
     return { accepted: false, reason: `The first bytes show ${detected}, which is not taken here.` }
   }
@@ -129,10 +125,10 @@ async function detect(head: Buffer): Promise<string | null> {
   try {
     found = (await fileTypeFromBuffer(head))?.mime
   } catch {
-    // The detector opens containers. A damaged one is not a reason to reject the file.
+    // A damaged container is no reason to reject the file.
     return null
   }
-  // The detector needs only two letters for a DOS program, which a CSV may start with too.
+  // The detector needs only two letters for a DOS program; a CSV may start with them.
   if (found === 'application/x-msdownload' && !head.subarray(0, 64).includes(0)) return null
   return found ?? null
 }

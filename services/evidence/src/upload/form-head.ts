@@ -1,8 +1,8 @@
-/** Limits of a part's head in the parser, which silently reads no further. */
+/** The parser silently ignores heads beyond these limits. */
 export const headLimits = { headerPairs: 20, headerSize: 8192 } as const
 
 const saidOnce: ReadonlySet<string> = new Set(['content-disposition', 'content-type', 'content-transfer-encoding'])
-// Unambiguous patterns only, because the sender controls the length of the input.
+// Unambiguous patterns only, because the sender controls the length.
 const letters = String.raw`-!#$%&'*+.^_\`|~\w`
 const headerLine = new RegExp(String.raw`^([${letters}]+):([\t\x20-\x7e\x80-\xff]*)$`)
 /** Unquoted bytes beyond ASCII are accepted. */
@@ -15,9 +15,8 @@ const otherDisposition = new RegExp(String.raw`^(?!form-data[ \t]*(?:;|$))[${let
 const extended = /^utf-8'[\w-]*'[^'"]*$/i
 
 /**
- * Returns what is wrong with the head of a form part (RFC 7578, section 4.2; one byte per character), or undefined.
- * Rejects what readers interpret differently, because a proxy may have checked another name. `filename*` may follow
- * `filename`, as .NET sends it.
+ * Returns what is wrong with the head of a form part (RFC 7578, section 4.2), or undefined. Rejects what readers
+ * interpret differently, because a proxy may have checked another name.
  */
 export function faultOfHead(head: string): string | undefined {
   const lines = head
@@ -46,10 +45,10 @@ function faultOfDisposition(value: string): string | undefined {
   const said = new Set<string>()
   for (const [, given = '', text = ''] of value.matchAll(parameters)) {
     const name = given.toLowerCase()
-    // The parser treats name* as name. Browsers and older parsers disagree on the end of text with \".
+    // The parser treats name* as name, and readers disagree on the end of text with \".
     const isPlain = name === 'filename*' || !name.includes('*')
     if (!isPlain || said.has(name)) return `A part may say its ${name.replace(/\*.*/, '')} once.`
-    // The parser takes the last one; readers must prefer filename* (RFC 6266, section 4.3).
+    // Readers must prefer filename* (RFC 6266, section 4.3), but the parser takes the last one.
     if (name === 'filename' && said.has('filename*')) return 'Write filename before filename*.'
     if (name === 'filename*' && !extended.test(text)) return "Write filename* as utf-8''…."
     if (text.includes('\\"') && text.includes(';')) return 'Write a quote in a file name as %22.'

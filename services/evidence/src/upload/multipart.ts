@@ -10,12 +10,12 @@ import { brokenOff, refused } from './refusal.ts'
 export interface FilePart {
   readonly fileName: string
   readonly contentType: string
-  /** Must be read to its end before the next part is there. */
+  /** Must be read to its end before the next part. */
   readonly stream: Readable
 }
 
 export interface MultipartReader {
-  /** The metadata, before or after the files, at most once. */
+  /** Called at most once, before or after the files. */
   onMetadata(json: Buffer): void
   onFile(file: FilePart): Promise<void>
 }
@@ -25,8 +25,8 @@ const metadataName = 'metadata'
 const fileName = 'file'
 
 /**
- * Reads a multipart/form-data body (RFC 7578) part by part, as fast as the files are taken. Rejects with a problem as soon
- * as one thing is wrong; what `onFile` has been given by then ends with an error.
+ * Reads a multipart/form-data body (RFC 7578) part by part. Rejects with a problem at the first fault, which also ends
+ * the open streams.
  */
 export async function readMultipart(
   body: unknown,
@@ -35,7 +35,7 @@ export async function readMultipart(
 ): Promise<void> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
   const parser = openParser(contentType)
-  // One part after the other: the parser may be several small parts ahead.
+  // The parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
   let parts = 0
   let hasMetadata = false
@@ -51,7 +51,7 @@ export async function readMultipart(
     }
     if (name !== fileName) throw multipartFault('The parts are `metadata` and `file`, and no others.')
     if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
-    // What the parser puts where bytes are no UTF-8: the receipt would sign a name that nobody has sent.
+    // The parser's replacement for bytes that are not UTF-8.
     if (given.includes('\ufffd')) throw multipartFault('Each file name must be UTF-8.')
     await reader.onFile({ fileName: given, contentType: mime, stream: content })
   }
@@ -67,7 +67,7 @@ export async function readMultipart(
       parser.on('file', (name, stream, given, encoding, mime) => {
         streams.add(stream)
         stream.once('close', () => streams.delete(stream))
-        // Told to who reads the stream; one that nobody reads any more must not end the process.
+        // An error without a reader must not end the process.
         stream.on('error', () => undefined)
         const part = { name, stream, given, encoding, mime }
         parts += 1
@@ -95,7 +95,6 @@ export async function readMultipart(
     })
   } catch (error) {
     body.unpipe(parser)
-    // Nobody waits for the rest of a file any more, least of all who reads it.
     for (const stream of streams) stream.destroy(new UploadEnded())
     void discardRest(body)
     await turn.catch(() => undefined)
@@ -111,20 +110,19 @@ interface Part {
   readonly name: string
   readonly stream: Readable
   readonly given: string | undefined
-  /** Its Content-Transfer-Encoding, deprecated by RFC 7578 and still sent by some tools. */
+  /** Deprecated by RFC 7578, but some tools still send it. */
   readonly encoding: string
   readonly mime: string
 }
 
-/** Content-Transfer-Encodings that leave the bytes as they are. */
 const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 
-/** The bytes of a part, without its Content-Transfer-Encoding. Throws for one that is not supported. */
+/** Decodes a part. Throws for an unsupported Content-Transfer-Encoding. */
 function decoded(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
   if (name !== 'base64') throw multipartFault('A part may have the Content-Transfer-Encoding base64, or none.')
-  // A failure reaches whoever reads the decoder.
+  // The reader of the decoder gets the error.
   return pipeline(stream, createBase64Decoder(), () => undefined)
 }
 
@@ -134,9 +132,9 @@ function openParser(contentType: string): BusboyInstance {
   try {
     return new Busboy({
       headers: { 'content-type': contentType },
-      // A path in a file name is refused like any other, rather than cut off.
+      // A path in a file name is rejected, not cut off.
       preservePath: true,
-      // The text of a field it would decode, and replace what is no UTF-8 rather than refuse it.
+      // The parser would decode text fields and replace invalid UTF-8.
       isPartAFile: () => true,
       limits: {
         files: maxFilesAtOnce + 1,
@@ -149,15 +147,12 @@ function openParser(contentType: string): BusboyInstance {
   }
 }
 
-/**
- * How many parts have begun, by the parser's own count. Those that are no `form-data` it passes over in silence, and who has sent
- * several files would be told that all are taken.
- */
+/** The parser silently skips parts that are not `form-data`, so they are counted. */
 function partsBegun(parser: BusboyInstance): unknown {
   return within(parser, '_parser', '_nparts')
 }
 
-/** Calls back with the head of each part, as it came, a byte a character, before the parser reads it: what it cannot read it leaves out in silence. */
+/** Calls back with each part's raw head, because the parser silently drops what it cannot read. */
 function onHead(parser: BusboyInstance, told: (head: string) => void): void {
   const heads = within(parser, '_parser', 'parser', '_hparser')
   const read = within(heads, '_parseHeader')

@@ -23,7 +23,7 @@ import type { PlaceOf } from '../test-procedure/check.ts'
 import { storeFull, refused } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
-/** A complete, accepted and durable file that is not recorded yet. */
+/** A complete and durable file that is not recorded yet. */
 export interface ReceivedFile {
   readonly fileName: string
   readonly contentType: string
@@ -34,29 +34,24 @@ export interface ReceivedFile {
 export interface ParsedUpload {
   readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
-  /** Distinct ids of the named test procedures. */
   readonly procedureIds: readonly string[]
   readonly isMultipart: boolean
 }
 
-/** What the query of an upload says. */
 export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 'test_procedures' | 'sha256'> & {
   readonly file_name?: string | undefined
   readonly test_procedure?: readonly string[] | undefined
 }
 
-/** How long an unavailable universe is asked again after a complete upload. */
+/** How long an unavailable universe is retried after an upload. */
 export const patienceMs = 8_000
 
 interface Parts {
   readonly blobs: BlobStore
   readonly limits: ReceiveLimits
   readonly maxFiles: number
-  /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Throws if the quota is exceeded. */
   readonly assertQuota: (bytes: number) => Promise<void>
-  /** Resolves test procedures. Throws if one accepts no evidence, or if the universe is away for `patienceMs`. */
   readonly requireTestProcedures: (
     addresses: readonly string[],
     placeOf: PlaceOf,
@@ -64,7 +59,7 @@ interface Parts {
   ) => Promise<readonly string[]>
 }
 
-/** Stores all files of a request. Discards them if one is rejected or the request breaks off. */
+/** Stores all files of a request, or discards them if one is rejected. */
 export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,
@@ -86,7 +81,7 @@ export async function parseUpload(
       ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
       : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertQuota(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
-    // Checked again, because a procedure completed meanwhile accepts no evidence.
+    // A procedure completed meanwhile accepts no evidence.
     if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
     const files: ReceivedFile[] = []
@@ -110,7 +105,6 @@ interface ArrivedFile {
   body?: ReceivedBody
 }
 
-/** The metadata of files, with the positions of test procedures. */
 type Described = Pick<ParsedUpload, 'details'> & { readonly placeOf: PlaceOf }
 
 interface Upload {
@@ -171,7 +165,6 @@ async function parseForm(
           throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
         }
         const index = arrived.length
-        // Metadata before the files is checked before their bytes.
         if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
@@ -193,7 +186,6 @@ async function parseForm(
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
-  // Metadata after the files: their digests are checked now.
   for (const [index, { body }] of arrived.entries()) {
     const expected = details.sha256?.[index]
     if (expected !== undefined && body?.sha256 !== expected) throw ofFile(index, refused({ why: 'digest_mismatch' }))
@@ -201,7 +193,6 @@ async function parseForm(
   return { details, placeOf: pointTo }
 }
 
-/** Faults of a single file. */
 const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
   'invalid_content',
   'content_too_large',
@@ -209,7 +200,6 @@ const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
   'digest_mismatch',
 ])
 
-/** Adds the name of the rejected file to the problem. */
 function ofFile(index: number, error: unknown): unknown {
   if (!(error instanceof ProblemError) || !faultsOfFile.has(error.code)) return error
   const { detail = '', ...options } = error.options
@@ -219,7 +209,6 @@ function ofFile(index: number, error: unknown): unknown {
 const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
 const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
 
-/** Rejects metadata in two places. */
 function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   const [given] = Object.entries(query).find(([, value]) => value !== undefined) ?? []
   const parameter = given ?? (classification === 'confidential' ? undefined : 'classification')
@@ -230,7 +219,6 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   })
 }
 
-/** Parses metadata. Throws a problem. */
 export function parseDetails(value: unknown, now: number): EvidenceDetails {
   // The text of a query is stored exactly as it was run.
   const parsed = evidenceDetailsSchema.safeParse(normalizeBody(value, ['query_text']))

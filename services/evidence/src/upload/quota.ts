@@ -13,16 +13,15 @@ import {
   takeBack,
 } from './usage-store.ts'
 
-/** What wants room in a tenant. */
 export interface Room {
   readonly bytes: number
-  /** The resumable upload of these bytes, which has reserved quota. */
+  /** The resumable upload, which has reserved quota. */
   readonly uploadId?: string | undefined
 }
 
 type Context = RequestInfo['context']
 
-/** Throws if the bytes exceed the tenant's quota. A check before reading the body; the reservation decides. */
+/** Throws if the bytes exceed the quota. Only the reservation is binding. */
 export async function assertQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -35,9 +34,8 @@ export async function assertQuota(
 }
 
 /**
- * Reserves quota before files are recorded and returns the reservation's id. Throws if the quota is exceeded. A short
- * transaction with an asynchronous commit, so that uploads of a tenant do not wait for each other. Expires after ten
- * minutes.
+ * Reserves quota for ten minutes and returns the reservation's id. Throws if the quota is exceeded. The commit is
+ * asynchronous, so that uploads do not wait for each other.
  */
 export async function reserveQuota(
   { db }: Pick<Deps, 'db'>,
@@ -52,13 +50,13 @@ export async function reserveQuota(
   })
 }
 
-/** Keeps what was reserved, in the transaction that records it. */
+/** Keeps the quota, in the transaction that records the files. */
 export async function consumeReservation(tx: Tx, reservationId: string): Promise<void> {
   if (await countReserved(tx, reservationId)) return
   throw notRecorded('unavailable', new Error('the reservation of room has expired'))
 }
 
-/** Releases the reservation of an upload that was not recorded. If that fails, the reservation expires. */
+/** Releases the reservation of an unrecorded upload. If that fails, it expires. */
 export async function releaseReservation(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -72,7 +70,7 @@ export async function releaseReservation(
     .catch(() => undefined)
 }
 
-/** Reserves quota for the whole length of a new resumable upload, so that it can finish. Undefined without a quota. */
+/** Reserves quota for a whole resumable upload, so that it can finish. Undefined without a quota. */
 export async function reserveUpload(
   deps: Pick<Deps, 'db'>,
   context: Context,
@@ -83,14 +81,13 @@ export async function reserveUpload(
   return await reserveQuota(deps, context, { bytes: length, files: 0 }, tenantQuotaBytes)
 }
 
-/** Transfers a reservation to the resumable upload that the same transaction creates. */
 export async function passToUpload(tx: Tx, reservationId: string | undefined): Promise<void> {
   if (reservationId !== undefined) await expireReservation(tx, reservationId)
 }
 
 /**
- * Reserves quota again for a resumable upload whose reservation has lapsed or will soon. Undefined if it holds.
- * Transfer the result in the transaction that continues the upload.
+ * Reserves quota again if the upload's reservation has lapsed or will soon. Transfer the result in the transaction that
+ * continues the upload.
  */
 export async function reserveLapsed(
   deps: Pick<Deps, 'db'>,
@@ -104,7 +101,7 @@ export async function reserveLapsed(
   return await reserveQuota(deps, context, { bytes, files: 0, uploadId }, tenantQuotaBytes)
 }
 
-/** Runs a look-up. Reports its failure like that of an upload. */
+/** Runs a look-up and reports its failure like that of an upload. */
 export async function reading<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read()

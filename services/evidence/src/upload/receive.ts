@@ -17,17 +17,15 @@ export interface ReceivedBody {
 
 export interface ReceiveLimits {
   readonly maxBytes: number
-  /** A body that brings no byte for this long is cut off. */
   readonly stallMs: number
-  /** Whether the upload can still be recorded. */
   readonly isInTime: () => boolean
   readonly scanner: Scanner
   readonly allowedTypes?: AllowedTypes
 }
 
 /**
- * Reads a body into a blob, with hash and scan, one chunk at a time. Throws a problem as soon as the upload is unacceptable. The body stays
- * open for the answer, and the caller discards the blob.
+ * Reads a body into a blob, with hash and scan. Throws a problem as soon as it is unacceptable; the caller discards the
+ * blob.
  */
 export async function receiveBody(
   body: unknown,
@@ -78,16 +76,14 @@ export async function receiveBody(
   }
 }
 
-/** Waits for both, even if one fails, so that nothing is written after the blob is discarded. */
+/** Waits for both, so that nothing is written after the blob is discarded. */
 async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
   const outcomes = await Promise.allSettled(tasks)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-/** A stalled body. */
 export class UploadStalled extends Error {}
 
-/** Checks the first bytes as soon as they arrive, to reject programs early. */
 function createSniffer(allowed: AllowedTypes): {
   add(chunk: Buffer): Promise<void>
   finish(): Promise<string | null>

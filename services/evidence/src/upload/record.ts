@@ -12,17 +12,14 @@ import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, t
 import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
-/** Failures of the store after which the rest is left to the sweep. */
+/** After this many, the rest is left to the sweep. */
 const maxFailures = 3
 
 export interface NewEvidence {
   readonly files: readonly ReceivedFile[]
   readonly details: EvidenceDetails
-  /** Distinct ids of the named test procedures. */
   readonly procedureIds: readonly string[]
-  /** The file that this one replaces. */
   readonly replaces?: { readonly id: string; readonly revision: number }
-  /** The resumable upload of the file. */
   readonly uploadId?: string
   readonly context: RequestInfo['context']
   readonly requestId: string
@@ -30,15 +27,12 @@ export interface NewEvidence {
 
 export interface Recorded<T> {
   readonly answer: T
-  /** Deletes what is no longer needed. After a failure the sweep does it. */
   tidy(): Promise<void>
 }
 
 /**
- * Places and records blobs in one transaction under their locks: all files or none. Receipts are signed before the commit and sent after
- * it. After a failure or unknown outcome the settling entries stay for the sweep. Network I/O happens outside of the transaction.
- *
- * `keep` is called last in the transaction.
+ * Records all files in one transaction under their locks, or none. Receipts are signed before the commit and sent after
+ * it. After an unknown outcome, the settling entries stay for the sweep.
  */
 export async function record<T>(
   { db, blobs, receipts, afterwards }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'afterwards'>,
@@ -59,7 +53,7 @@ export async function record<T>(
       // First, because the transaction runs again if none is free.
       const numbers = await takeNumbers(tx, files.length)
       await consumeReservation(tx, reserved)
-      // Always in the same order, to prevent deadlocks between uploads of equal files.
+      // A fixed order prevents deadlocks between uploads of equal files.
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
       const named = new Set<string>()
       for (const sha256 of digests) {
@@ -68,7 +62,7 @@ export async function record<T>(
       }
       for (const { blob } of files) {
         await blobs.place(blob)
-        // The first one keeps its own bytes, because other bytes in the store may never be recorded.
+        // Other bytes in the store may never be recorded.
         outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
@@ -113,7 +107,7 @@ export async function record<T>(
       answer,
       tidy: async () => {
         const failures: unknown[] = []
-        // In order, because the first of equal files stays. A failure does not stop the others.
+        // The first of equal files stays, so order matters.
         for (const [blob, outcome] of outcomes) {
           await blobs.finish(blob, outcome).catch((error: unknown) => failures.push(error))
           if (failures.length === maxFailures) break
@@ -122,8 +116,7 @@ export async function record<T>(
       },
     }
   } catch (error) {
-    // A repeated upload creates other objects, so these would be unused copies. Assembled resumable uploads stay for
-    // the next request.
+    // Assembled resumable uploads stay for the next request.
     if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
@@ -138,8 +131,7 @@ export async function record<T>(
 }
 
 /**
- * Finishes a recording. With a bucket no request waits for it, because its duration reveals whether the tenant had the
- * bytes.
+ * Finishes a recording. With a bucket no request waits, because the duration reveals whether the tenant had the bytes.
  */
 export async function tidied(
   { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
@@ -151,7 +143,6 @@ export async function tidied(
 
 export type { Actor }
 
-/** Who acts, as rows keep it. */
 export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

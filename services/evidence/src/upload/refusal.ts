@@ -3,10 +3,8 @@ import { type RequestInfo, bodyError, problem, unreadableDigest } from '@postern
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
-/** Of a resumable upload what came before is kept. */
 const again = 'There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.'
 
-/** The problem that a refused upload is answered with. */
 export function refused(refusal: UploadRefusal): Error {
   switch (refusal.why) {
     case 'empty':
@@ -48,25 +46,22 @@ export function refused(refusal: UploadRefusal): Error {
   }
 }
 
-/** The problem for a sender that has disconnected. */
 export function brokenOff(): Error {
   return problem('bad_request', { detail: 'The upload broke off.', errors: [bodyError('broke off')] })
 }
 
 /**
- * Throws if the request's connection has ended. Call it just before the commit: the gateway cuts the connection when a
- * key is revoked, even after the last byte.
+ * Throws if the connection has ended. Call it just before the commit, because the gateway cuts connections of revoked
+ * keys.
  */
 export function assertAwaited({ raw }: RequestInfo['raw']): void {
   if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
 }
 
-/** The problem for a revision of a file that is not the newest version. */
 export function replaced(): Error {
   return problem('conflict', { detail: 'The file has a newer version. Revise that one.' })
 }
 
-/** The problem for a tenant whose quota is exhausted. */
 export function overQuota(quotaBytes: number): Error {
   return problem('quota_exceeded', {
     detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more, beside what it keeps and the resumable uploads that are under way. There is no receipt; of a resumable upload what has arrived is there still.`,
@@ -81,7 +76,6 @@ function tookTooLong(cause?: unknown): Error {
   })
 }
 
-/** The problem for a full file system or database. */
 export function storeFull(cause: unknown): Error {
   return problem('insufficient_storage', {
     detail: `There is no room for the file at present. ${again}`,
@@ -90,7 +84,6 @@ export function storeFull(cause: unknown): Error {
   })
 }
 
-/** The problem for a required scan that is unavailable. */
 export function scannerUnavailable(cause: unknown): Error {
   return problem('service_unavailable', {
     detail: 'The malware scanner does not answer, and nothing is taken unscanned. Send the file again later.',
@@ -99,13 +92,12 @@ export function scannerUnavailable(cause: unknown): Error {
   })
 }
 
-/** The problem for an upload that could not be recorded. Unexpected errors are returned unchanged. */
+/** Returns the problem for an unrecorded upload. Unexpected errors are returned unchanged. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'no_room':
       return storeFull(cause)
     case 'assertion_refused':
-      // The upload took longer than the tenant assertion is valid.
       return tookTooLong(cause)
     case 'unavailable':
       return problem('service_unavailable', {

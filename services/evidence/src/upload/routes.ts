@@ -18,7 +18,6 @@ type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenant
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
 
-/** Accepts evidence: stores its bytes, records it and returns receipts. */
 export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, uploadEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
@@ -84,7 +83,6 @@ async function finish<T>(
   return answer
 }
 
-/** Discards the upload if a test procedure was completed while its bytes were assembled. */
 async function requireStillOpen(
   deps: Parts,
   request: Request,
@@ -95,7 +93,7 @@ async function requireStillOpen(
     if (!isInTime()) throw refused({ why: 'too_long' })
     await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
   } catch (error) {
-    // The universe rejects an expired assertion, so waiting for it would be useless.
+    // The universe rejects an expired assertion, so waiting is useless.
     const told = isInTime() ? error : refused({ why: 'too_long' })
     await deps.afterwards.run(async () => {
       for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
@@ -127,7 +125,7 @@ function only(receipts: readonly Receipt[]): Receipt {
   return receipt
 }
 
-/** When PostgreSQL stops accepting the request's assertion, in milliseconds since the epoch. */
+/** When PostgreSQL stops accepting the assertion (epoch ms). */
 function recordableUntil({ assertion }: RequestInfo['context']): number {
   return (parseAssertion(assertion)?.expiresAt ?? 0) * 1000
 }

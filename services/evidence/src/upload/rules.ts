@@ -1,16 +1,14 @@
 import { type ContentDigest, type EvidenceDetails, maxFilesAtOnce, parseContentDigest } from '@postern/contracts'
 import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
-/** What the head of an upload says about its body. */
 export interface DeclaredUpload {
   readonly contentType: string
-  /** Bytes announced by Content-Length; undefined for a chunked body. */
+  /** Undefined for a chunked body. */
   readonly contentLength: number | undefined
-  /** The expected hash of the body in lower-case hex, if given. */
+  /** In lower-case hex. */
   readonly sha256: string | undefined
 }
 
-/** Headers with the digest of the body. */
 export type DigestHeader = 'Content-Digest' | 'Repr-Digest'
 
 export type UploadRefusal =
@@ -32,7 +30,7 @@ export interface UploadHead {
   readonly contentLength: string | undefined
   readonly contentEncoding: string | undefined
   readonly contentDigest: string | undefined
-  /** The same as Content-Digest, because content codings are rejected (RFC 9530, section 3). */
+  /** Equals Content-Digest, because content codings are rejected (RFC 9530, section 3). */
   readonly reprDigest: string | undefined
 }
 
@@ -46,10 +44,9 @@ function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly re
   return { accepted: false, refusal }
 }
 
-/** The heads of parts, their boundaries and the metadata take less. */
+/** For boundaries, heads and metadata. */
 const besideFilesBytes = 1024 * 1024
 
-/** Checks the head of a multipart body. Its files are checked one by one with `judgeFile`, up to `maxBytes`. */
 export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   for (const [header, value] of digestsOf(head)) {
     if (value === undefined) continue
@@ -69,20 +66,18 @@ function digestsOf(head: UploadHead): readonly (readonly [DigestHeader, string |
 function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   const contentLength = head.contentLength === undefined ? undefined : Number(head.contentLength)
   if (contentLength !== undefined && contentLength > maxBytes) return refuse({ why: 'too_large' })
-  // The stored bytes must be the file and not a compressed form.
+  // The stored bytes must be the file, not a compressed form.
   const encoding = head.contentEncoding?.trim().toLowerCase()
   if (encoding !== undefined && encoding !== '' && encoding !== 'identity') return refuse({ why: 'encoded' })
   return { accepted: true, ...(contentLength === undefined ? {} : { contentLength }) }
 }
 
-/** Judges a file by what its sender says of it. */
 export function judgeFile(fileName: string, contentType: string, allowed?: AllowedTypes): Judged<unknown> {
   if (contentType.length > maxContentTypeLength || !mediaType.test(contentType)) return refuse({ why: 'content_type' })
   const kind: FileKind = judgeDeclared(fileName, contentType, allowed)
   return kind.accepted ? { accepted: true } : refuse({ why: 'kind', reason: kind.reason })
 }
 
-/** Checks the head of an upload whose body is the file, before any byte is read. */
 export function judgeHead(
   head: UploadHead,
   maxBytes: number,
@@ -112,7 +107,7 @@ export function judgeHead(
   }
 }
 
-/** Checks the size and hash of the whole body. Undefined if they match the head. */
+/** Returns undefined if the size and hash match the head. */
 export function judgeBody(
   declared: DeclaredUpload,
   body: { readonly sizeBytes: number; readonly sha256: string },
@@ -121,19 +116,14 @@ export function judgeBody(
   if (declared.contentLength !== undefined && declared.contentLength !== body.sizeBytes) {
     return { why: 'length_mismatch' }
   }
-  // The sender knows both values, so the comparison needs no constant time.
   if (declared.sha256 !== undefined && declared.sha256 !== body.sha256) return { why: 'digest_mismatch' }
   return undefined
 }
 
-/** How far a sender's clock may be ahead, in milliseconds. */
 const aheadMs = 5 * 60 * 1000
 const dayMs = 24 * 60 * 60 * 1000
 
-/**
- * Returns a time in the future, which a receipt would sign. A day may be ahead of UTC, and a period may end in the
- * future.
- */
+/** Returns the first time in the future. A day may be ahead of UTC, and a period may end in the future. */
 export function findUntimely(
   { collected_at: collectedAt, evidence_date: day }: Pick<EvidenceDetails, 'collected_at' | 'evidence_date'>,
   now: number,
@@ -141,14 +131,13 @@ export function findUntimely(
   if (collectedAt !== undefined && Date.parse(collectedAt) > now + aheadMs) {
     return { member: 'collected_at', detail: 'must not be later than now' }
   }
-  // Dates of this form compare as text.
   if (day !== undefined && day > new Date(now + dayMs).toISOString().slice(0, 10)) {
     return { member: 'evidence_date', detail: 'must not be later than tomorrow (UTC)' }
   }
   return undefined
 }
 
-/** `EV-<year>-<number>`, the number with at least six digits. */
+/** Formats `EV-<year>-<number>` with at least six digits. */
 export function formatReference(year: number, number: string): string {
   return `EV-${year}-${number.padStart(6, '0')}`
 }

@@ -1,19 +1,17 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { NoFreeNumberError, type Tx, commitAsynchronously, createNumberSeries, sqlError } from '@postern/tenant-db'
 
-/** Who uploads, as the rows keep it. */
 export interface Actor {
   readonly type: 'api_key' | 'user' | 'operator' | 'connector'
   readonly id: string
   readonly label: string
 }
 
-// Serializes uploads and sweeps of equal bytes of a tenant. The verified tenant is part of the key, so tenants cannot
-// block each other.
+// Serializes uploads of equal bytes. The verified tenant is part of the key, so tenants cannot block each other.
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
-/** Makes the commit asynchronous. It becomes durable with the next synchronous commit. */
+/** The commit becomes durable with the next synchronous one. */
 export async function commitWithoutWaiting(tx: Tx): Promise<void> {
   await tx.execute(commitAsynchronously)
 }
@@ -23,7 +21,6 @@ export async function lockBlob(tx: Tx, sha256: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_blob', text: lockBlobText, values: [sha256] })
 }
 
-/** References such as EV-2026-000042. */
 const evidenceNumbers = createNumberSeries({ schema: 'evidence', name: 'evidence', counter: 'reference_counter' })
 
 const takeNumbersText = `
@@ -32,14 +29,13 @@ const takeNumbersText = `
   from next
   order by next.number`
 
-/** A number of a year. */
 export interface FileNumber {
   readonly year: number
   /** A bigint, as text. */
   readonly number: string
 }
 
-/** Consumes the tenant's next numbers of the year (UTC). Throws NoFreeNumberError if too few are free. */
+/** Takes the tenant's next numbers of the year (UTC). Throws NoFreeNumberError. */
 export async function takeNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
   const rows = await tx.query<{ year: number; number: string }>({
     name: 'evidence_take_numbers',
@@ -61,11 +57,9 @@ const newFileText = `
           (select p.retention_years from evidence.policy p where p.tenant_id = (select tenancy.tenant_id())), 7))
     )::date as retention_until`
 
-/** The id of a file and the time of its receipt, from the database. */
 export interface NewFile {
   readonly id: string
   readonly receivedAt: Date
-  /** As the tenant's policy says now. */
   readonly retentionUntil: string
 }
 
@@ -105,7 +99,6 @@ const insertFileText = `
   select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
   from unnest($28::text[]) as test_procedure`
 
-/** Records a file with its receipt, metadata and test procedures. */
 export async function insertFile(
   tx: Tx,
   receipt: Receipt,
@@ -149,7 +142,6 @@ export async function insertFile(
   })
 }
 
-/** A file for its sender. */
 export interface OwnFile {
   readonly id: string
   readonly reference: string
@@ -157,12 +149,10 @@ export interface OwnFile {
   readonly revision: number
   readonly isReplaced: boolean
   readonly isQuarantined: boolean
-  /** Whether an auditor rejected it or it was purged. */
   readonly isDismissed: boolean
 }
 
-// A sender can continue with its own files for a month, so that a write-only key learns nothing else. Served by the
-// primary keys and file_version_unique.
+// A sender sees its own files for a month, so that a write-only key learns nothing else.
 const ownFileText = `
   select
     file.id,
@@ -240,7 +230,6 @@ export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
   return row?.recorded === true
 }
 
-/** What a failed transaction means to the uploader. */
 export type RecordFailure =
   | 'no_room'
   | 'assertion_refused'

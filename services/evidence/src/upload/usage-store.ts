@@ -1,14 +1,13 @@
 import type { Tx } from '@postern/tenant-db'
 import { type Actor, commitWithoutWaiting } from './store.ts'
 
-// Served by the primary key.
 const lockUsageText = `
   insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
   values ((select tenancy.tenant_id()), 0, 0)
   on conflict (tenant_id) do update
     set bytes = usage.bytes`
 
-/** Locks the tenant's usage until the transaction ends, whose commit is asynchronous. */
+/** Locks the tenant's usage. The commit is asynchronous. */
 export async function lockUsage(tx: Tx): Promise<void> {
   await Promise.all([
     commitWithoutWaiting(tx),
@@ -16,7 +15,6 @@ export async function lockUsage(tx: Tx): Promise<void> {
   ])
 }
 
-// Served by the primary keys. Concurrent changes of other transactions are not affected.
 const takeBackText = `
   with lapsed as (
     delete from evidence.usage_reservation as reservation
@@ -41,12 +39,11 @@ const takeBackText = `
   where usage.tenant_id = (select tenancy.tenant_id())
     and total.files + total.bytes > 0`
 
-/** Subtracts expired reservations, and the named one, from the usage. Call it under the lock. */
+/** Subtracts expired reservations and the named one. Call it under the lock. */
 export async function takeBack(tx: Tx, reservationId: string | undefined): Promise<void> {
   await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
 }
 
-// Longer than any transaction that records an upload.
 const reserveText = `
   with made as (
     insert into evidence.usage_reservation (tenant_id, bytes, files, upload_id, expires_at)
@@ -59,7 +56,7 @@ const reserveText = `
   where usage.tenant_id = (select tenancy.tenant_id())
   returning (select made.id from made) as id`
 
-/** Adds the bytes to be recorded to the usage and returns the reservation's id. Call it under the lock. */
+/** Reserves the bytes and returns the reservation's id. Call it under the lock. */
 export async function insertReservation(
   tx: Tx,
   { bytes, files, uploadId }: { readonly bytes: number; readonly files: number; readonly uploadId: string | undefined },
@@ -73,25 +70,22 @@ export async function insertReservation(
   return row.id
 }
 
-// Served by the primary key.
 const countReservedText = `
   delete from evidence.usage_reservation
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** Ends a reservation whose files this transaction records; they stay counted. False if it has expired. */
+/** Ends a reservation whose files this transaction records. Returns false if it has expired. */
 export async function countReserved(tx: Tx, reservationId: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_count_reserved', text: countReservedText, values: [reservationId] })) === 1
 }
 
-// Served by the primary key.
 const expireReservationText = `
   update evidence.usage_reservation
   set expires_at = '-infinity'
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** Expires a reservation in the transaction that transfers it to a resumable upload. */
 export async function expireReservation(tx: Tx, reservationId: string): Promise<void> {
   await tx.execute({ name: 'evidence_expire_reservation', text: expireReservationText, values: [reservationId] })
 }
@@ -100,16 +94,12 @@ const freeText = `
   insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
   values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
 
-/**
- * Subtracts a file from the usage after the commit. Does not lock the usage: it inserts an expired reservation, which
- * the next upload subtracts.
- */
+/** Subtracts a file without locking the usage: it inserts an expired reservation, which the next upload subtracts. */
 export async function freeFile(tx: Tx, bytes: number): Promise<void> {
   await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
 }
 
-// One statement, so that a transfer from a reservation to an upload is counted exactly once. Served by the primary
-// keys, upload_open and upload_piece_one_open.
+// One statement, so that a transferred reservation is counted exactly once.
 const roomText = `
   select
     coalesce((
@@ -148,8 +138,8 @@ const roomText = `
     ), 0) as promised`
 
 /**
- * Returns the bytes that the tenant uses: stored, being recorded, and reserved by resumable uploads except the named
- * one. A reservation lapses after an hour without data, because starting an upload costs nothing.
+ * Returns the bytes that the tenant uses, including reservations except the named upload's. A reservation lapses after
+ * an hour without data.
  */
 export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
@@ -161,8 +151,7 @@ export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined):
   return BigInt(row.used) + BigInt(row.promised)
 }
 
-// A few minutes early, because the clocks of concurrent transactions differ. Served by the primary key and
-// upload_piece_one_open.
+// A few minutes early, because clocks of transactions differ.
 const lapsingText = `
   select length
   from evidence.upload

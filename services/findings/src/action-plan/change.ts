@@ -28,29 +28,28 @@ import {
 } from './rules.ts'
 import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
 
-/** A plan and its finding, locked until the transaction ends. The lock of the finding covers its plans. */
+/** The lock of the finding covers its plans. */
 export interface LockedPlan {
   readonly plan: StoredPlan
   readonly finding: StoredFinding
 }
 
-/** Locks the plan with this address. Returns undefined if it does not exist. */
+/** Locks the plan, or returns undefined if it does not exist. */
 export async function lockPlan(tx: Tx, address: ResourceAddress): Promise<LockedPlan | undefined> {
   const found = await findActionPlan(tx, address)
   if (found === undefined) return undefined
   const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
-  // Read again, because it may have changed while this transaction waited for the lock.
+  // It may have changed while this transaction waited for the lock.
   const plan = await findActionPlan(tx, { by: 'id', id: found.id })
   return plan === undefined || finding === undefined ? undefined : { plan, finding }
 }
 
-/** A changed plan and the log entries to write. */
 export interface ChangedPlan {
   readonly plan: StoredPlan
   readonly drafts: readonly LogDraft[]
 }
 
-/** Inserts a plan for a locked finding, and updates its recommendations. */
+/** Inserts a plan for a locked finding. */
 export async function proposePlan(
   tx: Tx,
   finding: StoredFinding,
@@ -64,12 +63,10 @@ export async function proposePlan(
   const plan = await insertActionPlan(tx, finding.id, body, createdBy)
   const changes = initialChanges(plan, ['status', 'owner', 'due_date'])
   const created: LogDraft = { findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }
-  // A new plan can move an implemented recommendation back to accepted.
   const followed = plan.recommendation_ids.length === 0 ? [] : await followPlans(tx, finding.id)
   return { plan, drafts: [created, ...followed] }
 }
 
-/** Whether a merge patch changes nothing. */
 export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
   const isMoved = patch.status !== undefined && patch.status !== plan.status
   const { after, error } = applyPlanPatch(plan, patch)
@@ -77,7 +74,7 @@ export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean 
   return !isMoved && isSilent && error === undefined && changesBetween(plan, after, planFields).length === 0
 }
 
-/** Throws a 409 problem if the plan has the maximum number of extensions, which limits the size of a plan. */
+/** Throws a 409 problem if the plan has the maximum number of extensions. */
 export function assertExtendable({ extension_count: count }: Pick<StoredPlan, 'extension_count'>): void {
   if (count < maxExtensions) return
   throw problem('conflict', {
@@ -85,7 +82,6 @@ export function assertExtendable({ extension_count: count }: Pick<StoredPlan, 'e
   })
 }
 
-/** Returns the log entry of a changed due date. */
 export function extensionDraft(
   about: Pick<LogDraft, 'findingId' | 'actionPlanId'>,
   from: string,
@@ -98,7 +94,6 @@ export function extensionDraft(
   return { ...about, kind: 'due_date_change', body: reason, changes }
 }
 
-/** Applies a merge patch to a locked plan, including a change of status. */
 export async function changePlan(
   tx: Tx,
   { plan: before, finding }: LockedPlan,
@@ -119,7 +114,6 @@ export async function changePlan(
   const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
   const changes = changesBetween(before, after, fields)
   const about = { findingId: finding.id, actionPlanId: before.id }
-  // Only the entry of the due date gets the reason and the approver.
   const drafts = draftsOf(changes, about).map((draft) =>
     draft.kind === 'due_date_change' && extension !== undefined
       ? extensionDraft(about, before.due_date, extension)
@@ -137,10 +131,7 @@ export async function changePlan(
   return { plan: saved, drafts: isRelinked ? [...drafts, ...(await followPlans(tx, finding.id))] : drafts }
 }
 
-/**
- * Changes the status of a locked plan. An approval moves an open finding to `in_remediation`. Recommendations follow their
- * plans.
- */
+/** Changes the status of a locked plan. An approval moves an open finding to `in_remediation`. */
 export async function movePlan(
   tx: Tx,
   { plan, finding }: LockedPlan,
@@ -174,7 +165,7 @@ export async function movePlan(
   return { plan: saved, drafts: [...drafts, ...(await followPlans(tx, finding.id))] }
 }
 
-/** Throws a 409 problem if the plan has a final status or its finding is cancelled. `isMoved`: the request changes the status. */
+/** Throws a 409 problem if the plan has a final status or its finding is cancelled. */
 export function assertChangeable({ plan, finding }: LockedPlan, isMoved: boolean): void {
   const hasEnded = Object.keys(planMoves[plan.status]).length === 0
   if (finding.status !== 'cancelled' && !hasEnded) return
@@ -209,10 +200,7 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
   ],
 ])
 
-/**
- * Returns the problem that a broken constraint means to the caller, or the error itself. `reasonAt` points to the reason for a
- * new due date.
- */
+/** Returns the problem for a broken constraint, or the error itself. */
 export function problemOfPlan(error: unknown, reasonAt = '/extension_reason'): unknown {
   const constraint = brokenConstraint(error)
   if (constraint === 'action_plan_extension_reason_said') {

@@ -30,7 +30,6 @@ import {
 import { type StoredPlan, planAsRead, planStub } from './rules.ts'
 import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
-/** Registers the routes of action plans. */
 export function actionPlanRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,

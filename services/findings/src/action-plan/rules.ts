@@ -15,10 +15,9 @@ import { mergedMembers } from '../merge-patch.ts'
 import { comparePeople, dropFormerPerson } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
-/** The stored fields of an action plan. The others are computed when it is read. */
+/** Other fields are computed when the plan is read. */
 export type StoredPlan = Omit<ActionPlan, 'is_overdue' | 'days_overdue' | 'days_late_vs_original'>
 
-/** Fields that a patch can change, with their names in the tracker log. */
 export const planFields = [
   'external_id',
   'title',
@@ -36,7 +35,7 @@ export const planFields = [
 const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
-/** Returns the plan with its computed fields for a day. Finished plans count days late up to their completion. */
+/** Finished plans count days late up to their completion. */
 export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
   const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'
   const last = isOpen ? today : (stored.completed_date ?? stored.original_due_date)
@@ -52,15 +51,14 @@ function daysLate(due: CalendarDate, day: CalendarDate): number {
   return Math.max(0, Math.round((Date.parse(day) - Date.parse(due)) / dayMs))
 }
 
-/** Returns what a caller that cannot read findings sees after a write. */
 export function planStub({ id, reference, version, status }: StoredPlan): ActionPlanStub {
   return { id, reference, version, status }
 }
 
-/** Schema of the merged objects. A patch checks only the members that it names. */
+/** A patch checks only the members that it names. */
 const mergedObjects = z.object({ owner: personRefSchema.optional(), estimated_cost: moneySchema.nullish() })
 
-/** Returns the plan after a merge patch (RFC 7396) without its status, or the error if a merged object is incomplete. */
+/** Returns the plan after a merge patch (RFC 7396) without its status, or an error. */
 export function applyPlanPatch(
   stored: StoredPlan,
   patch: UpdateActionPlan,
@@ -73,11 +71,9 @@ export function applyPlanPatch(
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
-/** Members that belong to a change of the status or the due date. */
 const ofMove = ['reason', 'note', 'verified_by', 'evidence_refs'] as const
 const ofExtension = ['extension_reason', 'extension_approved_by'] as const
 
-/** Returns errors for members that belong to a change of the status or due date that the patch does not make. */
 export function unusedMembers(before: StoredPlan, patch: UpdateActionPlan): InputError[] {
   const isMoved = patch.status !== undefined && patch.status !== before.status
   const isExtended = patch.due_date !== undefined && patch.due_date !== before.due_date
@@ -93,7 +89,6 @@ export function unusedMembers(before: StoredPlan, patch: UpdateActionPlan): Inpu
   ]
 }
 
-/** Returns the errors of a patched plan. */
 export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateActionPlan): InputError[] {
   const faults = unusedMembers(before, patch)
   const isMoved = patch.status !== undefined && patch.status !== before.status
@@ -132,15 +127,12 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
   return faults
 }
 
-/** Returns the error of a due date that is too early. */
 export function dueDateFaults(date: CalendarDate, pointer = '/due_date'): InputError[] {
   return date < '1900-01-01' ? [{ pointer, code: 'out_of_range', detail: 'must be 1900-01-01 or later' }] : []
 }
 
-/** What decides whether the status of a plan can change. */
 export interface PlanSituation {
   readonly plan: StoredPlan
-  /** The plan before the other changes of the request. */
   readonly before: Pick<StoredPlan, 'owner'>
   readonly finding: Pick<StoredFinding, 'severity'>
   readonly request: Partial<ChangeActionPlanStatus>
@@ -196,7 +188,7 @@ const verification: readonly PlanNeed[] = [
   },
 ]
 
-/** The state machine of action plans. The database enforces the same one (`findings.guard_action_plan`). */
+/** The database enforces the same machine (`findings.guard_action_plan`). */
 export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   proposed: { approved: [unfinished], rejected: [reason, unfinished], cancelled: [reason, unfinished] },
   approved: { in_progress: [unfinished], cancelled: [reason, unfinished] },
@@ -208,7 +200,7 @@ export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   cancelled: {},
 }
 
-/** Returns the plan in its next status. A plan that goes back to work has at most 99 percent. */
+/** A plan that goes back to work has at most 99 percent. */
 export function applyPlanMove(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
   const { to: status } = request
   const given = request.percent_complete ?? plan.percent_complete

@@ -19,13 +19,13 @@ import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
 
-/** A filter of action plans. Undefined members do not filter. */
+/** Undefined members do not filter. */
 export interface ActionPlanFilter {
   readonly status?: readonly ActionPlan['status'][] | undefined
   readonly updatedSince?: Date | undefined
   readonly findings?: readonly ResourceAddress[] | undefined
   readonly owner?: readonly string[] | undefined
-  /** Whether the plan is overdue on a day (UTC). */
+  /** On a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly dueAfter?: string | undefined
   readonly dueBefore?: string | undefined
@@ -57,7 +57,6 @@ export async function listFirstPlans(tx: Tx, findingIds: readonly string[], limi
   return rows.map(toPlan)
 }
 
-/** Returns the action plan with this address, or undefined. */
 export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<StoredPlan | undefined> {
   const rows = await tx.query<PlanRow>(
     find([
@@ -69,7 +68,7 @@ export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<
   return rows[0] === undefined ? undefined : toPlan(rows[0])
 }
 
-/** Inserts a plan of a locked finding with the next reference of the year. */
+/** Inserts a plan of a locked finding. */
 export async function insertActionPlan(
   tx: Tx,
   findingId: string,
@@ -102,7 +101,6 @@ export async function insertActionPlan(
   return stored
 }
 
-/** An approved new due date. */
 export interface NewExtension {
   readonly to: string
   readonly reason: string
@@ -110,7 +108,7 @@ export interface NewExtension {
   readonly createdBy: CreatedBy
 }
 
-/** Updates a plan of a locked finding. A new due date needs an extension. */
+/** A new due date needs an extension. The finding must be locked. */
 export async function updateActionPlan(
   tx: Tx,
   before: StoredPlan,
@@ -162,7 +160,7 @@ export async function updateActionPlan(
   return stored
 }
 
-/** Returns the name of the constraint that a failed write broke. */
+/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -280,7 +278,7 @@ const firstOfFindings = listStatement(
   order by t.finding_id, t.id`,
 )
 
-// Unnamed, so that PostgreSQL plans for the one value that is given.
+// Unnamed, so that PostgreSQL plans for the given value.
 const find = (values: readonly unknown[]) => ({
   text: `select ${columns}
   from findings.action_plan t
@@ -326,7 +324,7 @@ const extend = statement(
   values ((select tenancy.tenant_id()), $1::uuid, $2::integer, $3::date, $4::date, $5, $6::jsonb, $7, $8, $9)`,
 )
 
-// action_plan_pk. Days come from the clock of the database.
+// Days come from the database's clock.
 const update = statement(
   'action_plans_update',
   `update findings.action_plan as p

@@ -36,7 +36,6 @@ import type { ReferenceCheck } from '../reference/check.ts'
 import { withUsableOwners } from './usable-owner.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
-/** Registers the bulk routes of findings and action plans. */
 export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
   const { db, now } = deps
 
@@ -80,7 +79,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   })
 }
 
-/** Returns the address of an item, or undefined if it can only be new. */
+/** Returns undefined if the item can only be new. */
 function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
   if (id !== undefined) return parseResourceAddress(id)
   return external_id === undefined || external_id === null
@@ -88,7 +87,6 @@ function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
     : { by: 'external-id' as const, externalId: external_id }
 }
 
-/** Returns the well-formed items, up to the limit. */
 function validItems<Item>(items: readonly OwnItem<Item>[]): Item[] {
   return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
 }

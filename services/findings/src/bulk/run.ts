@@ -19,24 +19,21 @@ import type { LogDraft } from '../tracker-log/rules.ts'
 import { attempt, lockAll } from './store.ts'
 import type { BulkWarnings } from './usable-owner.ts'
 
-/** The result of an applied item. */
 export interface AppliedItem {
   readonly isNew: boolean
   readonly resource: { readonly id: string; readonly reference: string; readonly version: number }
   readonly drafts: readonly LogDraft[]
 }
 
-/** How to apply items of one kind of resource. */
 export interface BulkKind<Item> {
-  /** Returns the resources to lock before the first item is applied. */
   addressesOf(items: readonly Item[]): {
     readonly findings: readonly ResourceAddress[]
     readonly plans: readonly ResourceAddress[]
   }
-  /** Applies one item. `problemOf` translates its errors. A problem below 500 rejects only this item. */
+  /** Errors go through `problemOf`. A problem below 500 rejects only this item. */
   apply(tx: Tx, item: Item): Promise<AppliedItem>
   problemOf(error: unknown): unknown
-  /** Whether another request created the resource at the same time, so that a retry finds it. */
+  /** Whether a retry would find the resource, because another request created it. */
   isConcurrentCreate(error: unknown): boolean
 }
 
@@ -47,10 +44,7 @@ export interface BulkRequest<Item> {
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
-/**
- * Applies the items of a bulk request in one transaction, each in a savepoint. Changes, log and stored response commit
- * together. In mode `atomic`, one rejected item rolls back all others.
- */
+/** Applies all items in one transaction, each in a savepoint. In mode `atomic`, one rejected item rolls back all. */
 export async function runBulk<Item>(
   {
     context,
@@ -112,7 +106,6 @@ export async function runBulk<Item>(
     })
 }
 
-/** Rolls back an atomic request. */
 class NothingAppliedError extends Error {
   readonly results: readonly BulkResult[]
 
@@ -122,7 +115,6 @@ class NothingAppliedError extends Error {
   }
 }
 
-/** Returns the 422 problem of an invalid item. */
 export function invalidItem(errors: readonly InputError[]): ProblemError {
   return problem('invalid_content', { detail: 'See `errors` for details.', errors })
 }
@@ -132,7 +124,7 @@ function resultOf(index: number, { isNew, resource }: AppliedItem, today: string
   return { index, status: isNew ? 201 : 200, id, reference, version, etag: entityTag(version, today) }
 }
 
-/** Returns the problem document of one item, with pointers into the body of the request. */
+/** Pointers refer to the body of the request. */
 function documentOf(
   index: number,
   { code, options }: { code: ProblemCode; options: ProblemError['options'] },
@@ -143,7 +135,7 @@ function documentOf(
   return problemDocument(code, id, { ...rest, ...(within === undefined ? {} : { errors: within }) })
 }
 
-/** Throws a 412 problem if the item has a version that is not the current one. */
+/** Throws a 412 problem if the item has an outdated version. */
 export function assertItemVersion(version: number | undefined, present: number | undefined): void {
   if (version !== undefined && version !== present) {
     throw problem('precondition_failed', {
@@ -152,7 +144,7 @@ export function assertItemVersion(version: number | undefined, present: number |
   }
 }
 
-/** Throws a 428 problem if the item has an `id` without a `version`. */
+/** Throws a 428 problem for an `id` without a `version`. */
 export function requireItemVersion(item: {
   readonly id?: string | undefined
   readonly version?: number | undefined
@@ -165,7 +157,7 @@ export function requireItemVersion(item: {
   }
 }
 
-/** Returns a new item without null members, which mean removal in a merge patch. */
+/** Drops null members, which mean removal in a merge patch. */
 export function withoutNulls(item: object): unknown {
   return mergePatch({}, item)
 }

@@ -1,7 +1,7 @@
 import type { ResourceAddress } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** Runs work in a savepoint. If it rejects, only this work is rolled back. Savepoints must not overlap. */
+/** Runs work in a savepoint, which must not overlap others. */
 export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   // Not awaited: if the savepoint fails, so does the next statement.
   tx.execute(begin([])).catch(() => undefined)
@@ -16,7 +16,7 @@ export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Locks findings, and the findings of plans, in order of id, so that bulk requests cannot deadlock each other. */
+/** Locks findings in order of id, so that bulk requests cannot deadlock each other. */
 export async function lockAll(
   tx: Tx,
   { findings, plans }: { readonly findings: readonly ResourceAddress[]; readonly plans: readonly ResourceAddress[] },
@@ -36,7 +36,7 @@ const begin = statement('bulk_begin', 'savepoint part')
 const end = statement('bulk_end', 'release savepoint part')
 const undo = statement('bulk_undo', 'rollback to savepoint part')
 
-// Unnamed, so that PostgreSQL plans for the given arrays. Uses the unique indexes of finding and action_plan.
+// Unnamed, so that PostgreSQL plans for the given arrays.
 const lock = (values: readonly unknown[]) => ({
   text: `select f.id
   from findings.finding f

@@ -7,8 +7,8 @@ interface Owned {
 }
 
 /**
- * Returns the items of a bulk request without invalid e-mail addresses of owners, and warnings by item index. If an owner has
- * no other member, the address becomes the name if possible.
+ * Drops invalid e-mail addresses of owners and returns warnings. If an owner has no other member, the address becomes
+ * the name.
  */
 export function withUsableOwners<Item extends Owned>(
   sent: readonly OwnItem<Item>[],
@@ -27,7 +27,7 @@ export function withUsableOwners<Item extends Owned>(
   return { items, warnings }
 }
 
-/** The address becomes null, so that a stored address does not stay beside a new name. */
+/** Returns null, so that a stored address does not stay beside a new name. */
 function cleanOwner({ email, ...named }: PersonPatch & { readonly email: string }): {
   readonly owner: PersonPatch | undefined
   readonly change?: string

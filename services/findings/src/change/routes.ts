@@ -15,7 +15,6 @@ import {
   walkLength,
 } from './store.ts'
 
-/** Registers the change feed of the tenant, which covers all services. */
 export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, listRoute, async ({ query, context, answer, raw }) => {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
@@ -24,12 +23,12 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const first = query.since === 'now' ? undefined : { after, kinds, limit: query.limit }
     let walked = await readStretch(db, context, first)
     if (walked.bounds.hasUnplaced) {
-      // Everything committed before the request must be in the response.
+      // The response contains everything committed before the request.
       while (await db.write(context, placeChanges));
       walked = await readStretch(db, context, first)
     }
     if (given !== undefined) assertNotExpired(given, walked.bounds, walked.mark)
-    // Many changes that the caller cannot read may come first. An empty page means the end, or that the limit was reached.
+    // Many unreadable changes may come first. An empty page means the end, or the limit.
     for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < maxWalks; walks += 1) {
       after = walked.next
       walked = await readStretch(db, context, { after, kinds, limit: query.limit })
@@ -41,10 +40,10 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** Stretches that one request reads, each in its own transaction. */
+/** Each in its own transaction. */
 const maxWalks = 25
 
-/** Reads one stretch of the feed, or only the end of the feed if `from` is undefined. `isCut`: more changes follow. */
+/** Reads only the end of the feed if `from` is undefined. `isCut`: more changes follow. */
 async function readStretch(
   db: Deps['db'],
   context: RequestInfo['context'],
@@ -54,7 +53,6 @@ async function readStretch(
   readonly page: readonly StoredChange[]
   readonly next: FeedPlace
   readonly isCut: boolean
-  /** The mark of the position after which the stretch begins. */
   readonly mark: string | undefined
 }> {
   const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, walk: walkLength }
@@ -72,7 +70,7 @@ async function readStretch(
   if (rows.length === wanted.limit && last !== undefined) {
     return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true, mark }
   }
-  // The changes and the end come from one snapshot, so that no change between them is lost.
+  // One snapshot, so that no change between them is lost.
   return await db.read(context, async (tx) => {
     const [then, page, end] = await Promise.all([
       findBounds(tx),
@@ -103,10 +101,7 @@ function isKind(text: string): text is ChangeKind {
   return text in changeKinds
 }
 
-/**
- * Throws a 410 problem if changes after the place were pruned, or if a restore of the database replaced or removed its position.
- * `mark` is the current mark of the position.
- */
+/** Throws a 410 problem if changes were pruned, or if a restore of the database replaced the position. */
 function assertNotExpired(
   { position, ordinal, mark: known }: FeedPlace,
   { last, pruned }: FeedBounds,
@@ -120,7 +115,7 @@ function assertNotExpired(
   })
 }
 
-// A cursor is bound to its tenant. It contains no secret, because each tenant has its own positions.
+// Not secret, because each tenant has its own positions.
 const positionSchema = z.string().regex(/^(?:0|[1-9][0-9]{0,17})$/)
 const ordinalSchema = z
   .int()

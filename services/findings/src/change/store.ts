@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Change, ChangeKind } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
-/** A place after one change, or without an ordinal after all changes of the position. */
 export interface FeedPlace {
   /** A bigint, as text. */
   readonly position: string
   readonly ordinal: number | null
-  /** Tells apart two transactions that had the same position; null if no transaction has it. */
+  /** Tells apart two transactions that had the same position. */
   readonly mark: string | null
 }
 
@@ -21,17 +20,15 @@ export interface StoredChange extends FeedPlace {
   readonly committedAt: Date
 }
 
-/** The first and last position of the tenant's feed. Both are bigints, as text. */
+/** Bigints, as text. */
 export interface FeedBounds {
   readonly last: string
   readonly pruned: string
-  /** The mark of the last position; null if it was pruned. */
+  /** Null if it was pruned. */
   readonly lastMark: string | null
-  /** Whether committed changes have no position yet. */
   readonly hasUnplaced: boolean
 }
 
-/** Returns the bounds of the tenant's feed. Indexes: change_head_pk, change_batch_position_unique, change_batch_unplaced. */
 export async function findBounds(tx: Tx): Promise<FeedBounds> {
   const [row] = await tx.query<{
     last_position: string | null
@@ -61,7 +58,7 @@ export async function findBounds(tx: Tx): Promise<FeedBounds> {
   }
 }
 
-/** Gives a limited number of committed changes their positions. Returns whether more may be left. */
+/** Places a limited number of changes. Returns whether more may be left. */
 export async function placeChanges(tx: Tx): Promise<boolean> {
   const [row] = await tx.query<{ more: boolean }>({
     name: 'findings_place_changes',
@@ -71,7 +68,7 @@ export async function placeChanges(tx: Tx): Promise<boolean> {
   return row?.more ?? false
 }
 
-/** Returns the mark of a position, or undefined if it does not exist or was pruned. Index: change_batch_position_unique. */
+/** Returns undefined if the position does not exist or was pruned. */
 export async function findMark(tx: Tx, position: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
     name: 'findings_feed_batch',
@@ -89,13 +86,10 @@ function markOf(batch: string): string {
   return createHash('sha256').update(batch).digest('base64url').slice(0, 11)
 }
 
-/** Changes of any kind that one statement reads. Limits its time. */
+/** Limits the time of a statement. */
 export const walkLength = 20_000
 
-/**
- * Returns changes of the given kinds among the next `walk` changes after a place, in commit order. Indexes:
- * change_batch_position_unique, then change_pk.
- */
+/** Returns the given kinds among the next `walk` changes, in commit order. */
 export async function listChanges(
   tx: Tx,
   {
@@ -155,7 +149,7 @@ const behind = `
              and (b.position > $1::bigint or c.ordinal > $2)
            order by b.position, c.ordinal`
 
-/** Returns the place of the last of the next `walk` changes, or undefined if there are fewer. */
+/** Returns undefined if there are fewer than `walk` changes. */
 export async function findWalkEnd(
   tx: Tx,
   after: Omit<FeedPlace, 'mark'>,

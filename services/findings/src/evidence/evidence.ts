@@ -4,19 +4,14 @@ import { type ServiceClient, createServiceClient, serviceCaller } from '@postern
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** A client of the evidence service. */
 export interface Evidence {
-  /**
-   * Returns the references that match no evidence of the tenant, or evidence that is quarantined, rejected or purged. Rejects
-   * with a ServiceUnavailableError if the service gives no usable answer.
-   */
+  /** Returns references without usable evidence. Rejects with a ServiceUnavailableError. */
   unknown(
     request: Pick<RequestInfo, 'context' | 'requestId'>,
     refs: readonly EvidenceRef[],
   ): Promise<readonly EvidenceRef[]>
 }
 
-/** Opens a client of the evidence service. */
 export function openEvidence({
   url,
   ring,

@@ -17,13 +17,11 @@ import {
 import { type FindingProgress, brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
 import { findingMoves, isUnderWay, applyMove, needsEvidence } from './transitions.ts'
 
-/** A changed finding and the log entries to write. There are no entries if nothing changed. */
 export interface ChangedFinding {
   readonly finding: StoredFinding
   readonly drafts: readonly LogDraft[]
 }
 
-/** Inserts a finding. */
 export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: CreatedBy): Promise<ChangedFinding> {
   const faults = creationFaults(body)
   if (faults.length > 0) throw invalidContent(faults)
@@ -32,7 +30,6 @@ export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: Cr
   return { finding: made, drafts: [{ findingId: made.id, kind: 'created', changes }] }
 }
 
-/** Applies a merge patch to a locked finding. */
 export async function changeFinding(tx: Tx, before: StoredFinding, patch: UpdateFinding): Promise<ChangedFinding> {
   if (before.status === 'cancelled')
     throw problem('conflict', { detail: 'The finding is cancelled and cannot change.' })
@@ -46,13 +43,12 @@ export async function changeFinding(tx: Tx, before: StoredFinding, patch: Update
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
 }
 
-/** Whether a patch changes nothing. */
 export function isUnchanged(before: StoredFinding, patch: UpdateFinding): boolean {
   const { after, error } = applyPatch(before, patch)
   return error === undefined && changesBetween(before, after, patchedFields).length === 0
 }
 
-/** Whether a closed finding becomes one that requires evidence. The database checks the same (`finding_closing_evidence`). */
+/** The database checks the same (`finding_closing_evidence`). */
 function lacksEvidence(before: StoredFinding, after: StoredFinding): boolean {
   return before.status === 'closed' && needsEvidence(after) && !needsEvidence(before)
 }
@@ -63,7 +59,7 @@ const unproved: InputError = {
   detail: 'must not become critical or high, because the finding was closed without evidence: reopen it first',
 }
 
-/** Changes the status of a locked finding. `today` is a day in UTC. */
+/** `today` is a day in UTC. */
 export async function moveFinding(
   tx: Tx,
   finding: StoredFinding,
@@ -87,7 +83,7 @@ export async function moveFinding(
   return { finding: followed.finding, drafts: [draft, ...followed.drafts] }
 }
 
-/** Moves a finding that just became open to `in_remediation`, if one of its plans was approved before. */
+/** Moves a newly open finding to `in_remediation` if one of its plans was approved before. */
 export async function followPlansUnderWay(
   tx: Tx,
   finding: StoredFinding,
@@ -101,7 +97,7 @@ export async function followPlansUnderWay(
   return { finding: saved, drafts: [{ findingId: finding.id, kind: 'status_change', body, changes }] }
 }
 
-/** Returns the problem that a broken constraint means to the caller, or the error itself. */
+/** Returns the problem for a broken constraint, or the error itself. */
 export function problemOfFinding(error: unknown): unknown {
   const constraint = brokenConstraint(error)
   const fault = faultOfConstraint(constraint ?? '')

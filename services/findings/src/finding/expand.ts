@@ -10,13 +10,10 @@ import { listLastEntries } from '../tracker-log/store.ts'
 import type { Universe } from '../universe/universe.ts'
 import type { CalendarDate } from './rules.ts'
 
-/** Entities in one request to the universe. */
 const nameBatch = 1000
 
-/** The expanded parts of a finding. */
 export type Parts = Pick<ExpandedFinding, 'recommendations' | 'action_plans' | 'log' | 'entities'>
 
-/** Returns the wanted parts of each finding, by its id, with at most `most` items per part. */
 export async function expand(
   {
     db,
@@ -95,7 +92,6 @@ async function namesOf(
   return named
 }
 
-/** Returns what the caller may read of the entities, sorted by name. */
 function visibleEntities(
   entities: ReadonlyMap<string, NamedEntity>,
   ids: readonly string[],

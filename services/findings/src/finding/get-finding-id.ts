@@ -3,7 +3,7 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { findFindingId } from './store.ts'
 
-/** Returns the id of the finding in a path. Throws a 404 problem if the tenant has no such finding. */
+/** Throws a 404 problem. */
 export async function getFindingId(
   db: Deps['db'],
   { params, context }: { readonly params: { readonly id: string }; readonly context: RequestInfo['context'] },

@@ -38,7 +38,6 @@ import { type FindingFilter, countFindings, findingList, listFindingTexts, summa
 import { findFinding, findProgress, lockFinding } from './store.ts'
 import { findingMoves } from './transitions.ts'
 
-/** Registers the routes of findings. */
 export function findingRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,
@@ -52,7 +51,6 @@ export function findingRoutes(
     return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
   }
 
-  /** Returns the filter of a request, with the entities of its subtree. */
   const resolveFilter = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
     ...filterOf(input.query, today()),
     entityIds: await entitiesOfFilter(input.query, input, universe),
@@ -60,7 +58,6 @@ export function findingRoutes(
 
   const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { sort } = input.query
-    // PostgreSQL returns each finding as JSON text.
     const keyOf = (text: string) => findingList.keyOf(JSON.parse(text), sort)
     const page = openPage(input, listRoute, findingList.keySchema(sort))
     return { sort, page, filter: await resolveFilter(input), keyOf }
@@ -124,7 +121,7 @@ export function findingRoutes(
       most: mostExpanded.one,
     })
     const expanded = parts.get(stored.id) ?? {}
-    // Expanded parts can change without the finding, so the tag contains their digest.
+    // Expanded parts can change without the finding.
     answer.etag(entityTag(stored.version, day, hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)))
     return { ...asRead(stored, day), ...expanded }
   })
@@ -135,7 +132,7 @@ export function findingRoutes(
     assertKnown(body)
     return await db
       .write(context, async (tx) => {
-        // Before the insert, so that other creations do not wait for it.
+        // Before the insert, so that other creations do not wait.
         const suggestions = mayRead(context) ? await suggestionsFor(tx, body) : undefined
         const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
         await record(tx, drafts)
@@ -193,12 +190,10 @@ export function findingRoutes(
   })
 }
 
-/** Findings that an export reads at a time. */
 const exportBatch = 250
 
 type Query = Omit<ContractInput<typeof summarizeRoute>['query'], 'group_by'>
 
-/** Returns the filter for the parameters of a list, on a day (UTC). */
 export function filterOf(query: Query, today: string): FindingFilter {
   return {
     status: query.status,
@@ -220,7 +215,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
   }
 }
 
-/** Returns closed findings that a new one may repeat, and its suggested severity. */
 async function suggestionsFor(tx: Tx, body: CreateFinding) {
   const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
   if (repeated !== undefined) {

@@ -1,7 +1,6 @@
 import { objectText, rawText, notNull, scalarText, timeText, booleanText, unescapedText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
-/** A finding as PostgreSQL returns it. */
 export interface FindingRow extends Omit<StoredFinding, 'created_by' | 'created_at' | 'updated_at'> {
   readonly created_by_type: StoredFinding['created_by']['type']
   readonly created_by_id: string
@@ -20,7 +19,7 @@ export function toFinding(row: FindingRow): StoredFinding {
   }
 }
 
-/** The stored columns of a finding `f`. Row-level security selects the tenant, so that only inserts name it. */
+/** Row-level security selects the tenant. */
 export const storedColumns = `
   f.id, f.reference, f.external_id, f.title, f.condition, f.criteria, f.cause, f.consequence, f.corrective_action,
   f.cause_category, f.severity, f.type, f.deficiency_class, f.coso_component, f.status, f.owner,
@@ -28,7 +27,6 @@ export const storedColumns = `
   f.reopened_count, f.accepted_until, f.accepted_by, f.validated_by, f.repeat_of_id, f.source, f.engagement_ref, f.test_procedure_id, f.management_response, f.custom,
   f.created_by_type, f.created_by_id, f.created_by_label, f.created_at, f.updated_at, f.version`
 
-/** The stored columns and the entity ids. Index: finding_entity_position_unique. */
 export const columns = `${storedColumns},
   array(
     select link.entity_id
@@ -37,7 +35,7 @@ export const columns = `${storedColumns},
     order by link.position
   ) as entity_ids`
 
-/** A finding `t` on the day `$1`, as JSON text for clients. */
+/** On the day `$1`. */
 export const jsonText = objectText({
   id: notNull(unescapedText('t.id')),
   reference: notNull(unescapedText('t.reference')),

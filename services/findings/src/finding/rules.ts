@@ -14,20 +14,19 @@ import { notComparable } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
 import { comparePeople, dropFormerPerson } from '../person.ts'
 
-/** A calendar date (UTC), `YYYY-MM-DD`. Compares as text. */
+/** A UTC date, `YYYY-MM-DD`, which compares as text. */
 export type CalendarDate = string
 
-/** The stored fields of a finding. The others are computed when it is read. */
+/** Other fields are computed when the finding is read. */
 export type StoredFinding = Omit<Finding, 'is_overdue' | 'age_days' | 'is_repeat' | 'is_acceptance_expired'>
 
 export interface NewFinding {
   readonly fields: CreateFinding
   readonly createdBy: CreatedBy
-  /** Days from identification to the target date, if the caller gives no target date. */
   readonly targetDays: number
 }
 
-/** Default days from identification to the target date, by severity. */
+/** From identification to the target date. */
 export const targetDaysBySeverity: Readonly<Record<Finding['severity'], number>> = {
   critical: 30,
   high: 90,
@@ -38,7 +37,6 @@ export const targetDaysBySeverity: Readonly<Record<Finding['severity'], number>>
 const earliestDate: CalendarDate = '1900-01-01'
 const dayMs = 86_400_000
 
-/** Returns the finding with its computed fields for a day. */
 export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
   const lastDay = stored.closed_date ?? today
   return {
@@ -50,18 +48,14 @@ export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
   }
 }
 
-/** Findings in these statuses are never overdue. */
+/** Never overdue. */
 const endStatuses: ReadonlySet<Finding['status']> = new Set(['closed', 'risk_accepted', 'cancelled'])
 
-/** Returns what a caller that cannot read findings sees after a write. */
 export function asStub({ id, reference, version, status }: StoredFinding): FindingStub {
   return { id, reference, version, status }
 }
 
-/**
- * Returns all errors of a well-formed new finding. The database also checks what needs its clock or other rows
- * (`faultOfConstraint`).
- */
+/** The database also checks what needs its clock or other rows (`faultOfConstraint`). */
 export function creationFaults(finding: CreateFinding): InputError[] {
   return [
     ...(['identified_date', 'target_date'] as const).flatMap((field) => {
@@ -81,7 +75,7 @@ function incompleteFaults(finding: CreateFinding): InputError[] {
   )
 }
 
-/** Returns the error that a broken constraint means to the caller, or undefined if the service is at fault. */
+/** Returns undefined if the service is at fault. */
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
     case 'finding_condition_said':
@@ -92,7 +86,7 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
       return fault('repeat_of_id', 'not_closed', 'must be a closed finding, or one with an accepted risk')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
-    // The service checks these two first, but its clock and the database's may differ around midnight.
+    // The clocks of service and database may differ around midnight.
     case 'finding_accepted_until_range':
       return {
         pointer: '/accepted_until',
@@ -114,7 +108,6 @@ function fault(field: keyof CreateFinding | keyof UpdateFinding, code: string, d
   return { pointer: `/${field}`, code, detail }
 }
 
-/** Fields that a patch can change, as the tracker log names them. */
 export const patchedFields = [
   'external_id',
   'title',
@@ -140,13 +133,13 @@ export const patchedFields = [
   'custom',
 ] as const satisfies readonly (keyof UpdateFinding)[]
 
-/** Schema of the merged objects. A patch checks only the members that it names. */
+/** A patch checks only the members that it names. */
 const mergedObjects = z.object({
   owner: personRefSchema.nullish(),
   management_response: managementResponseSchema.nullish(),
 })
 
-/** Returns the finding after a merge patch (RFC 7396), or the error if a merged object is incomplete. */
+/** Returns the finding after a merge patch (RFC 7396), or an error. */
 export function applyPatch(
   stored: StoredFinding,
   patch: UpdateFinding,
@@ -161,7 +154,6 @@ export function applyPatch(
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
-/** Returns the errors of a patched finding. */
 export function changeFaults(before: StoredFinding, after: StoredFinding): InputError[] {
   const faults = (['identified_date', 'target_date'] as const).flatMap((field) => {
     const date = after[field]
@@ -188,10 +180,8 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
   ]
 }
 
-/** Fields that a finding must have after the draft status. */
 export const neededAfterDraft = ['condition', 'criteria', 'cause', 'consequence', 'entity_ids', 'owner'] as const
 
-/** Returns the fields that a finding must have after the draft status but does not have. */
 export function missingAfterDraft(
   finding: Pick<StoredFinding, (typeof neededAfterDraft)[number]>,
 ): (typeof neededAfterDraft)[number][] {

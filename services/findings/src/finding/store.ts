@@ -4,44 +4,39 @@ import { NoFreeNumberError, findingNumbers } from '../reference/store.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
-/** Returns the id of the finding with this address, or undefined. */
 export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<string | undefined> {
   const rows = await tx.query<{ id: string }>(idStatement(address))
   return rows[0]?.id
 }
 
-/** Locks a finding until the transaction ends, and returns it. The lock covers its recommendations, plans and log. */
+/** Locks a finding with its recommendations, plans and log. */
 export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   if (address.by === 'external-id') return await lockNamed(tx, address)
   const [, stored] = await Promise.all([
     tx.query(lockStatement(address)),
-    // A separate statement sees what the previous lock holder committed.
+    // Sees what the previous lock holder committed.
     findFinding(tx, address),
   ])
   return stored
 }
 
-/** Locks by external id. The previous lock holder may have moved that id to another finding, so this reads by the locked id. */
+/** The previous lock holder may have moved the external id, so this reads by the locked id. */
 async function lockNamed(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const lock = async () => (await tx.query<{ id: string }>(lockStatement(address)))[0]?.id
-  // The first statement finds nothing if the external id moved while it waited. The second sees its new finding.
+  // The second sees an external id that moved during the first.
   const id = (await lock()) ?? (await lock())
   return id === undefined ? undefined : await findFinding(tx, { by: 'id', id })
 }
 
-/** What plans, evidence and recommendations mean for the next status of a finding. */
 export interface FindingProgress {
-  /** Plans that are not rejected or cancelled. */
+  /** Not rejected or cancelled. */
   readonly livePlans: number
-  /** Live plans that are not implemented or verified. */
   readonly unfinishedPlans: number
-  /** Live plans that are no longer only proposed. */
   readonly approvedPlans: number
-  /** Approved plans that are not implemented or verified. */
   readonly plansUnderWay: number
-  /** Whether evidence was added since the last reopening or failed validation. */
+  /** Since the last reopening or failed validation. */
   readonly hasEvidence: boolean
-  /** Whether there are recommendations and all that are not superseded were rejected. */
+  /** Whether all recommendations that are not superseded were rejected. */
   readonly isRejected: boolean
 }
 
@@ -66,7 +61,7 @@ export async function findProgress(tx: Tx, findingId: string): Promise<FindingPr
   }
 }
 
-/** Updates a locked finding. The database sets the closing day. */
+/** The database sets the closing day. */
 export async function updateFinding(tx: Tx, before: StoredFinding, after: StoredFinding): Promise<StoredFinding> {
   const isRelinked = after.entity_ids.join() !== before.entity_ids.join()
   const [rows] = await Promise.all([
@@ -111,13 +106,11 @@ export async function updateFinding(tx: Tx, before: StoredFinding, after: Stored
   return toFinding(row)
 }
 
-/** Returns the finding with this address, or undefined. */
 export async function findFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const rows = await tx.query<FindingRow>(findStatement(address))
   return rows[0] === undefined ? undefined : toFinding(rows[0])
 }
 
-/** Inserts a finding and its links with the next reference of the year. */
 export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: NewFinding): Promise<StoredFinding> {
   const rows = await tx.query<FindingRow>(
     insertStatement([
@@ -155,7 +148,7 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   return toFinding(row)
 }
 
-/** Returns the name of the constraint that a failed write broke. */
+/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -190,7 +183,7 @@ function lockStatement(address: ResourceAddress): Statement {
   }
 }
 
-// finding_pk, finding_reference_unique, finding_external_id_unique. `no key update` does not block foreign key checks.
+// `no key update` does not block foreign key checks.
 const [byId, byReference, byExternalId] = ['id = $1::uuid', 'reference = $1::text', 'external_id = $1::text'].map(
   (condition) => `select f.id from findings.finding f where f.${condition}`,
 )
@@ -273,7 +266,7 @@ const findByExternalId = statement(
   `select ${columns} from findings.finding f where f.external_id = $1::text`,
 )
 
-// One statement inserts the number, the finding and its links. Days come from the clock of the database.
+// Days come from the database's clock.
 const insertStatement = statement(
   'findings_insert',
   `with today as (

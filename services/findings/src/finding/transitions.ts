@@ -3,17 +3,13 @@ import { fourEyes } from '../four-eyes.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 import { type CalendarDate, type StoredFinding, missingAfterDraft, neededAfterDraft } from './rules.ts'
 
-/** What decides whether the status of a finding can change. */
 export interface FindingSituation {
   readonly finding: StoredFinding
   readonly livePlans: number
   readonly unfinishedPlans: number
-  /** Whether evidence was added since the last reopening or failed validation. */
   readonly hasEvidence: boolean
-  /** Whether every recommendation was rejected. */
   readonly isRejected: boolean
   readonly today: CalendarDate
-  /** The request; empty when only listing possible changes. */
   readonly request: Partial<ChangeFindingStatus>
 }
 
@@ -100,7 +96,7 @@ const reopenable: FindingNeed = {
   isMet: ({ finding, today }) => finding.closed_date !== null && monthsFrom(finding.closed_date, 12) >= today,
 }
 
-/** The state machine of findings. The database enforces the same one (`findings.guard_finding`). */
+/** The database enforces the same machine (`findings.guard_finding`). */
 export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   draft: { open: complete, cancelled: [reason] },
   open: { in_remediation: [hasPlan], risk_accepted: acceptance, cancelled: [reason] },
@@ -119,10 +115,7 @@ export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   cancelled: {},
 }
 
-/**
- * Whether a finding that just became open moves to `in_remediation` at once. It does if it has an unfinished approved plan, or
- * a finished one and was not closed before.
- */
+/** Whether a newly open finding moves to `in_remediation` at once, because of its approved plans. */
 export function isUnderWay(
   before: Finding['status'],
   { approvedPlans, plansUnderWay }: { readonly approvedPlans: number; readonly plansUnderWay: number },
@@ -130,12 +123,11 @@ export function isUnderWay(
   return plansUnderWay > 0 || (before !== 'closed' && approvedPlans > 0)
 }
 
-/** Whether closing the finding requires evidence. */
 export function needsEvidence({ severity }: Pick<Finding, 'severity'>): boolean {
   return severity === 'critical' || severity === 'high'
 }
 
-/** Returns the finding in its next status, with only the fields that belong to that status. */
+/** Drops fields that do not belong to the next status. */
 export function applyMove(finding: StoredFinding, request: ChangeFindingStatus): StoredFinding {
   const { to: status } = request
   return {
@@ -148,7 +140,7 @@ export function applyMove(finding: StoredFinding, request: ChangeFindingStatus):
   }
 }
 
-/** Returns the same day of a later month, or that month's last day. */
+/** The same day of a later month, or that month's last. */
 export function monthsFrom(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const lastDay = new Date(Date.UTC(year, month + months, 0)).getUTCDate()

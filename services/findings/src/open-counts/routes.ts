@@ -3,7 +3,6 @@ import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countOpenFindings } from './store.ts'
 
-/** Registers the internal route that counts open findings of entities for the universe service. */
 export function openCountRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

@@ -3,7 +3,6 @@ import { type Tx, statement } from '@postern/tenant-db'
 
 type Counts = OpenCountsAnswer['counts']
 
-/** Counts open findings by severity, for each entity that has any. */
 export async function countOpenFindings(tx: Tx, entityIds: readonly string[]): Promise<Counts> {
   return await tx.query<Counts[number]>(openCounts([entityIds]))
 }

@@ -2,14 +2,13 @@ import type { EvidenceRef } from '@postern/contracts'
 import type { PoamMaker } from './rules.ts'
 import type { Piece, StoredPiece } from './store.ts'
 
-/** A document. Its pieces come list by list, and the pieces of a log follow their risk. */
+/** The pieces of a log follow their risk. */
 export interface PoamDocument {
   readonly maker: PoamMaker
   readonly lastModified: string
   readonly pieces: AsyncIterable<StoredPiece>
 }
 
-/** The list of the document that each part belongs to. */
 const lists: Readonly<Record<Piece['part'], string>> = {
   observation: 'observations',
   risk: 'risks',
@@ -18,14 +17,13 @@ const lists: Readonly<Record<Piece['part'], string>> = {
   item: 'poam-items',
 }
 
-/** Returns the document as text, piece by piece. */
 export async function* textOf({ maker, lastModified, pieces }: PoamDocument): AsyncGenerator<string> {
   const head = { uuid: maker.uuid, metadata: maker.metadata(lastModified), 'system-id': maker.systemId }
   yield `{"plan-of-action-and-milestones":${JSON.stringify(head).slice(0, -1)}`
   const risk = new OpenRisk(maker)
   let list = ''
   for await (const piece of pieces) {
-    // Closes the previous piece before it writes this one.
+    // Closes the previous piece first.
     const closing = piece.part === 'log' ? '' : risk.end()
     if (lists[piece.part] === list) {
       yield `${closing}${piece.part === 'log' ? '' : ','}`
@@ -58,12 +56,11 @@ function shown(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: St
   }
 }
 
-/** Writes a risk whose log follows in later pieces. */
 class OpenRisk {
   readonly #maker: PoamMaker
   #isOpen = false
   #hasLog = false
-  /** Only these can be referenced by the log. Cancelled plans, and plans newer than the export, are missing. */
+  /** Excludes cancelled plans and plans newer than the export. */
   #responses: ReadonlySet<string> = new Set()
 
   constructor(maker: PoamMaker) {
@@ -81,7 +78,6 @@ class OpenRisk {
     return JSON.stringify(this.#maker.risk(finding, parts)).slice(0, -1)
   }
 
-  /** Returns the next entries of the log. */
   entries({ entries }: Pick<StoredPiece, 'entries'>): string {
     const texts = (entries ?? []).map((entry) => JSON.stringify(this.#maker.logEntry(entry, this.#responses)))
     if (texts.length === 0) return ''
@@ -90,7 +86,6 @@ class OpenRisk {
     return `${before}${texts.join(',')}`
   }
 
-  /** Returns the text that closes the risk, if one is open. */
   end(): string {
     if (!this.#isOpen) return ''
     this.#isOpen = false

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { PersonRef, PoamProperty } from '@postern/contracts'
 
-/** Namespace of Postern's properties and facets. OSCAL requires a URI. */
+/** OSCAL requires a URI. */
 export const namespace = 'urn:uuid:6d0f3c1e-2b57-4f0a-9a4e-51c7d8e0b6f2'
 
-/** Returns a UUID (version 5, RFC 9562) that is the same in every export and does not reveal the tenant. */
+/** Returns a version 5 UUID (RFC 9562) that is the same in every export and does not reveal the tenant. */
 export function oscalUuid(tenantId: string, name: string): string {
   const digest = createHash('sha1')
     .update(Buffer.from(tenantId.replaceAll('-', ''), 'hex'))
@@ -17,18 +17,17 @@ export function oscalUuid(tenantId: string, name: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-/** Returns the text as one trimmed line (an OSCAL string), or undefined if it is blank. */
+/** An OSCAL string; undefined if blank. */
 export function oneLine(text: string): string | undefined {
   const line = xmlText(text).replaceAll(/\s+/gu, ' ').trim()
   return line === '' ? undefined : line
 }
 
-/** Returns a title as one line of escaped Markdown. */
 export function markupLine(text: string): string {
   return markup(oneLine(text) ?? '-')
 }
 
-/** Escapes plain text for Markdown, including entities and OSCAL insertions. */
+/** Escapes Markdown, including entities and OSCAL insertions. */
 export function markup(text: string): string {
   return (
     xmlText(text)
@@ -37,18 +36,17 @@ export function markup(text: string): string {
       // Starts of headings, lists, rules, underlines and delimiter rows of tables.
       .replaceAll(/(?<=^[ \t]*)[-#+=:]/gm, String.raw`\$&`)
       .replaceAll(/(?<=^[ \t]*\d{1,9})[.)]/gm, String.raw`\$&`)
-      // Four leading blanks start code, fewer are dropped, and two trailing ones break the line.
+      // Four leading blanks start code, and two trailing ones break the line.
       .replaceAll(/^[ \t]|[ \t]$/gm, (blank) => (blank === ' ' ? '&#32;' : '&#9;'))
   )
 }
 
-/** Replaces characters that XML 1.0 does not allow with U+FFFD, so that the document can be converted. */
+/** U+FFFD replaces characters that XML 1.0 does not allow. */
 export function xmlText(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
 }
 
-/** Returns properties for all values that are not blank. */
 export function properties(
   values: Readonly<Record<string, string | number | boolean | null | undefined>>,
 ): PoamProperty[] {
@@ -58,17 +56,17 @@ export function properties(
   })
 }
 
-/** Returns the first second of a day (UTC), or undefined if OSCAL cannot write its year. */
+/** Returns undefined if OSCAL cannot write the year. */
 export function startOf(day: string): string | undefined {
   return isWritable(day) ? writableTime(`${day}T00:00:00Z`) : undefined
 }
 
-/** Returns the last second of a day (UTC), or undefined if OSCAL cannot write its year. */
+/** Returns undefined if OSCAL cannot write the year. */
 export function endOf(day: string): string | undefined {
   return isWritable(day) ? writableTime(`${day}T23:59:59Z`) : undefined
 }
 
-/** Returns the same time in a form that NIST's pattern accepts. An offset avoids 29 February before 2000, which it rejects. */
+/** NIST's pattern rejects 29 February before 2000, which an offset avoids. */
 export function writableTime(time: string): string {
   const [, year, hour = 0, rest] = /^(19\d\d)-02-29T(\d\d)(:.*)Z$/.exec(time) ?? []
   if (year === undefined) return time
@@ -77,12 +75,10 @@ export function writableTime(time: string): string {
   return `${year}-${isMorning ? '02-28' : '03-01'}T${localHour}${rest}${isMorning ? '-12:00' : '+12:00'}`
 }
 
-/** Whether OSCAL can write the year, which must be 1900 to 2999. */
 export function isWritable(time: string): boolean {
   return time >= '1900' && time < '3000'
 }
 
-/** Returns the input of the party's UUID. */
 export function personKey({ person_id, email, name }: PersonRef): string {
   return `party:${person_id ?? email?.toLowerCase() ?? name?.toLowerCase() ?? ''}`
 }

@@ -27,12 +27,9 @@ import {
 
 type Context = RequestInfo['context']
 
-/** Pieces of the document that are read at a time. */
 const pieceBatch = 25
-/** Findings that are selected at a time. */
 const choiceBatch = 250
 
-/** Registers the export as an OSCAL plan of action and milestones. */
 export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'now' | 'universe'>): void {
   contractRoute(app, exportPoam, async ({ query, context, requestId, mediaType, answer, raw }) => {
     context.share?.enterLargeAnswer()
@@ -44,7 +41,7 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
     const search = new URLSearchParams((raw.raw.url ?? '').split('?', 2)[1] ?? '')
     search.sort()
     const maker = createPoamMaker(context.tenantId, search.toString())
-    // Selected first, so that references between parts are valid even if findings change during the export.
+    // Selected first, so that references stay valid if findings change during the export.
     const { pieces, lastModified } = await select(db, context, filter, maker)
     answer.header('content-disposition', 'attachment; filename="poam.json"')
     const isHead = raw.method === 'HEAD'
@@ -54,7 +51,7 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
   })
 }
 
-/** Reads the pieces in order, also if sending them outlives the assertion. */
+/** Reads the pieces in order, even if sending them outlives the assertion. */
 async function* read(
   db: Deps['db'],
   context: Context,
@@ -67,7 +64,7 @@ async function* read(
     size: pieceBatch,
     list: async (tx, after: number | undefined = 0, limit) => {
       const stored = await listPieces(tx, pieces.slice(after, after + limit), today)
-      // A followed query calls this once per batch of its first result, so count what was returned.
+      // A followed query calls this once per batch.
       const from = done
       done += stored.length
       return stored.map((piece, at) => ({ piece, place: from + at }))
@@ -78,7 +75,6 @@ async function* read(
 }
 
 interface Selection {
-  /** In order of creation of the findings. */
   readonly pieces: readonly Piece[]
   readonly lastModified: string
 }
@@ -121,7 +117,6 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
   return { pieces: piecesOf(ids, entries), lastModified: last.toISOString() }
 }
 
-/** Returns the pieces of all lists in order. The pieces of a log follow their risk. */
 function piecesOf(ids: readonly string[], entries: ReadonlyMap<string, number>): Piece[] {
   const each = (part: Piece['part']) => ids.map((findingId) => ({ part, findingId, after: 0 }))
   const logOf = (findingId: string) =>

@@ -31,13 +31,11 @@ import {
   writableTime,
 } from './oscal.ts'
 
-/** The exported fields of a recommendation. */
 export type PoamRecommendation = Pick<
   Recommendation,
   'id' | 'reference' | 'finding_id' | 'text' | 'priority' | 'response' | 'response_rationale' | 'status'
 >
 
-/** The exported fields of an action plan. */
 export type PoamPlan = Pick<
   ActionPlan,
   | 'id'
@@ -55,19 +53,16 @@ export type PoamPlan = Pick<
   | 'verified_date'
 >
 
-/** A log entry without its hash. */
 export type PoamEntry = Omit<LogEntry, 'hash'>
 
-/** The exported statuses if the caller names none: all except draft and cancelled. */
+/** By default, all except draft and cancelled. */
 export const poamStatuses = ['open', 'in_remediation', 'pending_validation', 'risk_accepted', 'closed'] as const
 
-/** Creates the parts of one tenant's document. */
 export interface PoamMaker {
   metadata(lastModified: string): PoamMetadata
-  /** Adds a person who may be responsible for a risk. Call it before `metadata`. */
+  /** Call it before `metadata`. */
   addParty(person: PersonRef): void
   observation(finding: StoredFinding, evidence: readonly EvidenceRef[]): PoamObservation
-  /** Returns the risk without its log. */
   risk(finding: StoredFinding, parts: RiskParts): PoamRisk
   /** `responses` are the ids that the entry may reference. */
   logEntry(entry: PoamEntry, responses: ReadonlySet<string>): PoamLogEntry
@@ -82,7 +77,7 @@ export interface RiskParts {
   readonly plans: readonly PoamPlan[]
 }
 
-/** `selection` gives documents about different findings of a tenant different UUIDs. */
+/** `selection` distinguishes documents about different findings. */
 export function createPoamMaker(tenantId: string, selection: string): PoamMaker {
   const uuid = (name: string) => oscalUuid(tenantId, name)
   const parties = new Map<string, PoamParty>()
@@ -275,7 +270,7 @@ const riskStatuses: Readonly<Record<Finding['status'], PoamRiskStatus>> = {
   cancelled: 'closed',
 }
 
-/** Returns the new status of the finding. Statuses of plans have other names, except `cancelled`. */
+/** Statuses of plans have other names, except `cancelled`. */
 function newStatusOf({ changes }: PoamEntry): Finding['status'] | undefined {
   const { from, to } = changes.find(({ field }) => field === 'status') ?? {}
   return isFindingStatus(to) && (from === null || isFindingStatus(from)) ? to : undefined
@@ -289,7 +284,7 @@ function isDone(status: ActionPlan['status']): boolean {
   return status === 'implemented' || status === 'verified'
 }
 
-/** NIST's schema accepts only ASCII e-mail addresses. Others become a remark. */
+/** NIST's schema accepts only ASCII addresses; others become a remark. */
 function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
   const shown = name === undefined ? undefined : oneLine(name)
   return {

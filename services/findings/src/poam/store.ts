@@ -5,41 +5,38 @@ import type { StoredFinding } from '../finding/rules.ts'
 import { listStatement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
-/** Returns the distinct owners of action plans that are not rejected or cancelled. */
 export async function listOwnersOf(tx: Tx, findingIds: readonly string[]): Promise<PersonRef[]> {
   const rows = await tx.query<{ owner: PersonRef }>(owners([findingIds]))
   return rows.map(({ owner }) => owner)
 }
 
-/** Returns when a recommendation, plan or log of the findings last changed. */
 export async function findLastChange(tx: Tx, findingIds: readonly string[]): Promise<Date | undefined> {
   const [row] = await tx.query<{ last: Date | null }>(lastChange([findingIds]))
   return row?.last ?? undefined
 }
 
-/** A piece of the document about one finding. Logs are separate from risks, because they can be long. */
+/** Logs are separate, because they can be long. */
 export interface Piece {
   readonly part: 'observation' | 'risk' | 'log' | 'finding' | 'item'
   readonly findingId: string
-  /** For a log, the number of the last entry of the previous piece. */
+  /** The last entry of the previous piece of a log. */
   readonly after: number
 }
 
 /** Few, because a log entry can be long. */
 export const entriesPerPiece = 5
 
-/** The content of a piece. Only the members that its part needs are set. */
+/** Only the members that its part needs are set. */
 export interface StoredPiece {
   readonly part: Piece['part']
   readonly finding: StoredFinding | null
   readonly recommendations: readonly PoamRecommendation[] | null
   readonly plans: readonly PoamPlan[] | null
   readonly entries: readonly PoamEntry[] | null
-  /** The evidence of each log entry. */
   readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-/** Returns the content of the pieces, in order. `today` is a day in UTC. */
+/** `today` is a day in UTC. */
 export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
   return await tx.query<StoredPiece & Record<string, unknown>>(
     pieces([
@@ -51,7 +48,6 @@ export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string
   )
 }
 
-/** Returns the number of log entries by finding id. */
 export async function countEntries(tx: Tx, findingIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const rows = await tx.query<{ finding_id: string; last: number }>(lastEntries([findingIds]))
   return new Map(rows.map(({ finding_id: id, last }) => [id, last]))
@@ -90,8 +86,7 @@ const lastEntries = statement(
   group by l.finding_id`,
 )
 
-// Sorts only the places of pieces, and reads each piece when its turn comes. Indexes: finding_pk,
-// recommendation_number_unique, action_plan_of_finding_unique, tracker_log_seq_unique, tracker_log_with_evidence.
+// Sorts only places, and reads each piece when its turn comes.
 const pieces = listStatement(
   'poam_pieces',
   `select

@@ -4,8 +4,8 @@ import { stepsToPlans } from './rules.ts'
 import { listCarriedOut, updateRecommendation } from './store.ts'
 
 /**
- * Updates the recommendations of a locked finding to the status of their plans, and returns the log entries to write. Call it
- * after a change of a plan's status, of its recommendations, or of a response.
+ * Brings recommendations of a locked finding to the status of their plans. Call it after a change of a plan or a
+ * response.
  */
 export async function followPlans(tx: Tx, findingId: string): Promise<LogDraft[]> {
   const drafts: LogDraft[] = []

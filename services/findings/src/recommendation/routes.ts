@@ -45,7 +45,6 @@ import {
   updateRecommendation,
 } from './store.ts'
 
-/** Registers the routes of recommendations. */
 export function recommendationRoutes(
   app: App,
   { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>,

@@ -1,7 +1,6 @@
 import type { Finding, InputError, Recommendation, RecommendationStub, UpdateRecommendation } from '@postern/contracts'
 import { mergedMembers } from '../merge-patch.ts'
 
-/** Fields that a patch can change, with their names in the tracker log. */
 export const recommendationFields = [
   'external_id',
   'text',
@@ -12,7 +11,6 @@ export const recommendationFields = [
   'custom',
 ] as const
 
-/** Default priority of a recommendation, by the severity of its finding. */
 export const priorityBySeverity: Readonly<Record<Finding['severity'], Recommendation['priority']>> = {
   critical: 'high',
   high: 'high',
@@ -29,17 +27,16 @@ const moves: Readonly<Record<Recommendation['status'], readonly Recommendation['
   superseded: [],
 }
 
-/** Returns the possible next statuses of a recommendation. The database enforces the same ones. */
+/** The database enforces the same statuses. */
 export function allowedMoves(status: Recommendation['status']): readonly Recommendation['status'][] {
   return moves[status]
 }
 
-/** Returns what a caller that cannot read findings sees after a write. */
 export function recommendationStub({ id, reference, version, status }: Recommendation): RecommendationStub {
   return { id, reference, version, status }
 }
 
-/** Returns the recommendation after a merge patch. The first response also sets its status. */
+/** The first response also sets the status. */
 export function applyRecommendationPatch(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
   const response = patch.response ?? stored.response
   const responded = stored.status === 'submitted' && patch.response !== undefined
@@ -50,7 +47,7 @@ export function applyRecommendationPatch(stored: Recommendation, patch: UpdateRe
   }
 }
 
-/** Returns the errors of a patched recommendation. `byPlans` is the status derived from its plans. */
+/** `byPlans` is the status derived from plans. */
 export function recommendationFaults(
   before: Recommendation,
   after: Recommendation,
@@ -81,13 +78,9 @@ export function recommendationFaults(
   return faults
 }
 
-/**
- * The status that live plans give to an accepted or implemented recommendation. Null if it has no live plan, so that people
- * set its status. The database computes it (`findings.status_by_plans`).
- */
+/** Null without live plans: people set the status then. The database computes it (`findings.status_by_plans`). */
 export type StatusByPlans = 'accepted' | 'implemented' | 'verified' | null
 
-/** Returns the status changes that bring a recommendation to the status of its plans, in order. */
 export function stepsToPlans(
   status: Recommendation['status'],
   byPlans: StatusByPlans,

@@ -16,7 +16,6 @@ import type { StatusByPlans } from './rules.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
 
-/** A filter of recommendations. Undefined members do not filter. */
 export interface RecommendationFilter {
   readonly status?: readonly Recommendation['status'][] | undefined
   readonly updatedSince?: Date | undefined
@@ -43,7 +42,6 @@ export async function countRecommendations(tx: Tx, filter: RecommendationFilter)
   return rows[0]?.total ?? 0
 }
 
-/** Returns the first recommendations of each finding, by number. */
 export async function listFirstRecommendations(
   tx: Tx,
   findingIds: readonly string[],
@@ -53,13 +51,12 @@ export async function listFirstRecommendations(
   return rows.map(toRecommendation)
 }
 
-/** Returns the recommendation with this address, or undefined. */
 export async function findRecommendation(tx: Tx, address: ResourceAddress): Promise<Recommendation | undefined> {
   const rows = await tx.query<RecommendationRow>(find([...addressValues(address)]))
   return rows[0] === undefined ? undefined : toRecommendation(rows[0])
 }
 
-/** Inserts a recommendation with the next number of its finding. The finding must be locked. */
+/** The finding must be locked. */
 export async function insertRecommendation(
   tx: Tx,
   findingId: string,
@@ -81,7 +78,7 @@ export async function insertRecommendation(
   return one(rows)
 }
 
-/** Updates a recommendation. Its finding must be locked. */
+/** The finding must be locked. */
 export async function updateRecommendation(tx: Tx, after: Recommendation): Promise<Recommendation> {
   const rows = await tx.query<RecommendationRow>(
     update([
@@ -98,19 +95,17 @@ export async function updateRecommendation(tx: Tx, after: Recommendation): Promi
   return one(rows)
 }
 
-/** A recommendation and the status derived from its plans. */
 export interface CarriedOut {
   readonly recommendation: Recommendation
   readonly byPlans: StatusByPlans
 }
 
-/** Returns the recommendations of a finding with the status derived from their plans. */
 export async function listCarriedOut(tx: Tx, findingId: string): Promise<CarriedOut[]> {
   const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
 }
 
-/** Returns the name of the constraint that a failed write broke. */
+/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }
@@ -200,7 +195,7 @@ const firstOfFindings = listStatement(
   order by t.finding_id, t.number`,
 )
 
-// Unnamed, so that PostgreSQL plans for the one value that is given.
+// Unnamed, so that PostgreSQL plans for the given value.
 const find = (values: readonly unknown[]) => ({
   text: `select ${columns}
   from findings.recommendation t
@@ -225,7 +220,6 @@ const insert = statement(
   returning ${columns}`,
 )
 
-// recommendation_pk
 const update = statement(
   'recommendations_update',
   `update findings.recommendation as t

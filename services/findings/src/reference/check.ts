@@ -5,19 +5,18 @@ import type { Deps } from '../deps.ts'
 import { invalidContent } from '../request.ts'
 import { type NamingPeople, personMembers } from '../universe/link-people.ts'
 
-/** A body that may reference resources of other services. */
 interface Naming extends NamingPeople {
   readonly entity_ids?: readonly string[] | undefined
   readonly test_procedure_id?: string | null | undefined
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
-/** Throws a 422 problem if the body references missing resources. References that `before` already has may stay. */
+/** Throws a 422 problem for missing resources, except those that `before` has. */
 export type ReferenceCheck = (body: Naming, before?: Naming) => void
 
 /**
- * Asks the universe and evidence services which of the named resources exist, and returns the check. Throws a 503 problem if
- * a service does not answer. Call it before the transaction, so that no lock waits.
+ * Asks which of the named resources exist. Throws a 503 problem if a service does not answer. Call it before the
+ * transaction.
  */
 export async function referenceCheck(
   { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,

@@ -1,2 +1,2 @@
-// Re-exported for other files with SQL, because only stores may import tenant-db.
+// Re-exported, because only stores may import tenant-db.
 export { statement, tenantOf } from '@postern/tenant-db'

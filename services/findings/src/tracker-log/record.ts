@@ -7,15 +7,13 @@ import type { CheckpointSigner } from './sign.ts'
 import { verifySignedEnd } from './signed-end.ts'
 import { type WrittenEntry, appendEntries } from './store.ts'
 
-/** Appends entries to the tracker log. Call it last in the transaction of the change. */
+/** Call it last in the transaction of the change. */
 export type Recorder = (tx: Tx, drafts: readonly LogDraft[]) => Promise<readonly WrittenEntry[]>
 
-/** Returns a recorder whose entries name the caller of a request. */
 export function createRecorder(context: RequestInfo['context'], checkpoints: CheckpointSigner): Recorder {
   return createRecorderFor({ actor: actorOf(context), tenantId: context.tenantId }, checkpoints)
 }
 
-/** Returns a recorder whose entries name this actor. */
 export function createRecorderFor(
   { actor, tenantId }: { readonly actor: CreatedBy; readonly tenantId: string },
   checkpoints: CheckpointSigner,

@@ -35,13 +35,11 @@ import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
-/** The response to a new entry, before the entry has its position. */
 const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntryStubSchema])
 
-/** Entries that an export reads at a time. */
 const batch = 500
 
-/** Registers the routes of the tracker log. No route changes or removes an entry. */
+/** No route changes or removes an entry. */
 export function trackerLogRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,

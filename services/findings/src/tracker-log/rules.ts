@@ -3,7 +3,6 @@ import type { EvidenceRef, LogEntry, LogKind } from '@postern/contracts'
 
 export type FieldChange = LogEntry['changes'][number]
 
-/** An entry to append. */
 export interface LogDraft {
   readonly findingId: string
   readonly actionPlanId?: string
@@ -13,7 +12,7 @@ export interface LogDraft {
   readonly changes?: readonly FieldChange[]
   readonly evidenceRefs?: readonly EvidenceRef[] | undefined
   readonly correctsSeq?: number | undefined
-  /** When it happened. Default and maximum: the time of recording. */
+  /** Default and maximum: the time of recording. */
   readonly occurredAt?: Date | undefined
   readonly onBehalfOf?: string | undefined
 }
@@ -26,10 +25,7 @@ const kindOfField: ReadonlyMap<string, LogKind> = new Map([
   ['percent_complete', 'progress'],
 ])
 
-/**
- * Returns the named fields that differ, with both values. Fields within `custom` are compared one by one, as `custom.name`, to
- * keep the log short.
- */
+/** Fields within `custom` are compared one by one, as `custom.name`. */
 export function changesBetween<T extends object>(
   before: T,
   after: T,
@@ -59,14 +55,13 @@ function changesOfCustom(
     .map((name) => ({ field: `${field}.${name}`, from: before.get(name) ?? null, to: after.get(name) ?? null }))
 }
 
-/** Returns the initial values of the named fields as changes from null. */
+/** As changes from null. */
 export function initialChanges<T extends object>(made: T, fields: readonly (keyof T & string)[]): FieldChange[] {
   return fields
     .filter((field) => made[field] !== null && made[field] !== undefined)
     .map((field) => ({ field, from: null, to: made[field] }))
 }
 
-/** Returns the reason and the note of a status change as one text, or undefined if both are blank. */
 export function textOfMove({
   reason,
   note,
@@ -78,7 +73,6 @@ export function textOfMove({
   return said.length === 0 ? undefined : said.join('\n\n')
 }
 
-/** Returns one draft for each kind of change, in order of first occurrence. */
 export function draftsOf(changes: readonly FieldChange[], about: Omit<LogDraft, 'kind' | 'changes'>): LogDraft[] {
   const byKind = Map.groupBy(changes, ({ field }) => kindOfField.get(field) ?? 'field_change')
   return [...byKind].map(([kind, list]) => ({ ...about, kind, changes: list }))

@@ -13,13 +13,9 @@ import {
   placeBatch,
 } from './store.ts'
 
-/** Later than every day, to ask for the last finished day. */
 const lastDay = '9999-12-31'
 
-/**
- * Gives committed entries their positions and signs the new end of the log. Locks the end until commit, which blocks other
- * sealers but not writers. Returns whether more entries may wait.
- */
+/** Places committed entries and signs the new end. Blocks other sealers, not writers. Returns whether more may wait. */
 export async function sealLog(
   tx: Tx,
   { tenantId, checkpoints }: { readonly tenantId: string; readonly checkpoints: CheckpointSigner },
@@ -29,7 +25,6 @@ export async function sealLog(
   await verifySignedEnd(signed, { tenantId, checkpoints })
   const { before, end, count, now } = await placeEntries(tx)
   const today = now.toISOString().slice(0, 10)
-  // With the first entries of a new day, the days before are complete.
   const last = before.recordedAt?.toISOString().slice(0, 10)
   if (last !== undefined && last < today) await sealDays(tx, { tenantId, checkpoints })
   // Around midnight, two processes may have different days.
@@ -38,10 +33,7 @@ export async function sealLog(
   return count === placeBatch
 }
 
-/**
- * Returns the checkpoint of the last finished day (UTC, clock of the database) with entries, up to `day`. Creates it if it is
- * missing. Undefined if there are no entries. `today` is the day of the database.
- */
+/** Returns the last finished day's checkpoint up to `day`, and creates it if missing. Undefined without entries. */
 export async function sealedCheckpoint(
   db: TenantDb,
   tenant: TenantAssertion,
@@ -65,10 +57,7 @@ export async function sealedCheckpoint(
   return { checkpoint: made, today }
 }
 
-/**
- * Stores the checkpoint of the last finished day up to `day`, if it has none. Uses the signed end of that day if a published
- * key signed it, otherwise signs a new checkpoint. The end of the log must be locked.
- */
+/** Uses the signed end of the day if a published key signed it. The end of the log must be locked. */
 export async function sealDays(
   tx: Tx,
   {

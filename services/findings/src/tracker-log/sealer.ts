@@ -7,33 +7,29 @@ import type { CheckpointSigner } from './sign.ts'
 import { LogContradictedError } from './signed-end.ts'
 import { hasUnplacedEntries } from './store.ts'
 
-/** Wait before sealing, to seal several entries together. */
+/** To seal several entries together. */
 const delayMs = 50
-/** Delays between attempts. They end before the assertion of the write expires. */
+/** They end before the assertion of the write expires. */
 const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 16_000]
-/** Attempts of `settle`. */
 const attempts = 3
 
-/** Gives committed entries of tracker logs their positions and signs the new ends. */
 export interface LogSealer {
   /**
-   * Resolves when every entry that was committed before the call has its position. Leaves a contradicted log unchanged.
-   * Rejects with errors of the database.
+   * Resolves when all committed entries have positions. Leaves a contradicted log unchanged. Rejects with errors of the
+   * database.
    */
   settle(tenant: TenantAssertion): Promise<void>
-  /** Seals the entries of the tenant soon. Failures are logged and retried. */
+  /** Failures are logged and retried. */
   schedule(tenant: TenantAssertion): void
-  /** Runs everything that is scheduled. */
   close(): Promise<void>
 }
 
 interface Runs {
   current: Promise<void> | undefined
-  /** Begins after the current run, so it sees what was committed meanwhile. */
   next: Promise<void> | undefined
 }
 
-/** Opens the sealer of this process. Only one process seals a tenant's log at a time. */
+/** Only one process seals a tenant's log at a time. */
 export function openLogSealer({
   db,
   checkpoints,
@@ -55,11 +51,11 @@ export function openLogSealer({
 
   const run = async ({ assertion }: TenantAssertion): Promise<void> => {
     const tenantId = tenantOf(assertion)
-    // Without the request's share: its client may leave while other requests wait for this run.
+    // Its client may leave while other requests wait.
     while (await db.write({ assertion }, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
-  /** Seals what is committed now. Callers share a run that has not begun. */
+  /** Callers share a run that has not begun. */
   const seal = async (tenant: TenantAssertion): Promise<void> => {
     const tenantId = tenantOf(tenant.assertion)
     const of = runs.get(tenantId) ?? { current: undefined, next: undefined }
@@ -91,7 +87,7 @@ export function openLogSealer({
         seal(tenant).catch((error: unknown) => {
           failures.inc()
           logger.warn({ event: 'log_not_sealed', tenant_id: tenantId, err: error })
-          // After the last attempt, the tenant's next request that reads or writes the log seals it.
+          // After the last attempt, the tenant's next request seals the log.
           if (!(error instanceof LogContradictedError) && tries < retryDelaysMs.length) schedule(tenant, tries + 1)
         })
       },
@@ -123,7 +119,7 @@ export function openLogSealer({
   }
 }
 
-/** Wraps a database so that each write schedules sealing after its commit. */
+/** Each write schedules sealing after its commit. */
 export function sealAfterWrites(db: TenantDb, sealer: Pick<LogSealer, 'schedule'>): TenantDb {
   return {
     ...db,

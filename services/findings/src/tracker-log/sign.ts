@@ -4,21 +4,19 @@ import type { SigningKeys } from '@postern/service-kit'
 import { CompactSign, type JWK, base64url, calculateJwkThumbprint, decodeProtectedHeader, exportJWK } from 'jose'
 import type { ReportBadEnd } from './report-bad-end.ts'
 
-/** Signs and verifies ends of logs. */
 export interface CheckpointSigner {
-  /** Returns a compact JWS (RFC 7515, EdDSA) whose payload is the checkpoint as JSON. */
+  /** A compact JWS (RFC 7515, EdDSA) of the checkpoint as JSON. */
   sign(checkpoint: Checkpoint): Promise<string>
-  /** Returns the checkpoint if one of the public keys signed it. */
+  /** Returns undefined if no published key signed it. */
   verify(jws: string): Promise<Checkpoint | undefined>
-  /** Parses a checkpoint that names an unknown key, without verifying it. Undefined if it is not one. */
+  /** Parses a checkpoint with an unknown key; undefined if it is not one. */
   parseUnverified(jws: string): Checkpoint | undefined
-  /** Called for each end that cannot be trusted. */
   readonly reportBadEnd: ReportBadEnd
-  /** All published keys (RFC 7517), the signing key first. */
+  /** RFC 7517, the signing key first. */
   readonly publicKeys: readonly JWK[]
 }
 
-/** Opens the signer. The first key signs. Key ids are RFC 7638 thumbprints. */
+/** The first key signs. Key ids are RFC 7638 thumbprints. */
 export async function openCheckpointSigner(
   [key, ...others]: SigningKeys,
   reportBadEnd: ReportBadEnd = () => undefined,

@@ -3,10 +3,7 @@ import type { Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
 import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
-/**
- * The log differs from its signed end, so someone changed it outside of the service. Nothing is appended or signed. A
- * 503 without Retry-After, because a person must examine it.
- */
+/** Someone changed the log outside of the service. Nothing is appended or signed, and a person must examine it. */
 export class LogContradictedError extends ProblemError {
   constructor() {
     super('log_contradicted', {
@@ -23,10 +20,7 @@ interface Signing {
   readonly checkpoints: CheckpointSigner
 }
 
-/**
- * Compares the log with its signed end. Throws LogContradictedError if they differ, so that no new signature hides the change.
- * Returns whether a published key signed it; if not, writes continue and the end is reported.
- */
+/** Throws LogContradictedError if the log differs from its signed end. Returns whether a published key signed it. */
 export async function verifySignedEnd(
   signed: SignedEnd | undefined,
   { tenantId, checkpoints }: Signing,
@@ -49,7 +43,7 @@ export async function verifySignedEnd(
   return false
 }
 
-/** Signs and stores the end of the log. Call it in the transaction that placed the last entry, with the end locked. */
+/** Call it in the transaction that placed the last entry, with the end locked. */
 export async function signEnd(
   tx: Tx,
   { position, root, day }: Pick<LogEnd, 'position' | 'root'> & { readonly day: string },

@@ -5,25 +5,21 @@ import { type Tx, statement } from '@postern/tenant-db'
 import { listStatement } from '../keyset.ts'
 import type { LogDraft } from './rules.ts'
 
-/** The end of a tenant's log. */
 export interface LogEnd {
-  /** 0 if the log is empty. */
   readonly position: number
   readonly root: string
-  /** Time of the last entry. */
   readonly recordedAt: Date | undefined
 }
 
-/** A new entry. The sealer gives it its position after the commit. */
+/** The sealer gives it its position after the commit. */
 export type WrittenEntry = Omit<LogEntry, 'position'>
 
-/** The appended entries, and the last signed end of the log. */
 export interface Appended {
   readonly entries: readonly WrittenEntry[]
   readonly signed: SignedEnd | undefined
 }
 
-/** Appends entries to the chains of their findings, which must be locked, in the transaction of the change. */
+/** Appends entries to their locked findings, in the transaction of the change. */
 export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
   const [heads, signed, [clock]] = await Promise.all([
@@ -66,28 +62,23 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
   return { entries: entries.map(({ entry }) => entry), signed }
 }
 
-/** Entries in one insert, to keep it within the statement timeout. */
 const insertBatch = 100
 
-/** Whether committed entries wait for their position. */
 export async function hasUnplacedEntries(tx: Tx): Promise<boolean> {
   const rows = await tx.query(firstUnplaced([]))
   return rows.length > 0
 }
 
-/** The result of `placeEntries`. */
 export interface Placed {
   readonly before: LogEnd
   readonly end: LogEnd
-  /** Number of placed entries. */
   readonly count: number
   readonly now: Date
 }
 
-/** Entries that one transaction places. */
 export const placeBatch = 500
 
-/** Gives committed entries their positions and roots. The end of the log must be locked. */
+/** Gives committed entries their positions. The end of the log must be locked. */
 export async function placeEntries(tx: Tx): Promise<Placed> {
   const [[before], [placed], [end], [clock]] = await Promise.all([
     tx.query<EndRow>(readEnd([])),
@@ -99,19 +90,16 @@ export async function placeEntries(tx: Tx): Promise<Placed> {
   return { before: endOf(before), end: endOf(end), count: placed.count, now: clock.now }
 }
 
-/** Returns the position of an entry, or undefined while it has none. */
 export async function findPosition(tx: Tx, findingId: string, seq: number): Promise<number | undefined> {
   const [row] = await tx.query<{ position: string }>(positionOf([findingId, seq]))
   return row === undefined ? undefined : Number(row.position)
 }
 
-/** Returns the current end of the tenant's log. */
 export async function findLogEnd(tx: Tx): Promise<LogEnd> {
   const [end] = await tx.query<EndRow>(readEnd([]))
   return endOf(end)
 }
 
-/** Returns the number of the last entry of a finding, or 0. */
 export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
   const [head] = await tx.query<HeadRow>(readHeads([[findingId]]))
   return head?.seq ?? 0
@@ -119,33 +107,31 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
 
 export interface LogPage {
   readonly kinds: readonly LogKind[] | undefined
-  /** The number of the last entry of the previous page. */
+  /** Of the previous page. */
   readonly after: number
   readonly limit: number
 }
 
-/** Returns entries of a finding in order of `seq`. */
 export async function listFindingLog(tx: Tx, findingId: string, { kinds, after, limit }: LogPage): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(listOfFinding([findingId, kinds ?? logKinds, after, limit]))
   return rows.map(toEntry)
 }
 
-/** Returns the last entries of each finding, in order of `seq`. */
 export async function listLastEntries(tx: Tx, findingIds: readonly string[], limit: number): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(lastOfFindings([findingIds, limit]))
   return rows.map(toEntry)
 }
 
-/** An entry as stored. Its content is not verified. */
+/** Not verified. */
 export interface StoredEntry {
-  /** A bigint, as text. Negative while the entry waits for its position. */
+  /** A bigint, as text. Negative while unplaced. */
   readonly position: string
   readonly seq: number
   readonly entry: string
   readonly hash: string
 }
 
-/** Returns the stored entries of a finding in order of `seq`, including entries without a position. */
+/** Returns entries in order of `seq`, including those without a position. */
 export async function listFindingEntries(
   tx: Tx,
   findingId: string,
@@ -154,7 +140,6 @@ export async function listFindingEntries(
   return await tx.query<StoredEntry & Record<string, unknown>>(entriesOfFinding([findingId, after, limit]))
 }
 
-/** Counts the entries of a finding. */
 export async function countFindingLog(
   tx: Tx,
   findingId: string,
@@ -171,18 +156,16 @@ export interface StoredCheckpoint {
   readonly jws: string
 }
 
-/** Stores the checkpoint of a day, unless the day has one. */
+/** Unless the day has one. */
 export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
   await tx.execute(saveCheckpoint([day, position, root, jws]))
 }
 
-/** The last signed end of the log. */
 export interface SignedEnd extends StoredCheckpoint {
-  /** The current root at this position; null if the log is shorter. */
+  /** Null if the log is shorter. */
   readonly found: string | null
 }
 
-/** Returns the last signed end, or undefined if none was signed yet. */
 export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
   const [row] = await tx.query<{ position: string; root: string; day: string; jws: string; found: string | null }>(
     readSignedEnd([]),
@@ -195,16 +178,14 @@ export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: Stored
   await tx.execute(keepSignedEnd([day, position, root, jws]))
 }
 
-/** The last checkpoint up to a day. */
 export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
-  /** Whether a finished day up to the given one has entries but no checkpoint. */
+  /** Whether a finished day has entries but no checkpoint. */
   readonly isBehind: boolean
-  /** The current day (UTC) of the database. */
+  /** Of the database (UTC). */
   readonly today: string
 }
 
-/** Returns the last checkpoint up to a day, and whether one is missing. */
 export async function findSealed(tx: Tx, day: string): Promise<Sealed> {
   const [row] = await tx.query<SealedRow>(lastCheckpoint([day]))
   if (row === undefined) throw new Error('the checkpoint of a day returned no row')
@@ -222,14 +203,12 @@ interface SealedRow {
   readonly today: string
 }
 
-/** Locks the end of the tenant's log until the transaction ends. */
+/** Until the transaction ends. */
 export async function lockLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }
 
-/**
- * Returns the end of the last finished day up to `day` without a checkpoint, and the time; undefined if all have one.
- */
+/** Returns the end of the last finished day up to `day` without a checkpoint. */
 export async function findDayEnd(
   tx: Tx,
   day: string,
@@ -250,7 +229,6 @@ interface HeadRow {
   readonly hash: string | null
 }
 
-/** An entry as PostgreSQL returns it. */
 export interface LogRow {
   /** A bigint, as text. */
   readonly position: string
@@ -263,14 +241,13 @@ function endOf(row: EndRow | undefined): LogEnd {
   return { position: Number(row.position), root: row.root, recordedAt: row.recorded_at }
 }
 
-/** Parses the entry of a row. */
 export function toEntry({ position, entry, hash }: LogRow): LogEntry {
   // Only appendEntries writes entries.
   const content: Omit<WrittenEntry, 'hash'> = JSON.parse(entry)
   return { position: Number(position), ...content, hash }
 }
 
-// The same lock as `findings.place_log_entries`. Acquired first, so that the end cannot move until commit.
+// The same lock as `findings.place_log_entries`. Acquired first, so that the end cannot move.
 const holdEnd = statement(
   'log_hold_end',
   `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
@@ -387,10 +364,9 @@ const saveCheckpoint = statement(
   on conflict (tenant_id, day) do nothing`,
 )
 
-// The last finished day up to the given one, by the clock of the database.
+// By the database's clock.
 const dayOver = `least($1::date, (now() at time zone 'UTC')::date - 1)`
 
-// The first moment after that day.
 const afterDays = `(${dayOver} + 1)::timestamp at time zone 'UTC'`
 
 // log_checkpoint_pk, backward
@@ -404,7 +380,6 @@ const checkpointOf = `
     limit 1
   ) as c on true`
 
-// The position of the next checkpoint.
 const nextPosition = `coalesce(
   (select min(later.position) from findings.log_checkpoint later where later.day > $1::date), 9223372036854775807)`
 
@@ -418,8 +393,7 @@ const lastCheckpoint = statement(
   left join findings.tracker_log next on next.position = coalesce(c.position, 0) + 1`,
 )
 
-// tracker_log_pk, from the previous checkpoint to the first entry of a later day. An entry from before midnight can commit
-// after entries of the next day. It then belongs to a later day, so that days follow the order of positions.
+// An entry from before midnight that commits later belongs to the next day, so that days follow positions.
 const dayEnd = statement(
   'log_day_end',
   `select greatest(covered.day, c.day + 1) as day, l.position, l.root, now()::timestamptz(3) as now

@@ -4,20 +4,14 @@ import { statement } from '../sql/store.ts'
 import { listStatement, maxPageBytes } from '../keyset.ts'
 import { type LogRow, findLogEnd, toEntry } from './store.ts'
 
-/** A filter of a tenant's entries. No index serves it. */
 export interface WantedEntries {
   readonly kinds: readonly LogKind[] | undefined
-  /** Ids of their authors. */
   readonly actor: readonly string[] | undefined
 }
 
-/** Entries that one statement reads. Limits its time. */
 const stretchLength = 20_000
 
-/**
- * Returns up to `limit` entries after a position, in order. Reads at most `maxLogWalk` entries, in several transactions.
- * `nextAfter` is where the next page continues if that was not enough.
- */
+/** Reads at most `maxLogWalk` entries. `nextAfter` is where the next page continues. */
 export async function pageOfTenantLog(
   db: TenantDb,
   tenant: TenantAssertion,
@@ -40,16 +34,12 @@ export async function pageOfTenantLog(
     for (const { entry } of rows) length += entry.length
     if (entries.length >= limit || end.position <= to) return { entries, nextAfter: undefined }
     from = to
-    // Limits the memory of all stretches together.
     if (length > maxPageBytes / 2) break
   }
   return { entries, nextAfter: from }
 }
 
-/**
- * Counts wanted entries after a position. Undefined if that needs more than `maxLogWalk` entries. Without a filter it counts
- * positions, which have no gaps.
- */
+/** Returns undefined beyond `maxLogWalk` entries. Without a filter it counts positions, which have no gaps. */
 export async function countTenantLog(
   db: TenantDb,
   tenant: TenantAssertion,
@@ -67,16 +57,12 @@ export async function countTenantLog(
   return total
 }
 
-/** A position of the log, and its entry if it is wanted. */
 export interface LogStep {
   readonly position: number
   readonly entry: LogEntry | undefined
 }
 
-/**
- * Returns steps after a position: wanted entries, and every hundredth position between them. So a batch never reads more than a
- * hundred times as many entries.
- */
+/** Returns wanted entries, and every hundredth position between them, so that a batch stays bounded. */
 export async function listTenantLog(
   tx: Tx,
   { wanted, after, limit }: { readonly wanted: WantedEntries; readonly after: number; readonly limit: number },
@@ -92,7 +78,6 @@ export async function listTenantLog(
 
 const isWanted = '(l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)))'
 
-// tracker_log_pk
 const listStretch = listStatement(
   'log_list_stretch',
   `select l.position, l.entry, l.hash
@@ -102,7 +87,6 @@ const listStretch = listStatement(
   limit $5`,
 )
 
-// tracker_log_pk
 const countStretch = statement(
   'log_count_stretch',
   `select count(*)::integer as total

@@ -4,10 +4,9 @@ import { type RequestContext, isTooLarge } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { type StoredEntry, listFindingEntries } from './store.ts'
 
-/** Entries that are read at a time. Fewer if they are long. */
 const batch = 500
 
-/** Verifies the chain of a finding from its first entry. Does not trust the stored entries. */
+/** Verifies the chain of a finding without trusting stored entries. */
 export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
   tenant.share?.enterLargeAnswer()
   let last: Anchor = { seq: 0, hash: null }
@@ -43,7 +42,7 @@ export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId:
   }
 }
 
-/** Parses a stored entry; undefined if it is invalid. Entries without a position get 1, which the chain ignores. */
+/** Returns undefined if invalid. Unplaced entries get 1, which the chain ignores. */
 function readEntry({ position, entry, hash }: StoredEntry) {
   try {
     const content: unknown = JSON.parse(entry)

@@ -2,7 +2,7 @@ import { maxSubtreeEntities, subtreeBodySchema } from '@postern/contracts/intern
 import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Universe } from './universe.ts'
 
-/** Returns the entity ids that `subtree_of` and `hierarchy` select, or undefined if neither is given. */
+/** Returns undefined if the filter selects no subtree or hierarchy. */
 export async function entitiesOfFilter(
   { subtree_of, hierarchy }: { readonly subtree_of?: string | undefined; readonly hierarchy?: string | undefined },
   request: Pick<RequestInfo, 'context' | 'requestId'>,

@@ -4,7 +4,6 @@ import type { RequestInfo } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Universe } from './universe.ts'
 
-/** Members of a body that name people. */
 export const personMembers = [
   'owner',
   'approver',
@@ -14,14 +13,13 @@ export const personMembers = [
   'extension_approved_by',
 ] as const
 
-/** A body that may name people. */
 export type NamingPeople = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
 
 const named = z.object({ email: emailSchema, person_id: z.undefined().optional() })
 
 /**
- * Returns a function that adds `person_id` to people whose e-mail address the universe knows. If the universe does not
- * answer, people stay unchanged, so that writes do not depend on it.
+ * Adds `person_id` for known e-mail addresses. Without an answer, people stay unchanged, so that writes do not depend
+ * on it.
  */
 export async function peopleLinker(
   universe: Universe,

@@ -16,21 +16,20 @@ import type { KeyRing } from '@postern/signed-context'
 
 type Request = Pick<RequestInfo, 'context' | 'requestId'>
 
-/** A client of the universe service. Calls reject with a ServiceUnavailableError if they get no usable answer. */
+/** Calls reject with a ServiceUnavailableError. */
 export interface Universe {
-  /** Returns the ids of the entities in a subtree, or undefined if there are too many. */
+  /** Returns the entities of a subtree, or undefined if there are too many. */
   subtree(request: Request, body: SubtreeBody): Promise<readonly string[] | undefined>
-  /** Returns the names of those of at most 1,000 entities that exist. */
+  /** Returns the names of up to 1,000 entities that exist. */
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
-  /** Returns the people with these e-mail addresses, if known. Waits at most a second. */
+  /** Waits at most a second. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
-  /** Returns the ids that match no entity, test procedure or person of the tenant. */
+  /** Returns the ids that match no resource of the tenant. */
   unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
 }
 
 const peopleTimeoutMs = 1_000
 
-/** Opens a client of the universe service. */
 export function openUniverse({
   url,
   ring,

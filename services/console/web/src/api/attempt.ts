@@ -1,13 +1,8 @@
 import { ApiProblem } from './request.ts'
 
-/** A decision of a person, which may have to be sent more than once. */
 export interface Attempt {
-  /**
-   * Sends a request with an Idempotency-Key. If the outcome is unknown, the next equal request uses the same key.
-   * Otherwise it uses a new one.
-   */
+  /** Sends with an Idempotency-Key, which an equal request reuses after an unknown outcome. */
   carryOut<T>(request: unknown, send: (id: string) => Promise<T>): Promise<T>
-  /** Whether the outcome of a request is unknown. */
   isOpen(): boolean
 }
 
@@ -30,7 +25,7 @@ export function createAttempt(): Attempt {
   }
 }
 
-/** Returns whether the response proves that nothing was done. A timeout, or a concurrent first attempt, does not. */
+/** Whether the response proves that nothing was done. */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof ApiProblem)) return false
   const { status, code } = error.problem

@@ -14,7 +14,7 @@ export interface NewKey {
 
 const base = '/api/v1/api-keys'
 
-/** Lists all keys, newest first. `onPage` receives the keys so far after each page of 1,000. */
+/** Lists all keys, newest first. `onPage` receives the keys so far. */
 export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiKey[]) => void): Promise<ApiKey[]> {
   const keys: ApiKey[] = []
   let next: string | undefined = `${base}?limit=1000`
@@ -29,7 +29,7 @@ export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiK
   return keys
 }
 
-/** Returns the target of `rel="next"` (RFC 8288) as an API path, without a proxy's prefix. */
+/** Returns the target of `rel="next"` (RFC 8288) as an API path. */
 export function nextPage(link: string | null): string | undefined {
   const target = /<([^>]*)>\s*;\s*rel="?next"?/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined
@@ -42,7 +42,6 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   return body
 }
 
-/** Returns the newest events of a key, and whether there are more. */
 export async function listEvents(
   id: string,
   signal: AbortSignal,
@@ -54,7 +53,7 @@ export async function listEvents(
   return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Creates a key. Repeating it with the same `attempt` creates no second key. */
+/** Repeating it with the same `attempt` creates no second key. */
 export async function createKey(body: NewKey, attempt: string, signal: AbortSignal): Promise<CreatedApiKey> {
   const headers = { 'idempotency-key': attempt }
   return (await request<CreatedApiKey>(base, { method: 'POST', body, headers, signal })).body
@@ -65,7 +64,7 @@ export interface Rotation {
   readonly expires_in?: '30d' | '90d' | '1y'
 }
 
-/** Creates the successor of a key. The old key ends after the overlap. */
+/** The old key ends after the overlap. */
 export async function rotateKey(
   id: string,
   body: Rotation,
@@ -79,15 +78,14 @@ export async function rotateKey(
 
 export type RevokedKey = ApiKey & { readonly enforcement: Enforcement | null }
 
-/** Revokes a key. Resolves when every gateway rejects it. Safe to repeat. */
+/** Resolves when every gateway rejects the key. Safe to repeat. */
 export async function revokeKey(id: string, reason: string, signal: AbortSignal): Promise<RevokedKey> {
   const path = `${base}/${encodeURIComponent(id)}/revoke`
   const body = reason === '' ? {} : { reason }
-  // No Idempotency-Key: a repeated request must wait for the enforcement, not return an old response.
+  // No Idempotency-Key: a repeated request must wait for the enforcement.
   return (await request<RevokedKey>(path, { method: 'POST', body, signal })).body
 }
 
-/** Returns the usage of a key by day and by route. */
 export async function readKeyUsage(id: string, signal: AbortSignal): Promise<ApiKeyUsage> {
   return (await request<ApiKeyUsage>(`${base}/${encodeURIComponent(id)}/usage`, { signal })).body
 }

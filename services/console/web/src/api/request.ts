@@ -12,12 +12,12 @@ export class ApiProblem extends Error {
   }
 }
 
-/** Returns whether the person lacks the role. Other rejections, such as a suspended tenant, do not count. */
+/** Whether the person lacks the role. */
 export function isForOtherRoles(error: unknown): boolean {
   return error instanceof ApiProblem && ['role_required', 'insufficient_scope'].includes(error.problem.code)
 }
 
-/** There is no valid response: no network, a proxy, or a starting server. */
+/** No valid response: no network, a proxy, or a starting server. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
@@ -31,21 +31,18 @@ let csrfToken = ''
 const onSignedOut = new Set<() => void>()
 let readSessionAgain: () => Promise<boolean> = async () => await Promise.resolve(false)
 
-/** Sets the CSRF token of every request. It also detects that somebody else has signed in since. */
+/** Sent with every request; detects that somebody else has signed in. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** Calls back when the server reports that nobody is signed in. Returns a function that removes the callback. */
+/** Returns a function that removes the callback. */
 export function whenSignedOut(callback: () => void): () => void {
   onSignedOut.add(callback)
   return () => onSignedOut.delete(callback)
 }
 
-/**
- * Sets how the session is read again if the token is outdated. It resolves to whether the session is still the same
- * person's.
- */
+/** `read` resolves to whether the session is still the same person's. */
 export function setReadSession(read: () => Promise<boolean>): void {
   readSessionAgain = read
 }
@@ -57,20 +54,16 @@ export interface RequestOptions {
   readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** A read without an action of the person. It does not extend the session. */
+  /** A read without an action of the person does not extend the session. */
   readonly isByItself?: boolean
-  /** For the request that reads the token. */
   readonly isWithoutToken?: boolean
 }
 
-/** Time limit of reads. */
 const readWithinMs = 20_000
-/** Time limit of changes, which may have to reach every gateway. */
 const answerWithinMs = 45_000
-/** Time limit of file uploads on slow connections. */
 const sendWithinMs = 270_000
 
-/** Sends a request to the console's server. Throws `ApiProblem` or `NoAnswer`. */
+/** Throws `ApiProblem` or `NoAnswer`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await ask(path, options)
   const body = await parse<T>(response).catch((error: unknown) => {
@@ -80,7 +73,6 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   return { body, headers: response.headers }
 }
 
-/** Sends a request whose response has no content. */
 export async function send(path: string, options: RequestOptions): Promise<void> {
   await ask(path, options)
 }
@@ -117,13 +109,12 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
   const problem = await problemOf(response)
-  // Someone signed in again in another tab, so the token is outdated and the request had no effect.
+  // Someone signed in again in another tab, so the request had no effect.
   const isOfBefore = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
   if (!isOfBefore || isWithoutToken) throw problem
   if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)
-  // The server's message is for programs.
   const detail = 'The session may have changed in another tab. Copy what you need and reload this page.'
-  // This is not a rejection of the request itself, so data that is already shown stays.
+  // Not a rejection of the request, so shown data stays.
   if (method === 'GET') throw new NoAnswer(detail, { cause: problem })
   throw new ApiProblem({ ...problem.problem, detail })
 }

@@ -16,7 +16,6 @@ export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
 export type NewConnector = CreateConnectorBody
 export type ConnectorChange = UpdateConnectorBody
 
-/** The first page of a list, and whether there is more. */
 export interface Some<T> {
   readonly items: readonly T[]
   readonly hasMore: boolean
@@ -29,18 +28,15 @@ async function readSome<T>(path: string, reading: Reading): Promise<Some<T>> {
   return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Lists connectors by key. */
 export async function listConnectors(reading: Reading): Promise<Some<Connector>> {
   return await readSome('/api/v1/connectors?limit=1000', reading)
 }
 
-/** Lists the newest runs of all connectors or of the connector with this key. */
 export async function listRuns(reading: Reading, key?: string): Promise<Some<Run>> {
   const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
   return await readSome(`/api/v1/sync-runs?limit=50${of}`, reading)
 }
 
-/** A connector and its ETag. */
 export interface TaggedConnector {
   readonly connector: Connector
   readonly etag: string
@@ -53,13 +49,13 @@ export async function getConnector(id: string, reading: Reading = {}): Promise<T
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Creates a connector. Repeating it with the same `attempt` creates no second one. */
+/** Repeating it with the same `attempt` creates no second connector. */
 export async function createConnector(body: NewConnector, attempt: string, signal: AbortSignal): Promise<Connector> {
   const headers = { 'idempotency-key': attempt }
   return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers, signal })).body
 }
 
-/** Changes a connector unless it has changed since it was read. */
+/** Throws if the connector has changed since it was read. */
 export async function changeConnector(
   id: string,
   change: ConnectorChange,
@@ -75,12 +71,11 @@ export async function changeConnector(
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Retires a connector: deletes its secrets and keeps the imported data. */
 export async function retireConnector(id: string, signal: AbortSignal): Promise<void> {
   await send(connectorPath(id), { method: 'DELETE', signal })
 }
 
-/** Reads the first rows of the source and returns what they become. Stores nothing. */
+/** Returns what the first rows become. Stores nothing. */
 export async function testConnector(id: string, file: File | undefined, signal: AbortSignal): Promise<ConnectorTest> {
   const options = { method: 'POST' as const, signal, ...(file === undefined ? {} : { file }) }
   return (await request<ConnectorTest>(`${connectorPath(id)}/test`, options)).body
@@ -92,12 +87,10 @@ export async function getRun(id: string, reading: Reading = {}): Promise<Run> {
   return (await request<Run>(pathOf(id), reading)).body
 }
 
-/** Returns the URL of a run's server-sent events. */
 export function eventsOf(id: string): string {
   return publicPath(`${pathOf(id)}/events`)
 }
 
-/** The number of changes on a run's page. */
 export const listedChanges = 200
 
 export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
@@ -108,10 +101,7 @@ export async function listRunErrors(id: string, reading: Reading): Promise<Some<
   return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
-/**
- * Starts a run. `file` is the table of a connector for uploads. Repeating it with the same `attempt` starts no second
- * run.
- */
+/** Repeating it with the same `attempt` starts no second run. */
 export async function startRun(
   connector: string,
   { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },
@@ -123,7 +113,6 @@ export async function startRun(
   return (await request<Run>(path, { method: 'POST', headers, signal, ...(file === undefined ? {} : { file }) })).body
 }
 
-/** Applies exactly the reviewed changes. */
 export async function approveRun({ id, diff_hash: hash }: Run, reason: string, signal: AbortSignal): Promise<Run> {
   const body = { diff_hash: hash, ...(reason === '' ? {} : { reason }) }
   return (await request<Run>(`${pathOf(id)}/approve`, { method: 'POST', body, signal })).body
@@ -133,7 +122,6 @@ export async function cancelRun(id: string, signal: AbortSignal): Promise<Run> {
   return (await request<Run>(`${pathOf(id)}/cancel`, { method: 'POST', signal })).body
 }
 
-/** Starts a run that reverts an applied run. */
 export async function rollbackRun(id: string, signal: AbortSignal): Promise<Run> {
   return (await request<Run>(`${pathOf(id)}/rollback`, { method: 'POST', body: {}, signal })).body
 }

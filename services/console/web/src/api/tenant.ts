@@ -4,7 +4,6 @@ import { request } from './request.ts'
 
 export type { KeyPolicy, Member }
 
-/** The key policy and its ETag. */
 export interface TaggedPolicy {
   readonly policy: KeyPolicy
   readonly etag: string
@@ -12,7 +11,6 @@ export interface TaggedPolicy {
 
 const policyPath = '/api/v1/key-policy'
 
-/** Reads the key policy. */
 export async function readKeyPolicy(signal: AbortSignal): Promise<TaggedPolicy> {
   const { body, headers } = await request<KeyPolicy>(policyPath, { signal })
   return { policy: body, etag: headers.get('etag') ?? '' }
@@ -20,7 +18,6 @@ export async function readKeyPolicy(signal: AbortSignal): Promise<TaggedPolicy> 
 
 export type PolicyChange = Partial<Pick<KeyPolicy, 'max_key_days' | 'required_addresses'>>
 
-/** Changes the key policy unless it has changed since it was read. */
 export async function changeKeyPolicy(change: PolicyChange, etag: string, signal: AbortSignal): Promise<TaggedPolicy> {
   const { body, headers } = await request<KeyPolicy>(policyPath, {
     method: 'PATCH',
@@ -31,7 +28,6 @@ export async function changeKeyPolicy(change: PolicyChange, etag: string, signal
   return { policy: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Lists the people of the tenant who have signed in. */
 export async function listMembers(signal: AbortSignal): Promise<readonly Member[]> {
   const members: Member[] = []
   let next: string | undefined = '/api/v1/members?limit=1000'

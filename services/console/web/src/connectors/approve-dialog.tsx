@@ -14,7 +14,6 @@ interface Props {
   readonly onApproved: (run: Run) => void
 }
 
-/** Approves exactly the changes that were shown. */
 export function ApproveDialog({ run, onClose, onApproved }: Props) {
   const [reason, setReason] = useState('')
   const change = useChange()

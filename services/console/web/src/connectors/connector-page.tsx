@@ -40,7 +40,6 @@ import {
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
-/** Shows a connector's settings, source and runs. */
 export function ConnectorPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
@@ -176,7 +175,6 @@ function Facts({ connector, now }: { readonly connector: Connector; readonly now
   )
 }
 
-/** Returns the location of a source in one line. */
 function placeOf({ config }: Connector): string {
   const { url, host, database, view } = config
   if (typeof url === 'string') return URL.canParse(url) ? new URL(url).host : url
@@ -243,7 +241,6 @@ function Setup({ connector }: { readonly connector: Connector }) {
   )
 }
 
-/** Reads the newest runs of the connector, once its key is known. */
 function useRunsOf(key: string | undefined) {
   const load = useCallback(
     async (reading: Reading): Promise<Some<Run>> =>

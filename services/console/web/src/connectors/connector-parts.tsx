@@ -6,7 +6,6 @@ import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { When, distance } from '../ui/when.tsx'
 import { isPushed, states } from './words.ts'
 
-/** Shows whether a connector works or waits for an approval. */
 export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'> & { readonly isWaiting?: boolean }) {
   if (isWaiting) {
     return (
@@ -22,7 +21,6 @@ export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'
   )
 }
 
-/** Replaces the page of a connector that does not exist or cannot be read. */
 export function ConnectorFailure({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }) {
   const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
   return (
@@ -41,12 +39,10 @@ interface Props {
   readonly now: number
 }
 
-/** Shows when it last ran. */
 export function LastRun({ connector: { last_run_at: at }, now }: Props) {
   return at === null ? <span className="faint">Never</span> : <When at={at} as="distance" now={now} />
 }
 
-/** Shows the time until the next run. With `isExact`, also the date. */
 export function NextRun({ connector, now, isExact = false }: Props & { readonly isExact?: boolean }) {
   const { next_run_at: at, state } = connector
   if (at === null) {

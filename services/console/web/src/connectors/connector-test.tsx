@@ -9,7 +9,6 @@ import { FileField } from './file-field.tsx'
 import { rememberColumns } from './seen-columns.ts'
 import { needsFile } from './words.ts'
 
-/** Reads some rows and shows what they become. Stores nothing. */
 export function TestCard({ connector }: { readonly connector: Connector }) {
   const trying = useChange()
   const [outcome, setOutcome] = useState<ConnectorTest>()

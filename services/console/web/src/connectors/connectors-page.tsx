@@ -14,7 +14,6 @@ import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { canBeRun, connectorsEveryMs, datasetNames, runsEveryMs, typeNames } from './words.ts'
 
-/** Lists connectors and their last runs. */
 export function ConnectorsPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Connectors /> : <AdminsOnly title="Connectors" what="connectors" />
@@ -46,7 +45,6 @@ function Connectors() {
       {connectors.resource.state === 'failed' ? (
         <Failure error={connectors.resource.error} title="The connectors cannot be shown" onRetry={connectors.reload} />
       ) : connectors.resource.state === 'loading' || runs.resource.state === 'loading' ? (
-        // Both at once, so that the page does not jump.
         <Lines title="Connectors" />
       ) : connectors.resource.value.items.length === 0 ? (
         <Empty icon="sync" title="No connectors yet" action={setUp}>

@@ -7,7 +7,6 @@ interface Props {
   readonly isMissing: boolean
 }
 
-/** Selects the file for a connector for uploads. */
 export function FileField({ file, onFile, isMissing }: Props) {
   const chooser = useRef<HTMLInputElement>(null)
   return (

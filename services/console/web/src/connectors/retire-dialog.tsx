@@ -6,7 +6,6 @@ import { Failure } from '../ui/notice.tsx'
 import { Overdue } from '../ui/overdue.tsx'
 import { useChange } from '../ui/use-change.ts'
 
-/** Asks for confirmation and retires a connector. */
 export function RetireDialog({ connector, onClose }: { readonly connector: Connector; readonly onClose: () => void }) {
   const change = useChange()
   const { isBusy, failure } = change

@@ -22,7 +22,6 @@ interface Props {
   readonly onClose: () => void
 }
 
-/** Starts a run of a connector and opens its page. */
 export function RunDialog({ connector, onClose }: Props) {
   const [mode, setMode] = useState<(typeof modes)[number]['value']>('dry_run')
   const [file, setFile] = useState<File>()

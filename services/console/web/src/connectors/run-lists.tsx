@@ -7,7 +7,6 @@ import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { asSentence, changeCount, isRunning, operationNames } from './words.ts'
 
-/** Shows the changes of a run with old and new values. */
 export function RunChanges({ run }: { readonly run: Run }) {
   const load = useCallback(async (signal: AbortSignal) => await listChanges(run.id, signal), [run.id])
   const { resource, reload } = useResource<Some<RunChange>>(load)
@@ -41,7 +40,7 @@ export function RunChanges({ run }: { readonly run: Run }) {
 
 function noChanges(run: Run): string {
   if (isRunning(run)) return 'Not known yet.'
-  // The universe applies a push at once and reports only the number of changed rows.
+  // The universe reports only the number of changed rows.
   return run.trigger === 'push' && changeCount(run) > 0
     ? 'For pushed data, only the numbers above are stored.'
     : 'None.'
@@ -79,10 +78,9 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** How often the errors of an active run are read, in milliseconds. A failed attempt changes nothing in the run. */
+/** A failed attempt changes nothing in the run. */
 const readEveryMs = 5000
 
-/** Shows the errors and warnings of a run, by row and for the whole run. */
 export function RunFaults({ run }: { readonly run: Run }) {
   const load = useCallback(async (reading: Reading) => await listRunErrors(run.id, reading), [run.id])
   const isFollowed = isRunning(run)
@@ -130,7 +128,6 @@ export function RunFaults({ run }: { readonly run: Run }) {
 function Fault({ fault }: { readonly fault: RunError }) {
   const { row, source_key: key, field, message, value_excerpt: excerpt, severity } = fault
   const isWarning = severity === 'warning'
-  // Messages about the whole source contain their own advice.
   const isOfRow = row !== null
   return (
     <li className="change">

@@ -24,7 +24,6 @@ import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses 
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
-/** Shows a run with its progress, changes, errors and pending decision. */
 export function RunPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <OneRun key={id} id={id} /> : <AdminsOnly title="Run" what="connectors" />
@@ -126,10 +125,9 @@ function OneRun({ id }: { readonly id: string }) {
         </Notice>
       ) : undefined}
       <Progress run={run} />
-      {/* Whoever is to approve the changes reads this before a long list of them. */}
+      {/* The approver reads this before the changes. */}
       {run.status === 'needs_approval' ? <RunFaults run={run} /> : undefined}
       <RunChanges key={`changes ${run.status}`} run={run} />
-      {/* The answer to a push has reported its errors. */}
       {run.status === 'needs_approval' || run.trigger === 'push' ? undefined : <RunFaults run={run} />}
       {/* Another person may have decided meanwhile. */}
       {isUndoing ? (
@@ -160,7 +158,6 @@ const steps = [
   { label: 'Apply', status: 'applying' },
 ] as const
 
-/** Returns the number of completed steps of a run. */
 function stepsDone({ status, mode, counts }: Run): number {
   const at = steps.findIndex((step) => step.status === status)
   if (at !== -1) return at
@@ -201,7 +198,6 @@ function Progress({ run }: { readonly run: Run }) {
         <Figure label="Rows read" value={counts.fetched} />
         <Figure label="New" value={counts.created} />
         <Figure label="Changed" value={counts.updated + counts.moved} />
-        {/* A push counts these among the changed, and takes nothing for gone. */}
         {isPush ? undefined : <Figure label="Reactivated" value={counts.reactivated} />}
         <Figure label="Deactivated" value={counts.deactivated} tone={counts.deactivated > 0 ? 'danger' : undefined} />
         <Figure label="Unchanged" value={counts.unchanged} />
@@ -213,7 +209,6 @@ function Progress({ run }: { readonly run: Run }) {
             tone={counts.missing > 0 ? 'warning' : undefined}
           />
         )}
-        {/* A push is applied as a whole, or not at all. */}
         {isPush ? undefined : <Figure label="Applied" value={counts.applied} />}
       </dl>
     </section>

@@ -1,16 +1,15 @@
 import type { Run } from '../api/sync.ts'
 
-/** Returns whether the API can revert the run. A rollback can be reverted as well. */
+/** A rollback can be reverted as well. */
 export function canBeUndone({ finished_at: end, counts, connector_id: connector, trigger }: Run): boolean {
   return end !== null && counts.applied > 0 && connector !== null && trigger !== 'push'
 }
 
-/** Returns the key of the run's connector, or undefined if it is retired. */
+/** Returns undefined if the connector is retired. */
 export function keyOf({ connector_key: key }: Run): string | undefined {
   return key === null || /^retired-[\da-f]{8}-/.test(key) ? undefined : key
 }
 
-/** Returns whether `other` reverts the run with this id. */
 export function isUndoneBy(id: string, other: Pick<Run, 'rollback_of' | 'status'>): boolean {
   return other.rollback_of === id && !['failed', 'cancelled', 'partial'].includes(other.status)
 }

@@ -8,11 +8,10 @@ import { changesInWords, modeNames, statuses } from './words.ts'
 interface Props {
   readonly runs: readonly Run[]
   readonly now: number
-  /** Ids of active connectors, if all of them are known. */
+  /** Undefined unless all active connectors are known. */
   readonly connectors?: ReadonlySet<string> | undefined
 }
 
-/** Lists runs, newest first, with links to their pages. */
 export function RunsCard({ runs, now, connectors }: Props) {
   const isGone = ({ connector_id: id }: Run) => id !== null && connectors !== undefined && !connectors.has(id)
   return (

@@ -1,4 +1,3 @@
-/** The columns of tested sources in this browser tab, as suggestions for the mapping. */
 const seen = new Map<string, readonly string[]>()
 
 export function columnsOf(connectorId: string): readonly string[] {

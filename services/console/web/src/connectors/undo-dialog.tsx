@@ -11,7 +11,6 @@ interface Props {
   readonly onStarted: (rollback: Run) => void
 }
 
-/** Asks before a rollback starts, and says how many changes it reverts. */
 export function UndoDialog({ run, onClose, onStarted }: Props) {
   const change = useChange()
   const { isBusy, failure } = change

@@ -3,7 +3,7 @@ import { ApiProblem } from '../api/request.ts'
 import { type Run, getConnector } from '../api/sync.ts'
 import { keyOf } from './run-rules.ts'
 
-/** Returns whether the connector of a run is retired or missing. False until that is known. */
+/** Returns false until known. */
 export function useIsRetired(run: Run | undefined): boolean {
   const [gone, setGone] = useState<string>()
   const saysSo = run !== undefined && keyOf(run) === undefined

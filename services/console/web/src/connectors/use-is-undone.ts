@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react'
 import { type Run, listRuns } from '../api/sync.ts'
 import { isUndoneBy, keyOf } from './run-rules.ts'
 
-/** Returns whether one of the connector's newest runs reverts the run. False until that is known. */
+/** Whether one of the connector's newest runs reverts the run; false until known. */
 export function useIsUndone(run: Run | undefined): boolean {
   const [undone, setUndone] = useState<string>()
   const id = run?.id
@@ -14,7 +14,6 @@ export function useIsUndone(run: Run | undefined): boolean {
       ({ items }) => {
         if (!abort.signal.aborted && items.some((each) => isUndoneBy(id, each))) setUndone(id)
       },
-      // The service rejects a second rollback anyway.
       () => undefined,
     )
     return () => abort.abort()

@@ -3,15 +3,10 @@ import { type Run, eventsOf, getRun } from '../api/sync.ts'
 import type { Resource } from '../ui/use-resource.ts'
 import { isRunning } from './words.ts'
 
-/** How often a run is read without the event stream, in milliseconds. */
 const readEveryMs = 3000
-/** How often a run that waits for a decision is read, in milliseconds. */
 const lookEveryMs = 5000
 
-/**
- * Follows a run: reads it once, then uses its event stream while it can change. `put` stores a newer state; `again`
- * reads it.
- */
+/** Follows a run by its event stream while it can change. */
 export function useRun(id: string): {
   readonly resource: Resource<Run>
   readonly put: (run: Run) => void
@@ -35,7 +30,7 @@ export function useRun(id: string): {
 
   useEffect(() => {
     if (!isFollowed) return
-    // The browser reconnects when a stream ends, which happens after 50 seconds.
+    // The browser reconnects when a stream ends, after 50 seconds.
     const events = new EventSource(eventsOf(id))
     let timer: ReturnType<typeof setInterval> | undefined
     const read = () => {
@@ -50,7 +45,7 @@ export function useRun(id: string): {
     })
     events.addEventListener('end', () => events.close())
     events.addEventListener('error', () => {
-      // The stream was rejected. A normal read also detects that nobody is signed in.
+      // A normal read also detects that nobody is signed in.
       if (events.readyState === EventSource.CLOSED) timer ??= setInterval(read, readEveryMs)
     })
     return () => {
@@ -61,7 +56,7 @@ export function useRun(id: string): {
 
   useEffect(() => {
     if (!isWaiting) return
-    // An earlier read must not overwrite the result of a decision on this page.
+    // An earlier read must not overwrite a decision.
     const abort = new AbortController()
     const look = () => {
       if (document.visibilityState !== 'visible') return

@@ -1,7 +1,6 @@
 import type { Connector, Run, RunChange, Some } from '../api/sync.ts'
 import type { Tone } from '../ui/badge.tsx'
 
-/** The datasets as people call them. */
 export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
   org_structure: 'Organization',
   auditable_entities: 'Auditable entities',
@@ -9,7 +8,6 @@ export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
   test_procedures: 'Test procedures',
 }
 
-/** The source types as people call them. */
 export const typeNames: Readonly<Record<Connector['type'], string>> = {
   csv: 'File',
   inline_json: 'Pushed to the API',
@@ -20,7 +18,6 @@ export const typeNames: Readonly<Record<Connector['type'], string>> = {
   sql: 'Database',
 }
 
-/** Returns whether a run needs an uploaded file. */
 export function needsFile({ type, config }: Connector): boolean {
   return type === 'csv' && config['url'] === undefined
 }
@@ -31,19 +28,16 @@ export const states = {
   error: { label: 'Failing', tone: 'danger' },
 } as const satisfies Record<Connector['state'], { label: string; tone: Tone }>
 
-/** What happens to rows that are missing from the source. */
 export const missingPolicies: Readonly<Record<Connector['missing_policy'], { title: string; help: string }>> = {
   flag: { title: 'Flag it', help: 'It stays unchanged, and the run reports that it is missing.' },
   deactivate: { title: 'Deactivate it', help: 'It becomes inactive, or archived. Nothing is ever deleted.' },
   ignore: { title: 'Leave it', help: 'It stays unchanged and is not reported.' },
 }
 
-/** Returns whether programs push the data, so that the connector reads nothing. */
 export function isPushed({ type }: Connector): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }
 
-/** Returns whether the connector can be run. Pushes start their own runs. */
 export function canBeRun(connector: Connector): boolean {
   return !isPushed(connector) && connector.state !== 'paused'
 }
@@ -67,15 +61,12 @@ export function asSentence(message: string): string {
   return `${first}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
 }
 
-/** Returns whether the run is active. */
 export function isRunning({ status }: Run): boolean {
   return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)
 }
 
-/** How often connectors are read, in milliseconds. */
 export const connectorsEveryMs = () => 15_000
 
-/** How often a list of runs is read, in milliseconds, depending on whether one is active. */
 export function runsEveryMs({ items }: Some<Run>): number {
   return items.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
 }
@@ -94,7 +85,7 @@ export const operationNames: Readonly<Record<RunChange['op'], { readonly label: 
   reactivate: { label: 'Reactivated', tone: 'success' },
 }
 
-/** Returns the changes of a run in words: `12 new, 3 changed`, `No changes, 7 not imported`. */
+/** `12 new, 3 changed`, `No changes, 7 not imported`. */
 export function changesInWords({ counts }: Run): string {
   const parts = [
     [counts.created, 'new'],
@@ -108,7 +99,6 @@ export function changesInWords({ counts }: Run): string {
   return [...(words.length === 0 ? ['No changes'] : words), ...others].join(', ')
 }
 
-/** Returns the number of changes of a run. */
 export function changeCount({ counts }: Run): number {
   return counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
 }
@@ -121,7 +111,6 @@ function rows(count: number): string {
   return count === 1 ? '1 row' : `${number(count)} rows`
 }
 
-/** Returns an exceeded limit as a sentence. */
 export function breachInWords({ limit, allowed, actual }: Run['breaches'][number]): string {
   switch (limit) {
     case 'max_deactivate_pct':

@@ -1,12 +1,10 @@
 const byte = '(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)'
 const v4 = new RegExp(`^${byte}(?:\\.${byte}){3}$`)
 
-/** Parses addresses and networks separated by spaces, line breaks, commas or semicolons. */
 export function addressesIn(text: string): string[] {
   return text.split(/[\s,;]+/).filter((address) => address !== '')
 }
 
-/** Returns the first error, or undefined if each is an address or a network. */
 export function faultIn(addresses: readonly string[]): string | undefined {
   const none = addresses.find((address) => !isAddress(address))
   if (none === undefined) return undefined

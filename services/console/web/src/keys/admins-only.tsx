@@ -2,7 +2,7 @@ import { useRef } from 'react'
 import { useSession } from '../shell/session-gate.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 
-/** Returns whether the person is an administrator, and was one at any time since the page was opened. */
+/** Whether the person is an administrator, now and since the page was opened. */
 export function useAdmin(): { readonly isAdmin: boolean; readonly wasAdmin: boolean } {
   const { session } = useSession()
   const isAdmin = session.roles.includes('admin')
@@ -11,7 +11,6 @@ export function useAdmin(): { readonly isAdmin: boolean; readonly wasAdmin: bool
   return { isAdmin, wasAdmin: was.current }
 }
 
-/** Shown instead of pages for administrators. */
 export function AdminsOnly({ title, what = 'API keys' }: { readonly title: string; readonly what?: string }) {
   const { session } = useSession()
   return (

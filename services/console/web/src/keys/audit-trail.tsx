@@ -23,7 +23,6 @@ interface Props {
   readonly onRetry: () => void
 }
 
-/** Lists the events of a key, newest first. */
 export function AuditTrail({ events, onRetry }: Props) {
   return (
     <section className="card" aria-labelledby="audit-title">
@@ -89,7 +88,6 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
   )
 }
 
-/** Returns the details of an event in words. */
 function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
   const { reason, overlap, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []

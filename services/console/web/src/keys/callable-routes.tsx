@@ -6,11 +6,9 @@ import { grants } from './scope-info.ts'
 interface Props {
   readonly scopes: readonly GrantableScope[]
   readonly isActive: boolean
-  /** The routes used in the last days; undefined until known. */
   readonly used: ApiKeyUsage['routes'] | undefined
 }
 
-/** Lists the routes that the scopes allow, by area, and marks the used ones. */
 export function CallableRoutes({ scopes, used, isActive }: Props) {
   const uses = new Map(used?.map((each) => [each.route, each]))
   const open = routes.filter((route) => opens(scopes, route))
@@ -66,7 +64,6 @@ function inWords(count: number, used: number): string {
 }
 
 function opens(scopes: readonly GrantableScope[], { access, method }: RouteSummary): boolean {
-  // Public routes are omitted.
   if (access.kind === 'public' || access.kind === 'person' || method === 'HEAD') return false
   if (access.kind === 'any') return true
   const needed: readonly NamedScope[] = access.kind === 'scope' ? [access.scope] : access.scopes

@@ -31,7 +31,6 @@ interface Props {
   readonly life: Life
 }
 
-/** Chooses the lifetime of a key: a period or a last day. */
 export function ExpiryField({ choice, onChoice, day, onDay, error, life }: Props) {
   const { maxDays, now } = life
   const { first, last } = possibleDays(life)

@@ -3,7 +3,6 @@ import type { Expiry } from '../api/keys.ts'
 
 const dayMs = 86_400_000
 
-/** The offered periods in display order. */
 export const expiryChoices: readonly { readonly value: Expiry; readonly label: string }[] = [
   { value: '30d', label: '30 days' },
   { value: '90d', label: '90 days' },
@@ -13,12 +12,10 @@ export const expiryChoices: readonly { readonly value: Expiry; readonly label: s
 
 const choiceDays = { '30d': 30, '90d': 90, '1y': 365 } as const
 
-/** Returns whether the tenant's maximum allows a period. */
 export function isAllowed(choice: Expiry, maxDays: number): boolean {
   return choice === 'custom' || choiceDays[choice] <= maxDays
 }
 
-/** Returns the default period: 90 days, or the longest that the tenant allows. */
 export function usualExpiry(maxDays: number): Expiry {
   return (['90d', '30d'] as const).find((choice) => isAllowed(choice, maxDays)) ?? 'custom'
 }
@@ -28,15 +25,12 @@ export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
   return now + choiceDays[choice] * dayMs
 }
 
-/** The limits for the lifetime of a new key. */
 export interface Life {
-  /** The tenant's maximum, in days. */
   readonly maxDays: number
-  /** In milliseconds. */
   readonly now: number
 }
 
-/** Returns the possible last days in the person's time zone. */
+/** Returns the first and last possible day in the person's time zone. */
 export function possibleDays({ maxDays, now }: Life): { readonly first: CalendarDate; readonly last: CalendarDate } {
   const first = toCalendarDate(fromAbsolute(now, getLocalTimeZone()))
   return { first, last: first.add({ days: maxDays - 1 }) }
@@ -55,8 +49,7 @@ export function faultInDay(day: CalendarDate | null, life: Life): string | undef
 }
 
 /**
- * Returns the last second of a day in the person's zone. If a clock change moves it beyond the tenant's maximum,
- * returns the maximum less a minute, which allows for fast clocks.
+ * Returns the last second of a day in the person's zone, at most the tenant's maximum less a minute for fast clocks.
  */
 export function endOfDay(day: CalendarDate, { maxDays, now }: Life): Date {
   const end = day.add({ days: 1 }).toDate(getLocalTimeZone()).valueOf() - 1000

@@ -5,7 +5,7 @@ export const usualSorting: Sorting = { column: 'created_at', isDescending: true 
 
 const states: readonly KeyState[] = ['active', 'expired', 'revoked']
 
-/** Reads filter and order of the key list from a query. Ignores unknown values. */
+/** Ignores unknown values. */
 export function parseFilter(search: string): { readonly filter: Filter; readonly sorting: Sorting } {
   const query = new URLSearchParams(search)
   const order = query.get('sort') ?? ''
@@ -21,7 +21,7 @@ export function parseFilter(search: string): { readonly filter: Filter; readonly
   }
 }
 
-/** Returns the query for a filter and an order, with its `?`; empty for the defaults. Omits complete keys. */
+/** Returns the query with its `?`; empty for the defaults. Omits complete keys. */
 export function formatFilter(filter: Filter, sorting: Sorting): string {
   const query = new URLSearchParams()
   // URLs are stored in histories and logs.

@@ -22,9 +22,8 @@ import { ScopeCards } from './scope-cards.tsx'
 import type { KeyRules } from './use-key-policy.ts'
 
 interface Props {
-  /** The tenant's requirements for keys. */
   readonly policy: KeyRules
-  /** Outlives the dialog: after a missing response, reopening it repeats the same request. */
+  /** Kept after closing: without a response, reopening repeats the same request. */
   readonly attempt: Attempt
   readonly onClose: () => void
   readonly onMade: (key: ApiKey) => void
@@ -37,7 +36,6 @@ interface Faults {
   readonly addresses?: string | undefined
 }
 
-/** Creates a key and shows its value once. */
 export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const form = useId()
   const [label, setLabel] = useState('')
@@ -50,10 +48,9 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const change = useChange()
   const { isBusy, failure } = change
   const [made, setMade] = useState<CreatedApiKey>()
-  // Read once, so that a repeated request is equal even if it depends on the time.
+  // Read once, so that a repeated request is equal.
   const [now] = useState(() => Date.now())
 
-  // A later response is not shown.
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
   const { maxDays, requiredAddresses } = policy
   const life = { maxDays, now }
@@ -78,7 +75,6 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
     setFaults(found)
     change.setFailure(undefined)
     if (Object.keys(found).length > 0) {
-      // After validation, the focus moves to the first invalid field.
       requestAnimationFrame(() => {
         const first = document.querySelector(
           `[id="${form}"] [aria-invalid="true"], [id="${form}"] [data-invalid] input`,

@@ -24,13 +24,11 @@ import { useReadAtEnd } from './use-read-at-end.ts'
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
-/** Shows a key, its permissions, its usage and its audit trail. */
 export function KeyPage({ id }: { readonly id: string }) {
   const { isAdmin, wasAdmin } = useAdmin()
   return wasAdmin ? <Key id={id} isAdmin={isAdmin} /> : <AdminsOnly title="API key" />
 }
 
-/** Links to the list with its last search and filters. */
 function WayToKeys() {
   const { listQuery } = useKeys()
   return <WayBack to={`/settings/api-keys${listQuery.current}`} label="API keys" />
@@ -38,7 +36,6 @@ function WayToKeys() {
 
 const wayBack = <WayToKeys />
 
-/** A dialog keeps the key with which it was opened: a new key is shown nowhere else. */
 interface Open {
   readonly kind: 'revoke' | 'rotate'
   readonly apiKey: ApiKey
@@ -88,7 +85,6 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   const { keys } = useKeys()
   const rotated = useMemo(() => rotatedIds(keys ?? []), [keys])
 
-  // Both at once, so that the page does not jump.
   const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current
   if (key.resource.state === 'loading' || (key.resource.state === 'ready' && isUseAwaited)) return <PageSkeleton />
   wasShown.current = true
@@ -160,7 +156,7 @@ interface DialogsProps {
   readonly onChanged: () => void
 }
 
-/** Outside of the page, so that dialogs stay open if the key cannot be read again or the role changes. */
+/** Outside of the page, so that dialogs survive a failed read or a changed role. */
 function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
   const { put } = useKeys()
   const changed = (next: ApiKey) => {
@@ -259,7 +255,6 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
   )
 }
 
-/** Shows how long ago something was, and when, or "never". */
 function Moment({ at, now }: { readonly at: string | null; readonly now: number }) {
   if (at === null) return <span className="faint">Never</span>
   return (

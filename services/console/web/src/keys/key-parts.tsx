@@ -10,7 +10,6 @@ const states = {
   revoked: { label: 'Revoked', tone: 'danger' },
 } as const satisfies Record<KeyState, { label: string; tone: Tone }>
 
-/** Shows the state of a key. */
 export function StateBadge({ state }: { readonly state: KeyState }) {
   return (
     <Badge tone={states[state].tone} hasDot>
@@ -19,7 +18,6 @@ export function StateBadge({ state }: { readonly state: KeyState }) {
   )
 }
 
-/** Shows the scopes of a key. Beyond `limit`, shows one and the number of the others. */
 export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]; limit?: number }) {
   const shown = limit === undefined || scopes.length <= limit ? scopes : scopes.slice(0, 1)
   const rest = scopes.slice(shown.length)
@@ -40,7 +38,6 @@ export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]
   )
 }
 
-/** Shows when a key ends or ended, and when it was revoked. */
 export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   const at = apiKey.state === 'revoked' && apiKey.revoked_at !== null ? apiKey.revoked_at : apiKey.expires_at
   const words = apiKey.state === 'revoked' ? `revoked ${ago(at, now)}` : distance(at, now)
@@ -58,7 +55,6 @@ export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-/** Shows when a key was created, and whether it is old. */
 export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   return (
     <span className="two-lines">
@@ -75,7 +71,6 @@ export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-/** Shows the last accepted request and a later rejected one. */
 export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
   const { last_used_at: used, last_refused_at: refused } = apiKey
   const use = used === null ? <span className="faint">Never</span> : <When at={used} as="distance" now={now} />
@@ -90,7 +85,6 @@ export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now
   )
 }
 
-/** Returns whether the last request of a key was rejected. */
 function isRefusedSince({ last_used_at: used, last_refused_at: refused }: ApiKey): boolean {
   if (refused === null) return false
   return used === null || Date.parse(refused) > Date.parse(used)

@@ -9,13 +9,13 @@ import { Notice } from '../ui/notice.tsx'
 
 interface Props {
   readonly title: string
-  /** The value exists only in the dialog's state: never in the URL, storage or logs. */
+  /** Only in the dialog's state: never in the URL, storage or logs. */
   readonly value: string
   readonly children?: ReactNode
   readonly onDone: () => void
 }
 
-/** Shows a new key once. Closing needs a confirmation that it was stored. */
+/** Closing needs a confirmation that the key was stored. */
 export function KeyReveal({ title, value, children, onDone }: Props) {
   const { session, holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
@@ -25,7 +25,6 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
   // A copied key needs no warning before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
 
-  // Also detects manual copying, wherever the selection starts.
   useEffect(() => {
     const look = () => {
       if (getSelection()?.toString().includes(value)) setCopied(true)

@@ -37,11 +37,10 @@ const headers: readonly { readonly column?: Column; readonly label: string }[] =
   { label: 'Actions' },
 ]
 
-/** The minimum list width for a table, in pixels. */
 const tableWidth = 950
 const rowHeights = { table: 64, cards: 184 } as const
 
-/** Shows the keys as a table, or as cards on narrow screens. Draws only rows near the screen. */
+/** Draws only rows near the screen. */
 export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
   const list = useRef<HTMLDivElement>(null)
   const { keys: all } = useKeys()
@@ -185,7 +184,6 @@ function KeyRow({ apiKey, rotated, index, style, now, onRotate, onRevoke, onOpen
   )
 }
 
-/** Placeholders for filters and table with their final height. */
 export function KeyTableSkeleton() {
   return (
     <>

@@ -37,18 +37,16 @@ type Open =
   | { readonly kind: 'revoke'; readonly key: ApiKey }
   | { readonly kind: 'rotate'; readonly key: ApiKey }
 
-/** Settings → API keys: all keys of the tenant, and the button for a new one. */
 export function KeysPage() {
   const { isAdmin, wasAdmin } = useAdmin()
   return wasAdmin ? <Keys isAdmin={isAdmin} /> : <AdminsOnly title="API keys" />
 }
 
-/** Dialogs are beside the list, so that a new key stays visible if the list cannot be read or the role changes. */
+/** Dialogs are beside the list, so that a new key stays visible if the list cannot be read. */
 function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   const { error, reload, put } = useKeys()
   const [open, setOpen] = useState<Open>()
   const [attempt] = useState(createAttempt)
-  // Read with the page, so that the dialog does not change its size.
   const policy = useKeyPolicy()
 
   useEffect(reload, [reload])
@@ -102,7 +100,6 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const [{ filter, sorting }, setView] = useState(() => parseFilter(location.search))
   const setFilter = (next: Filter) => setView((view) => ({ ...view, filter: next }))
   const setSorting = (next: Sorting) => setView((view) => ({ ...view, sorting: next }))
-  // In the URL, so that Back and reload restore the list.
   useEffect(() => {
     listQuery.current = formatFilter(filter, sorting)
     keepQuery(listQuery.current)
@@ -117,7 +114,6 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
       look="primary"
       icon="plus"
       onHoverStart={() => {
-        // Announced after a press of the button.
         loadGenerate().catch(() => undefined)
       }}
       onPress={() => onOpen({ kind: 'generate' })}

@@ -11,38 +11,32 @@ import {
 } from 'react'
 import { type ApiKey, listKeys } from '../api/keys.ts'
 
-/** The known keys of the tenant. */
 export interface KeysState {
   readonly keys: readonly ApiKey[] | undefined
-  /** Whether more keys are being loaded. */
   readonly isLoading: boolean
   readonly error: unknown
 }
 
 interface KeysStore extends KeysState {
   readonly reload: () => void
-  /** Stores a newer state of a key. */
   readonly put: (key: ApiKey) => void
-  /** The last query of the list with its search and filters. */
   readonly listQuery: RefObject<string>
 }
 
 const KeysContext = createContext<KeysStore | undefined>(undefined)
 
-/** Returns the list of keys. It is read when a page shows it, and kept while other pages are open. */
 export function useKeys(): KeysStore {
   const store = use(KeysContext)
   if (store === undefined) throw new Error('there are no keys here')
   return store
 }
 
-/** Keeps the list of keys while other pages are open. */
 export function KeysProvider({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<KeysState>({ keys: undefined, isLoading: false, error: undefined })
   const running = useRef<AbortController>(undefined)
   const isWhole = useRef(false)
   const listQuery = useRef('')
-  // States from responses that may be newer than the list.
+  // Responses may be newer than the list.
   const told = useRef(new Map<string, ApiKey>())
 
   const reload = useCallback(() => {
@@ -52,7 +46,6 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
     told.current = new Map()
     setState((old) => ({ ...old, isLoading: true, error: undefined }))
     listKeys(abort.signal, (keys) => {
-      // While a known list is read again, it stays complete, so that the table does not jump.
       if (!abort.signal.aborted)
         setState((old) => (isWhole.current ? old : { ...old, keys: withTold(keys, told.current) }))
     }).then(
@@ -77,7 +70,6 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   return <KeysContext value={value}>{children}</KeysContext>
 }
 
-/** Returns the list with the newer states, newest keys first. */
 export function withTold(keys: readonly ApiKey[], told: ReadonlyMap<string, ApiKey>): readonly ApiKey[] {
   const listed = new Set(keys.map(({ id }) => id))
   const added = [...told.values()].filter(({ id }) => !listed.has(id)).toReversed()

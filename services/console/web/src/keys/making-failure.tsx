@@ -2,7 +2,6 @@ import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 
-/** Shows why a key could not be created. */
 export function MakingFailure({
   error,
   title,
@@ -12,7 +11,6 @@ export function MakingFailure({
   readonly error: unknown
   readonly title: string
   readonly unsure: string
-  /** The person opens the page of the key. */
   readonly onLeave: () => void
 }) {
   const lost = lostKeyIn(error)
@@ -30,7 +28,7 @@ export function MakingFailure({
   )
 }
 
-/** Returns the id of a key that an earlier attempt created (keys service: `alreadyCreatedDetail`). */
+/** See `alreadyCreatedDetail` of the keys service. */
 function lostKeyIn(error: unknown): string | undefined {
   if (!(error instanceof ApiProblem) || error.problem.code !== 'conflict') return undefined
   return /created the API key ([0-9a-f-]{36})\./.exec(error.problem.detail ?? '')?.[1]

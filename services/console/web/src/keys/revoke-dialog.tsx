@@ -17,7 +17,6 @@ interface Props {
   readonly onRevoked: (key: ApiKey) => void
 }
 
-/** Asks for confirmation, revokes a key, and reports the enforcement. */
 export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [reason, setReason] = useState('')
   const change = useChange()
@@ -27,7 +26,6 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [latest, setLatest] = useState(apiKey)
 
   useEffect(() => {
-    // Shows the current last use, because people decide by it.
     const reading = new AbortController()
     getKey(apiKey.id, reading.signal).then(setLatest, () => undefined)
     return () => reading.abort()
@@ -132,7 +130,6 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   )
 }
 
-/** Describes the enforcement of a revocation. */
 function Enforced({ revoked }: { readonly revoked: RevokedKey }) {
   const { enforcement, label, masked } = revoked
   const name = (

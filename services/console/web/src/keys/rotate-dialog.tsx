@@ -34,7 +34,7 @@ const lives = [
   { value: '1y', label: '1 year' },
 ] as const
 
-/** Replaces a key with an equal one. The old key works for the overlap. */
+/** The old key works for the overlap. */
 export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
@@ -44,7 +44,6 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const { maxDays } = useKeyPolicy()
   const [attempt] = useState(createAttempt)
 
-  // A later response is not shown.
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
 
   const rotate = async () => {

@@ -19,7 +19,6 @@ interface Props {
   readonly error: string | undefined
 }
 
-/** Shows the scopes as cards with their name, reach and permissions. */
 export function ScopeCards({ value, onChange, error }: Props) {
   const all = [...namedScopeInfo, ...wildcardInfo]
   return (

@@ -2,7 +2,6 @@ import { type GrantableScope, type NamedScope, namedScopes, scopeDescriptions } 
 
 export type Level = 'Read' | 'Write' | 'Admin' | 'Everything'
 
-/** A scope in words: its area, reach and permissions. */
 export interface ScopeInfo {
   readonly scope: GrantableScope
   readonly title: string
@@ -26,12 +25,11 @@ function levelOf(scope: string): Level {
   return scope.startsWith('admin:') ? levels.admin : 'Everything'
 }
 
-/** The five scopes for the cards. */
 export const namedScopeInfo: readonly ScopeInfo[] = namedScopes.map((scope) => {
   return { scope, title: titles[scope], level: levelOf(scope), grants: scopeDescriptions[scope] }
 })
 
-/** The wildcards. They include future scopes of their kind. */
+/** They include future scopes of their kind. */
 export const wildcardInfo: readonly ScopeInfo[] = [
   {
     scope: 'read:*',
@@ -59,13 +57,11 @@ export const wildcardInfo: readonly ScopeInfo[] = [
   },
 ]
 
-/** Returns the granted wildcard that includes a named scope, if any. */
 export function wildcardOver(granted: readonly GrantableScope[], scope: GrantableScope): GrantableScope | undefined {
   const [action = ''] = scope.split(':')
   return granted.find((each) => each !== scope && (each === '*' || each === `${action}:*`))
 }
 
-/** Returns whether the granted scopes include a named scope. */
 export function grants(granted: readonly GrantableScope[], needed: NamedScope): boolean {
   return granted.includes(needed) || wildcardOver(granted, needed) !== undefined
 }

@@ -1,22 +1,19 @@
 import { type ApiKey, type GrantableScope, type KeyState, scopesWith } from '@postern/contracts'
 
 const dayMs = 86_400_000
-/** Keys that end within this many days need attention. */
 export const expiringDays = 14
-/** Keys that are older than this many days need attention. */
 export const oldDays = 90
 
-/** Why an active key needs attention. */
 export type Attention = 'expiring' | 'old'
 
 const none: ReadonlySet<string> = new Set()
 
-/** Returns the ids of keys with a successor that is not revoked: they end with their overlap. */
+/** Keys with a successor that is not revoked. */
 export function rotatedIds(keys: readonly ApiKey[]): ReadonlySet<string> {
   return new Set(keys.flatMap(({ rotated_from: from, state }) => (from === null || state === 'revoked' ? [] : [from])))
 }
 
-/** Returns why a key needs attention, the most urgent reason first. `rotated` contains ids of rotated keys. */
+/** The most urgent reason first. `rotated` contains ids of rotated keys. */
 export function attentionOf(key: ApiKey, now: number, rotated: ReadonlySet<string> = none): readonly Attention[] {
   if (key.state !== 'active' || rotated.has(key.id)) return []
   const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs
@@ -33,22 +30,19 @@ export interface Sorting {
 }
 
 export interface Filter {
-  /** Part of the label, the last four characters or the creator, case-insensitive. */
+  /** Part of the label, last four characters or creator; case-insensitive. */
   readonly text: string
   readonly state: KeyState | 'all'
-  /** Keys with this scope, also through a wildcard. */
   readonly scope: GrantableScope | 'all'
   readonly needsAttention: boolean
 }
 
-/** The filter that selects all keys. */
 export const noFilter: Filter = { text: '', state: 'all', scope: 'all', needsAttention: false }
 
 export function isFiltering(filter: Filter): boolean {
   return filter.text.trim() !== '' || filter.state !== 'all' || filter.scope !== 'all' || filter.needsAttention
 }
 
-/** Returns the keys that match a filter, sorted, with the newest first among equals. */
 export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
   const text = filter.text.trim().toLowerCase()
   const scopes = filter.scope === 'all' ? undefined : scopesWith(filter.scope)
@@ -66,7 +60,7 @@ export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sor
   const sign = sorting.isDescending ? -1 : 1
   const isTime = sorting.column.endsWith('_at')
   const compare = (one: string, other: string) => {
-    // Timestamps have one format and sort as text. Only words need a collation.
+    // Timestamps sort as text.
     if (isTime) return one === other ? 0 : one < other ? -1 : 1
     return words.compare(one, other)
   }
@@ -84,14 +78,12 @@ function valueOf(key: ApiKey, column: Column): string {
     case 'created_by':
       return key.created_by.label
     case 'last_used_at':
-      // "Never used" sorts as the oldest.
       return key.last_used_at ?? ''
     default:
       return key[column]
   }
 }
 
-/** Counts keys by state, and those that need attention. */
 export function countKeys(keys: readonly ApiKey[], now: number) {
   const counts = { all: keys.length, active: 0, expired: 0, revoked: 0, expiring: 0, old: 0, attention: 0 }
   const rotated = rotatedIds(keys)

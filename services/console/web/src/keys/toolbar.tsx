@@ -43,7 +43,6 @@ const orders = {
 
 const orderChoices = Object.entries(orders).map(([value, { label }]) => ({ value, label }))
 
-/** Search, filters and order of the key list. */
 export function Toolbar({ filter, onFilter, sorting, onSort, counts }: Props) {
   return (
     <div className="toolbar" role="search" aria-label="Filter the keys">
@@ -55,7 +54,6 @@ export function Toolbar({ filter, onFilter, sorting, onSort, counts }: Props) {
       >
         <Icon name="search" size={16} />
         <Input placeholder="Search keys" autoComplete="off" spellCheck={false} />
-        {/* Always there, so that the first letter moves nothing. */}
         <span style={{ visibility: filter.text === '' ? 'hidden' : 'visible' }}>
           <Button look="quiet" size="small" icon="close" aria-label="Clear the search" />
         </span>

@@ -9,7 +9,6 @@ function nameOf(day: string): string {
   return dayForm.format(new Date(`${day}T00:00:00Z`))
 }
 
-/** Shows requests per day for 30 days, and a table for screen readers. */
 export function UsageChart({ usage, onRetry }: { usage: Resource<ApiKeyUsage>; onRetry: () => void }) {
   return (
     <section className="card" aria-labelledby="usage-title">

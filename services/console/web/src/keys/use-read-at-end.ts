@@ -1,10 +1,10 @@
 import { useEffect, useRef } from 'react'
 import type { ApiKey } from '../api/keys.ts'
 
-/** A short delay, in case this clock is ahead of the server's. */
+/** In case this clock is ahead of the server's. */
 const laterMs = 5000
 
-/** Reads again when an active key reaches its expiry. Reads once per expiry, so that a wrong clock causes no loop. */
+/** Once per expiry, so that a wrong clock causes no loop. */
 export function useReadAtEnd(keys: readonly ApiKey[] | undefined, now: number, read: () => void): void {
   const asked = useRef(0)
   useEffect(() => {

@@ -1,7 +1,6 @@
 import { type RefObject, useEffect, useState } from 'react'
 
 export interface VirtualRows {
-  /** The first row to draw, and the row after the last. */
   readonly start: number
   readonly end: number
   /** Width of the list in pixels; 0 until measured. */
@@ -10,7 +9,7 @@ export interface VirtualRows {
 
 const spareRows = 8
 
-/** Returns which rows of a long list are near the screen. The page scrolls, and all rows have one height. */
+/** All rows have one height. */
 export function useVirtualRows(list: RefObject<HTMLElement | null>, count: number, rowHeight: number): VirtualRows {
   const [rows, setRows] = useState<VirtualRows>({ start: 0, end: 30, width: 0 })
   useEffect(() => {

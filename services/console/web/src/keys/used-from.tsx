@@ -5,13 +5,13 @@ import { When } from '../ui/when.tsx'
 
 interface Props {
   readonly usage: Resource<ApiKeyUsage>
-  /** The networks of the key; empty if it has no restriction. */
+  /** Empty if the key has no restriction. */
   readonly allowed: readonly string[]
 }
 
 const shownAtOnce = 8
 
-/** Lists the addresses that used or tried a key. Unknown addresses reveal a leak. */
+/** Unknown addresses reveal a leak. */
 export function UsedFrom({ usage, allowed }: Props) {
   return (
     <section className="card" aria-labelledby="from-title">
@@ -23,8 +23,7 @@ export function UsedFrom({ usage, allowed }: Props) {
         </div>
       ) : usage.state === 'ready' ? (
         <Addresses addresses={usage.value.addresses} dropped={usage.value.addresses_dropped} />
-      ) : // The chart above shows the error.
-      undefined}
+      ) : undefined}
       {allowed.length === 0 ? (
         <p className="fine-print">Allowed from anywhere.</p>
       ) : (

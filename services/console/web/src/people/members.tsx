@@ -10,7 +10,6 @@ import { When } from '../ui/when.tsx'
 const tones = { admin: 'success', auditor: 'info', viewer: 'neutral' } as const
 const names = new Intl.Collator(undefined, { sensitivity: 'base', numeric: true })
 
-/** Lists the people of the tenant who have signed in, with their last roles. For administrators. */
 export function Members({ ownId }: { readonly ownId: string }) {
   const { resource, reload } = useResource<readonly Member[]>(listMembers)
   const now = useNow()

@@ -22,7 +22,6 @@ const abilities: readonly { readonly label: string; readonly can: (role: Role) =
   { label: 'Generate, rotate and revoke API keys', can: (role) => role === 'admin' },
 ]
 
-/** Settings → People and roles. Read-only: the identity provider manages people and roles. */
 export function PeoplePage() {
   const { session } = useSession()
   return (
@@ -110,15 +109,11 @@ export function PeoplePage() {
       <Notice tone="info" title="To change a role">
         Change the person’s group or role at your identity provider. It takes effect the next time that they sign in.
       </Notice>
-      {/* Last: what comes after a list of unknown length would jump when it is there. */}
       {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
     </Page>
   )
 }
 
-/**
- * Breaks a long address before its @.
- */
 function Address({ email }: { readonly email: string | null }) {
   if (email === null) return <span className="faint">Not told</span>
   const at = Math.max(email.lastIndexOf('@'), 0)

@@ -16,13 +16,11 @@ interface Props {
   readonly current: TaggedPolicy
   readonly onClose: () => void
   readonly onChanged: (policy: TaggedPolicy) => void
-  /** Reads the policy again after a conflict. */
   readonly onOutdated: () => void
 }
 
 const lives: readonly number[] = [7, 30, 90, 180, 365, 730, mostKeyDays]
 
-/** Changes the tenant's requirements for new keys. */
 export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props) {
   const { policy, etag } = current
   const [days, setDays] = useState(String(policy.max_key_days))

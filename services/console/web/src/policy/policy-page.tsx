@@ -15,7 +15,6 @@ import { daysInWords } from './words.ts'
 
 const PolicyDialog = lazy(async () => ({ default: (await import('./policy-dialog.tsx')).PolicyDialog }))
 
-/** Settings → Key policy: the policy and its author. */
 export function PolicyPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Policy /> : <AdminsOnly title="Key policy" />

@@ -1,4 +1,3 @@
-/** Returns a number of days in words: `90 days`, `1 year`. */
 export function daysInWords(days: number): string {
   const years = days / 365
   if (days >= 365 && Number.isInteger(years)) return years === 1 ? '1 year' : `${years} years`

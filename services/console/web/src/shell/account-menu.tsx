@@ -14,7 +14,6 @@ const themes = [
   { id: 'dark', label: 'Dark', icon: 'moon' },
 ] as const satisfies readonly { id: Theme; label: string; icon: string }[]
 
-/** Shows the person, the theme and the sign-out. */
 export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolean }) {
   const { session, leave } = useSession()
   const [theme, setTheme] = useTheme()
@@ -26,7 +25,6 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
     try {
       await leave()
     } catch {
-      // The page reloads and shows whether the session has ended.
       location.assign(publicPath('/'))
     }
   }

@@ -1,4 +1,3 @@
-/** The product's mark: a small gate with a keyhole. */
 export function Brand({ size = 28 }: { readonly size?: number }) {
   return (
     <svg className="brand" width={size} height={size} viewBox="0 0 32 32" aria-hidden="true" focusable="false">

@@ -1,7 +1,6 @@
 import { Link } from '../router.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 
-/** The page for unknown addresses. */
 export function NotFoundPage() {
   return (
     <Page title="Nothing here">

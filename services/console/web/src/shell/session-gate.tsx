@@ -11,17 +11,15 @@ import { SignInPage, SignedOutPage } from './sign-in-page.tsx'
 
 interface OpenSession {
   readonly session: Session
-  /** Registers that a key is shown that is lost when the session ends. Returns a function that removes it. */
+  /** A shown key is lost when the session ends. Returns a function that unregisters it. */
   readonly holdKey: () => () => void
-  /** Reads the session again. */
   readonly renew: () => void
-  /** Ends the session. Rejects if the server cannot end it. */
+  /** Rejects if the server cannot end the session. */
   readonly leave: () => Promise<void>
 }
 
 const SessionContext = createContext<OpenSession | undefined>(undefined)
 
-/** Returns the session; only within `SessionGate`. */
 export function useSession(): OpenSession {
   const session = use(SessionContext)
   if (session === undefined) throw new Error('there is no session here')
@@ -35,15 +33,12 @@ type State =
   | { readonly kind: 'left'; readonly providerUrl: string | undefined }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** The warning before an unused session ends. The person can extend the session. */
 const warningMs = 120_000
-/** The warning before the maximum age, which cannot be extended. */
 const lastWarningMs = 300_000
 /** Read interval near the end: other tabs may have extended the session. */
 const askEveryMs = 15_000
 const longestTimerMs = 2_000_000_000
 
-/** Shows its children to signed-in people, and the sign-in page to others. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<State>({ kind: 'loading' })
   const [heldKeys, setHeldKeys] = useState(0)
@@ -61,18 +56,17 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   const owner = useRef<string>(undefined)
   /** The different person for whom the user declined a reload. */
   const refused = useRef<string>(undefined)
-  /** Returns whether the session still belongs to the person who opened the page. */
+  /** Whether the session still belongs to the person who opened the page. */
   const load = useCallback(async (): Promise<boolean> => {
     const before = owner.current
     try {
       const session = await readSession()
       const known = owner.current
-      // The session has ended: requests must not continue with another session.
+      // Requests must not continue with another session.
       if (before !== undefined && known === undefined) return false
       const next = `${session.tenant.id} ${session.person.id}`
       if (known !== undefined && known !== next) {
-        // Somebody else has signed in, in another tab. Reload, so that neither sees data of the other. If a key is
-        // shown, the person can decline once.
+        // Neither person may see data of the other. If a key is shown, the person can decline once.
         if (refused.current !== next || !isKeptHere()) {
           refused.current = next
           location.reload()
@@ -85,7 +79,6 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       return true
     } catch (error) {
       if (!(error instanceof ApiProblem && error.problem.status === 401)) {
-        // A failed renewal is retried and changes nothing.
         setState((old) =>
           old.kind === 'signed-in' ? { ...old, session: { ...old.session } } : { kind: 'failed', error },
         )
@@ -103,7 +96,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
 
   useEffect(() => {
     const end = () => {
-      // Removes the tenant's data from the screen and cancels pending requests.
+      // Removes the tenant's data and cancels pending requests.
       setCsrfToken('')
       owner.current = undefined
       const lostKey = held.current > 0
@@ -113,7 +106,6 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       })
     }
     const stop = whenSignedOut(end)
-    // After the end of the session, no change can be repeated.
     setReadSession(async () => owner.current !== undefined && (await load()))
     renew()
     const look = () => {
@@ -166,7 +158,6 @@ function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProp
   const absoluteEnd = Date.parse(session.expires_at)
   const end = Math.min(idleEnd, absoluteEnd)
   const canStay = absoluteEnd > idleEnd
-  // Warns again if there is a key to lose.
   const [seen, setSeen] = useState('')
   const warning = `${end} ${hasKey}`
 
@@ -203,22 +194,20 @@ function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProp
 }
 
 interface WarningProps {
-  /** When the session ends. */
   readonly at: Date
   readonly canStay: boolean
   readonly hasKey: boolean
   readonly onStay: () => void
-  /** Hides a warning that cannot be acted on. */
   readonly onSeen: () => void
 }
 
-/** Above everything, including dialogs, which would otherwise hide it from keyboard and screen readers. */
+/** Above dialogs, which would hide it from keyboard and screen readers. */
 function SessionWarning({ at, canStay, hasKey, onStay, onSeen }: WarningProps) {
   const before = useRef<EventTarget | null>(null)
 
   useEffect(
     () => () => {
-      // Returns the focus, because Escape works only within a dialog.
+      // Escape works only within a dialog.
       if (before.current instanceof HTMLElement) before.current.focus()
     },
     [],

@@ -32,7 +32,6 @@ const groups: readonly { readonly title: string; readonly entries: readonly Entr
   },
 ]
 
-/** The frame of every page with navigation and account. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const [isMenuOpen, setMenuOpen] = useState(false)
   const path = usePath()

@@ -9,7 +9,6 @@ interface Props {
   readonly lostKey: boolean
 }
 
-/** Shown to people who are not signed in. */
 export function SignInPage({ hadSession, lostKey }: Props) {
   useEffect(() => {
     document.title = 'Sign in · Postern'
@@ -40,7 +39,6 @@ export function SignInPage({ hadSession, lostKey }: Props) {
   )
 }
 
-/** Shown after signing out. Offers to sign out at the provider too. */
 export function SignedOutPage({ providerUrl }: { readonly providerUrl: string | undefined }) {
   useEffect(() => {
     document.title = 'Signed out · Postern'

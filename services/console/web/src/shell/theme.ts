@@ -10,7 +10,6 @@ function chosen(): Theme {
   return theme === 'light' || theme === 'dark' ? theme : 'system'
 }
 
-/** Returns the chosen theme and its setter; `system` follows the operating system. */
 export function useTheme(): readonly [Theme, (theme: Theme) => void] {
   const theme = useSyncExternalStore((listener) => {
     listeners.add(listener)

@@ -2,7 +2,6 @@ import type { ReactNode } from 'react'
 
 export type Tone = 'neutral' | 'success' | 'warning' | 'danger' | 'info'
 
-/** A short label on a coloured background. */
 export function Badge({ tone, children, hasDot = false }: { tone: Tone; children: ReactNode; hasDot?: boolean }) {
   return (
     <span className={`badge badge-${tone}`}>

@@ -5,9 +5,7 @@ import { Notice } from './notice.tsx'
 import { Page } from './page.tsx'
 
 interface Props {
-  /** Shown instead of the children after an error. */
   readonly instead: ReactNode
-  /** A new value renders the children again. */
   readonly place: unknown
   readonly children: ReactNode
 }
@@ -17,7 +15,7 @@ interface State {
   readonly place: unknown
 }
 
-/** Contains rendering errors, mostly of parts that are loaded on demand and were replaced by a new release. */
+/** Catches errors, mostly of parts that a new release has replaced. */
 class Boundary extends Component<Props, State> {
   override state: State = { isBroken: false, place: this.props.place }
 
@@ -36,10 +34,9 @@ class Boundary extends Component<Props, State> {
 
 const title = 'This part could not be loaded.'
 const why = 'There may be a new release of the console since this page was opened.'
-// The person reloads, because reloading automatically would lose input or a shown key.
+// Reloading automatically would lose input or a shown key.
 const loadAgain = () => location.reload()
 
-/** Shows an error of a page in its place. */
 export function PageBoundary({ path, children }: { readonly path?: string; readonly children: ReactNode }) {
   const instead = (
     <Page title="Not loaded">
@@ -65,13 +62,11 @@ export function PageBoundary({ path, children }: { readonly path?: string; reado
 }
 
 interface DialogProps {
-  /** The open dialog, if any. Another one is rendered again. */
   readonly open: unknown
   readonly onClose: () => void
   readonly children: ReactNode
 }
 
-/** Contains the dialogs of a page, which are loaded on demand. Errors are shown in a dialog. */
 export function DialogBoundary({ open, onClose, children }: DialogProps) {
   const instead = (
     <Dialog

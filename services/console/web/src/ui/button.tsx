@@ -7,11 +7,11 @@ interface Props extends Omit<ButtonProps, 'children' | 'className'> {
   readonly look?: 'primary' | 'plain' | 'quiet' | 'danger'
   readonly size?: 'small' | 'usual'
   readonly icon?: IconName
-  /** Shows that the work is in progress. Further presses are ignored. */
+  /** Ignores further presses. */
   readonly isBusy?: boolean | undefined
 }
 
-/** A button. Without text it needs an `aria-label`. */
+/** Without text it needs an `aria-label`. */
 export function Button({ children, look = 'plain', size = 'usual', icon, isBusy, ...rest }: Props) {
   const kind = `button button-${look} button-${size}${children === undefined ? ' button-icon' : ''}`
   return (
@@ -27,10 +27,9 @@ export function Button({ children, look = 'plain', size = 'usual', icon, isBusy,
   )
 }
 
-/** React Aria's `isPending` would announce an image whose name disappears with the work. */
+/** React Aria's `isPending` announces an image whose name disappears with the work. */
 function ignore(): void {}
 
-/** A spinner. The words beside it say what is in progress. */
 export function Spinner() {
   return <span className="spinner" aria-hidden="true" />
 }

@@ -14,14 +14,12 @@ interface Props {
   readonly label: string
   readonly value: string
   readonly onChange: (value: string) => void
-  /** Suggestions; other text is allowed. */
   readonly offers: readonly string[]
   readonly help?: ReactNode
   readonly error?: string | undefined
   readonly placeholder?: string
 }
 
-/** A text field with suggestions that match the input. */
 export function ComboBox({ label, value, onChange, offers, help, error, placeholder }: Props) {
   return (
     <AriaComboBox
@@ -73,8 +71,8 @@ export function ComboBox({ label, value, onChange, offers, help, error, placehol
 }
 
 /**
- * React Aria hides everything outside the open list from screen readers, although the page stays reachable. This marker
- * exempts the page while the list opens; later it would keep outside presses from closing the list.
+ * React Aria hides the page outside an open list from screen readers. This exempts it while the list opens; later it
+ * would block closing.
  */
 function KeepPageReadable({ isOpen }: { readonly isOpen: boolean }) {
   useLayoutEffect(() => {

@@ -9,7 +9,6 @@ interface Props {
   readonly onCopied?: () => void
 }
 
-/** Copies a text and announces success or failure. */
 export function CopyButton({ text, label, look = 'plain', size = 'usual', onCopied }: Props) {
   const [state, setState] = useState<'ready' | 'copied' | 'refused'>('ready')
   useEffect(() => {

@@ -7,16 +7,13 @@ import { useFocusReturn } from './focus-return.ts'
 interface Props {
   readonly title: ReactNode
   readonly isOpen: boolean
-  /** Called on Escape, the close button, or a press outside. */
   readonly onClose: () => void
   readonly children: ReactNode
   readonly size?: 'small' | 'large'
-  /** Only its buttons and Escape close it. */
   readonly isQuestion?: boolean
   readonly footer: ReactNode
 }
 
-/** A dialog that keeps the focus, returns it, and fills small screens. */
 export function Dialog({ title, isOpen, onClose, children, size = 'small', isQuestion = false, footer }: Props) {
   return (
     <ModalOverlay
@@ -44,7 +41,6 @@ export function Dialog({ title, isOpen, onClose, children, size = 'small', isQue
   )
 }
 
-/** Within the overlay, so that it unmounts with the dialog. */
 function FocusReturn() {
   useFocusReturn()
   return undefined

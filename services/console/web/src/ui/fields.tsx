@@ -18,12 +18,10 @@ interface Props {
   readonly placeholder?: string
   readonly rows?: number
   readonly autoFocus?: boolean
-  /** Shown as dots and hidden from password managers. */
   readonly isSecret?: boolean
   readonly isNumber?: boolean
 }
 
-/** A text field with label, help and error; multi-line with `rows`. */
 export function TextBox(props: Props) {
   const { label, value, onChange, help, error, isOptional = false, maxLength, placeholder, rows, autoFocus } = props
   const { isSecret = false, isNumber = false } = props

@@ -1,6 +1,5 @@
 import { useEffect } from 'react'
 
-/** The last focused element outside of dialogs and menus. */
 let opener: HTMLElement | undefined
 
 const layers = '.overlay, .popover, .session-warning'
@@ -9,11 +8,11 @@ document.addEventListener('focusin', ({ target }) => {
   if (target instanceof HTMLElement && target.closest(layers) === null) opener = target
 })
 
-/** After a dialog, focuses the element that opened it, or the title of the page if it is gone. */
+/** Focuses the element that opened a dialog, or the title. */
 export function useFocusReturn(): void {
   useEffect(
     () => () => {
-      // React Aria restores the focus first. That fails after a chain of dialogs or a menu.
+      // React Aria restores the focus first, but fails after a chain of dialogs.
       requestAnimationFrame(() => requestAnimationFrame(returnFocus))
     },
     [],
@@ -30,7 +29,7 @@ function returnFocus(): void {
   if (opener !== undefined && document.activeElement === opener) focusTitleWithout(opener)
 }
 
-/** Focuses the title if `element` disappears while it has the focus. The page may reload after its dialog has closed. */
+/** Focuses the title if `element` disappears while focused. */
 function focusTitleWithout(element: HTMLElement): void {
   const observer = new MutationObserver(() => {
     if (element.isConnected) return
@@ -47,13 +46,11 @@ function focusTitleWithout(element: HTMLElement): void {
 
 let isTitleAwaited = false
 
-/** Focuses the title of the page when it appears. */
 export function focusTitle(): void {
   isTitleAwaited = true
   takeTitleFocus()
 }
 
-/** Call it when a page has rendered its title. */
 export function takeTitleFocus(): void {
   const title = document.getElementById('page-title')
   if (!isTitleAwaited || title === null) return

@@ -40,7 +40,6 @@ const paths = {
 
 export type IconName = keyof typeof paths
 
-/** A decorative icon beside text. */
 export function Icon({ name, size = 18 }: { readonly name: IconName; readonly size?: number }) {
   return (
     <svg

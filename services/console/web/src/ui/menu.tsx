@@ -12,7 +12,6 @@ export interface Action {
   readonly run: () => void
 }
 
-/** A button that opens a list of actions. */
 export function ActionMenu({ label, actions, children }: { label: string; actions: Action[]; children: ReactNode }) {
   return (
     <MenuTrigger>

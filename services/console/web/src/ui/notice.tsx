@@ -14,11 +14,9 @@ interface Props {
   readonly title?: ReactNode
   readonly children?: ReactNode
   readonly action?: ReactNode
-  /** Announced at once. */
   readonly isNews?: boolean
 }
 
-/** A coloured note within a page. */
 export function Notice({ tone, title, children, action, isNews = false }: Props) {
   return (
     <div className={`notice notice-${tone}`} role={isNews ? (tone === 'danger' ? 'alert' : 'status') : undefined}>
@@ -35,26 +33,21 @@ export function Notice({ tone, title, children, action, isNews = false }: Props)
 interface FailureProps {
   readonly error: unknown
   readonly title: string
-  /** The title if the outcome of a change is unknown. */
   readonly unsure?: string
   readonly onRetry?: () => void
 }
 
-/** Shows an error with its fix and the request id for support. */
 export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   const isUnsure = unsure !== undefined && !isRefusal(error)
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
   const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
-  // Errors that the detail already contains are not repeated.
   const errors = told.filter((each) => !detail.includes(each.detail))
   const place = useRef<HTMLDivElement>(null)
   const isAnswer = onRetry === undefined
   useEffect(() => {
-    // After a press at the end of a form, scroll to the error. Failed loads do not scroll.
     if (isAnswer) place.current?.scrollIntoView({ block: 'nearest' })
   }, [isAnswer])
   const request = error instanceof ApiProblem ? error.problem.instance : undefined
-  // The person sees the list below, not the member `errors`.
   const isInList = errors.length > 0 && detail.includes('`errors`')
   return (
     <div ref={place} className="failure">
@@ -87,10 +80,7 @@ export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   )
 }
 
-/**
- * Returns a field in words: `/allowed_addresses/0` loses its index; connector settings (`/config/auth/username`) keep
- * their path.
- */
+/** `/allowed_addresses/0` loses its index; connector settings keep their path. */
 function fieldOf(pointer: string): string {
   const [first = '', ...rest] = pointer.replace(/^\//, '').split('/')
   const words = (first === 'config' ? rest.join(' ') : first).replaceAll('_', ' ')

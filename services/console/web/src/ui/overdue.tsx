@@ -5,13 +5,10 @@ import { type Change, useIsOverdue } from './use-change.ts'
 
 interface Props {
   readonly change: Pick<Change, 'isBusy' | 'stop'>
-  /** What the server may have done already. */
   readonly mayBe: string
-  /** What to do besides waiting or retrying. */
   readonly advice?: string
 }
 
-/** Shows that a change is overdue, what may have happened, and what to do. */
 export function Overdue({ change, mayBe, advice = 'You can try again without doing it twice.' }: Props) {
   const isOverdue = useIsOverdue(change.isBusy)
   const place = useRef<HTMLDivElement>(null)
@@ -38,7 +35,6 @@ export function Overdue({ change, mayBe, advice = 'You can try again without doi
   )
 }
 
-/** Shows that a page's data is overdue. */
 export function OverdueReading() {
   const isOverdue = useIsOverdue(true)
   if (!isOverdue) return undefined

@@ -9,11 +9,9 @@ interface Props {
   readonly lead?: ReactNode
   readonly actions?: ReactNode
   readonly children: ReactNode
-  /** Replaces the title's text with an element. */
   readonly heading?: ReactNode
 }
 
-/** The frame of a page: title, window title, description and actions. */
 export function Page({ title, above, lead, actions, children, heading }: Props) {
   useEffect(() => {
     document.title = `${title} · Postern`
@@ -36,7 +34,6 @@ export function Page({ title, above, lead, actions, children, heading }: Props) 
   )
 }
 
-/** The link to the parent page, above the title. */
 export function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
   return (
     <Link to={to} className="way-back">
@@ -53,7 +50,6 @@ interface EmptyProps {
   readonly action?: ReactNode
 }
 
-/** Shown if there is nothing yet, with a way to add something. */
 export function Empty({ icon, title, children, action }: EmptyProps) {
   return (
     <div className="empty">

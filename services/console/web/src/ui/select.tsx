@@ -20,7 +20,6 @@ interface Props<Value extends string> {
   readonly help?: string | undefined
 }
 
-/** Selects one of several values from a list. */
 export function Select<Value extends string>(props: Props<Value>) {
   const { label, isLabelHidden = false, choices, value, onChange, help } = props
   return (

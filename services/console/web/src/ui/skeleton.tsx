@@ -1,11 +1,9 @@
 import { OverdueReading } from './overdue.tsx'
 
-/** A placeholder with the size of the text. */
 export function Skeleton({ width = '100%' }: { readonly width?: string }) {
   return <span className="skeleton" style={{ width }} aria-hidden="true" />
 }
 
-/** The placeholder of a page. */
 export function PageSkeleton() {
   return (
     <div className="page" aria-busy="true">

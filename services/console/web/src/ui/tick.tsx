@@ -8,7 +8,6 @@ interface Props {
   readonly onChange: (isOn: boolean) => void
 }
 
-/** A check box. */
 export function Tick({ label, help, isOn, onChange }: Props) {
   return (
     <Checkbox className="tick-field" isSelected={isOn} onChange={onChange}>

@@ -1,14 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { NoAnswer } from '../api/request.ts'
 
-/** The state of a change: in progress or failed. */
 export interface Change {
   readonly isBusy: boolean
-  /** The error of the last attempt, if it failed. */
   readonly failure: unknown
-  /** Runs the change. Never rejects: an error becomes `failure`. */
+  /** Never rejects: an error becomes `failure`. */
   readonly run: (action: (signal: AbortSignal) => Promise<void>) => Promise<void>
-  /** Stops waiting for the response. The server may still carry out the change. */
+  /** The server may still carry out the change. */
   readonly stop: () => void
   readonly setFailure: (failure: unknown) => void
 }
@@ -35,10 +33,8 @@ export function useChange(): Change {
   return { isBusy, failure, run, stop, setFailure }
 }
 
-/** Responses usually take less than a second. */
 const overdueMs = 8000
 
-/** Returns whether an operation takes longer than usual. */
 export function useIsOverdue(isBusy: boolean): boolean {
   const [isOverdue, setOverdue] = useState(false)
   useEffect(() => {

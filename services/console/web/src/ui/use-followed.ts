@@ -1,16 +1,13 @@
 import { type SetStateAction, useCallback, useEffect, useRef } from 'react'
 import { type Resource, useResource } from './use-resource.ts'
 
-/** How something is read. `isByItself`: without an action of the person. */
+/** `isByItself`: without an action of the person. */
 export interface Reading {
   readonly signal: AbortSignal
   readonly isByItself: boolean
 }
 
-/**
- * Reads a resource like `useResource`, and again while the page is visible, at the interval that `everyMs` returns in
- * milliseconds (undefined: never). Failed repeated reads keep the old value. Pass stable functions.
- */
+/** Reads again every `everyMs` while the page is visible. Failed reads keep the old value. Pass stable functions. */
 export function useFollowed<T>(
   load: (reading: Reading) => Promise<T>,
   everyMs: (value: T) => number | undefined,
@@ -28,7 +25,6 @@ export function useFollowed<T>(
     looking.current?.abort()
     looking.current = undefined
   }, [])
-  // An earlier read must not overwrite newer data.
   const set = useCallback(
     (next: SetStateAction<Resource<T>>) => {
       stopLooking()

@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react'
 
-/** Returns the time in milliseconds, updated every 30 seconds for relative times. */
 export function useNow(): number {
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {

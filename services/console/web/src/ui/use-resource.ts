@@ -1,15 +1,11 @@
 import { type Dispatch, type SetStateAction, useCallback, useEffect, useState } from 'react'
 
-/** Something read from the API: loading, loaded or failed. */
 export type Resource<T> =
   | { readonly state: 'loading' }
   | { readonly state: 'ready'; readonly value: T }
   | { readonly state: 'failed'; readonly error: unknown }
 
-/**
- * Reads a resource when the page opens and when `load` changes (pass a stable function). `reload` reads again and keeps
- * the old value meanwhile; `set` replaces the value.
- */
+/** Pass a stable `load`. `reload` keeps the old value meanwhile. */
 export function useResource<T>(load: (signal: AbortSignal) => Promise<T>): {
   resource: Resource<T>
   reload: () => void

@@ -7,15 +7,13 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** The name of the person's time zone. */
 export const timeZone: string = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** Returns a time in UTC to the second, as logs have it. */
 export function exactUtc(at: string): string {
   return `${new Date(at).toISOString().replace('T', ' ').replace('Z', '')} UTC`
 }
 
-/** Returns a relative time in the largest useful unit: `3 days ago`, `in 2 hours`. */
+/** `3 days ago`, `in 2 hours`. */
 export function distance(at: string, now: number): string {
   const difference = Date.parse(at) - now
   const size = Math.abs(difference)
@@ -23,29 +21,26 @@ export function distance(at: string, now: number): string {
   if (size < hour) return relativeForm.format(Math.trunc(difference / minute), 'minute')
   if (size < day) return relativeForm.format(Math.trunc(difference / hour), 'hour')
   if (size < 60 * day) return relativeForm.format(Math.trunc(difference / day), 'day')
-  // A year from now shows twelve months, even a minute later.
   if (size < 730 * day) return relativeForm.format(Math.round(difference / (30.44 * day)), 'month')
   return relativeForm.format(Math.round(difference / (365.25 * day)), 'year')
 }
 
-/** Returns how long ago a past time was. Tolerates clock differences. */
+/** Tolerates clock differences. */
 export function ago(at: string, now: number): string {
   return distance(at, Math.max(now, Date.parse(at)))
 }
 
-/** Returns a date in the person's zone. */
 export function dayOf(at: string): string {
   return dayForm.format(new Date(at))
 }
 
 interface Props {
   readonly at: string
-  /** What is shown: the day, the time, both, or the relative time. */
   readonly as?: 'day' | 'time' | 'moment' | 'distance' | 'until'
   readonly now?: number
 }
 
-/** A time in the person's zone, with UTC on hover. */
+/** Shows UTC on hover. */
 export function When({ at, as = 'moment', now = Date.now() }: Props) {
   return (
     <time dateTime={at} title={exactUtc(at)}>

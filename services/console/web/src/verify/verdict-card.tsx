@@ -16,7 +16,6 @@ const names = {
 
 const icons = { true: 'check', false: 'close', open: 'info', beside: 'info' } as const
 
-/** Shows the result of a verification: verdict, reasons and content. */
 export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; readonly name: string }) {
   const { kind, isTrue, content } = verdict
   const { sha256 } = content
@@ -31,7 +30,6 @@ export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; read
       : isOpen
         ? 'No problems found so far'
         : 'Genuine and unchanged'
-  // Failed checks come first. Passed ones then prove nothing and get no green tick.
   const checks = [...verdict.checks, ...(fileCheck === undefined ? [] : [fileCheck])]
     .map((check) => ({ ...check, look: isRefused && check.outcome === 'true' ? ('beside' as const) : check.outcome }))
     .toSorted((one, other) => Number(other.look === 'false') - Number(one.look === 'false'))
@@ -86,7 +84,6 @@ function Value({ field, value }: { readonly field: string; readonly value: unkno
   return /^(?:sha256|root|id|tenant|version_of)$/.test(field) ? <code>{String(value)}</code> : String(value)
 }
 
-/** Returns an entry of a list in words. */
 function wordsOf(each: unknown): string {
   if (typeof each !== 'object' || each === null) return String(each)
   return Object.values(each)
@@ -94,7 +91,6 @@ function wordsOf(each: unknown): string {
     .join(', ')
 }
 
-/** Compares a file with the receipt's digest. */
 function CompareFile({ sha256, onCheck }: { sha256: string; onCheck: (check: Check) => void }) {
   const chooser = useRef<HTMLInputElement>(null)
   const compare = async (file: File) => {

@@ -18,11 +18,9 @@ type State =
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** Tools → Verify: checks receipts, checkpoints and exports of the log. */
 export function VerifyPage() {
   const [state, setState] = useState<State>({ kind: 'empty' })
   const [text, setText] = useState('')
-  // The last valid checkpoint, with which exports are compared.
   const checkpoint = useRef<Checkpoint>(undefined)
   const chooser = useRef<HTMLInputElement>(null)
 
@@ -125,7 +123,7 @@ export function VerifyPage() {
   )
 }
 
-/** Receipts and checkpoints are signed by different services with their own keys. */
+/** Receipts and checkpoints are signed with different keys. */
 async function readKeys(): Promise<readonly PublicKey[]> {
   return (await Promise.all(['/.well-known/jwks.json', '/api/v1/remediation-log/keys'].map(readKeySet))).flat()
 }

@@ -1,4 +1,4 @@
-/** A public key as the evidence service publishes it (RFC 8037). */
+/** RFC 8037. */
 export interface PublicKey {
   readonly kty?: string
   readonly crv?: string
@@ -6,35 +6,31 @@ export interface PublicKey {
   readonly kid?: string
 }
 
-/** One check and its result. */
 export interface Check {
   readonly outcome: 'true' | 'false' | 'open'
   readonly words: string
 }
 
-/** The result of verifying a document. */
 export interface Verdict {
   readonly kind: 'receipt' | 'attachment' | 'checkpoint' | 'signature' | 'log'
   readonly isTrue: boolean
   readonly checks: readonly Check[]
-  /** The signed or chained content, never unsigned parts of the document. */
+  /** Never unsigned parts of the document. */
   readonly content: Readonly<Record<string, unknown>>
 }
 
-/** A signed checkpoint: the log had the hash `root` at `position`. */
+/** The log had the hash `root` at `position`. */
 export interface Checkpoint {
   readonly position: number
   readonly root: string
 }
 
-/** Returns the checkpoint of a verdict if it is valid. */
 export function checkpointOf({ kind, isTrue, content }: Verdict): Checkpoint | undefined {
   const { position, root } = content
   const isOne = kind === 'checkpoint' && isTrue && typeof position === 'number' && typeof root === 'string'
   return isOne ? { position, root } : undefined
 }
 
-/** The text cannot be verified. */
 export class NotADocument extends Error {
   override readonly name = 'NotADocument'
 }
@@ -46,9 +42,8 @@ const kinds = {
 } as const
 
 /**
- * Verifies receipts, attachments, checkpoints (JSON with a `jws`, a list, or a bare JWS) and exports of the remediation
- * log (NDJSON or a list). Log entries are not signed, so an export is compared with a valid `checkpoint`. Sends
- * nothing.
+ * Verifies receipts, checkpoints and exports of the remediation log. Log entries are unsigned and compared with a valid
+ * `checkpoint`.
  */
 export async function verifyDocument(
   text: string,
@@ -99,7 +94,6 @@ function parseJson(text: string): unknown {
   throw new NotADocument('A member occurs twice. Drop the original, unchanged file.')
 }
 
-/** Counts the members of all objects in a value. */
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + membersIn(each), 0)
@@ -122,7 +116,7 @@ async function verifySigned(document: Document, keys: readonly PublicKey[]): Pro
   const isOurs = header['alg'] === 'EdDSA' && key !== undefined
   const isSigned = isOurs && (await isSignedBy(key, `${head}.${body}`, signature))
   const { jws: _jws, ...stated } = document
-  // Compares each field, because the document may differ from the signed content.
+  // The document may differ from the signed content.
   const differing = Object.keys(stated).filter((field) => canonical(stated[field]) !== canonical(content[field]))
   const isBare = Object.keys(stated).length === 0
   const checks: Check[] = [
@@ -162,7 +156,6 @@ async function isSignedBy(key: PublicKey, signed: string, signature: string): Pr
   }
 }
 
-/** Verifies the entries of an export: their hashes and the links between them. */
 async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | undefined): Promise<Verdict> {
   const last = new Map<unknown, Document>()
   const changed: unknown[] = []
@@ -199,7 +192,7 @@ async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | 
   return { kind: 'log', checks, content, isTrue: checks.every(({ outcome }) => outcome !== 'false') }
 }
 
-/** The root of an empty log. Each next root hashes the previous root and the entry's hash. */
+/** Each next root hashes the previous root and the entry's hash. */
 const emptyRoot = '0'.repeat(64)
 
 async function compareWith(
@@ -231,7 +224,6 @@ async function compareWith(
   return later === 0 ? [agrees] : [agrees, { outcome: 'open', words }]
 }
 
-/** Returns the SHA-256 in lower-case hex. */
 export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('')

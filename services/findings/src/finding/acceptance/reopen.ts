@@ -17,8 +17,8 @@ import { listExpired } from './store.ts'
 const batch = 100
 
 /**
- * Wraps a database so that the first request of a tenant on a day (UTC) reopens findings with expired acceptances and stores
- * the checkpoint of the last day. Other requests of the tenant wait for it. It uses the assertion of that first request.
+ * The first request of a tenant on a day (UTC) reopens findings with expired acceptances and stores the last day's
+ * checkpoint. Other requests wait for it.
  */
 export function reopenExpiredOnFirstUse(
   db: TenantDb,
@@ -31,7 +31,7 @@ export function reopenExpiredOnFirstUse(
 ): TenantDb {
   let day = ''
   let begun = new Map<string, Promise<void>>()
-  // Without the request's share: its client may leave while other requests wait.
+  // Its client may leave while other requests wait.
   const sweepOnce = ({ assertion }: TenantAssertion): Promise<void> => {
     const tenant = { assertion }
     const today = parts.now().toISOString().slice(0, 10)
@@ -45,13 +45,11 @@ export function reopenExpiredOnFirstUse(
     const of = begun
     const logFailure = (event: string) => (error: unknown) => {
       of.delete(tenantId)
-      // If the database is away or overloaded, the waiting request fails too. Other errors must not fail it: a contradicted
-      // log stays readable and rejects writes itself.
+      // A contradicted log stays readable and rejects writes itself.
       if (error instanceof ProblemError && !(error instanceof LogContradictedError)) throw error
       parts.logger.error({ event, err: error })
     }
-    // Seals entries that a stopped process left, then the day before, and only then writes entries of today. If the clock of
-    // the database has another day, the next request tries again.
+    // Seals left entries, then the day before, and only then writes entries of today.
     const sweep = parts.sealer
       .settle(tenant)
       .then(async () => await sealedCheckpoint(db, tenant, { tenantId, checkpoints: parts.checkpoints }))
@@ -92,7 +90,7 @@ async function reopenAll(
     readonly logger: Pick<Logger, 'error'>
   },
 ): Promise<void> {
-  // One failure does not stop the others. It is retried tomorrow.
+  // Failures are retried tomorrow.
   const failed = new Set<string>()
   const record = createRecorderFor(
     { actor: { type: 'system', id: 'postern', label: 'Postern' }, tenantId },
@@ -118,7 +116,7 @@ async function reopenAll(
   }
 }
 
-/** Reopens one finding and returns its log entries. Returns none if another process reopened it first. */
+/** Returns no entries if another process reopened it first. */
 async function reopen(tx: Tx, id: string, today: CalendarDate): Promise<readonly LogDraft[]> {
   const before = await lockFinding(tx, { by: 'id', id })
   const until = before?.accepted_until

@@ -16,37 +16,32 @@ import type { StoredFinding } from '../rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
 
-/** A filter of findings. Undefined members do not filter. */
+/** Undefined members do not filter. */
 export interface FindingFilter {
   readonly status?: readonly Finding['status'][] | undefined
   readonly severity?: readonly Finding['severity'][] | undefined
   readonly reference?: readonly string[] | undefined
-  /** Concerns one of these entities. */
   readonly entityIds?: readonly string[] | undefined
-  /** Changed at or after this time. */
   readonly updatedSince?: Date | undefined
   readonly type?: readonly Finding['type'][] | undefined
   readonly source?: readonly string[] | undefined
-  /** Also concerns one of these entities. */
   readonly namedEntityIds?: readonly string[] | undefined
-  /** Ids, e-mail addresses or names of owners. */
+  /** Ids, e-mail addresses or names. */
   readonly owner?: readonly string[] | undefined
-  /** Whether the finding is overdue on a day (UTC). */
+  /** On a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly repeat?: boolean | undefined
   readonly identifiedFrom?: string | undefined
   readonly identifiedTo?: string | undefined
   readonly targetAfter?: string | undefined
   readonly targetBefore?: string | undefined
-  /** Appears in the title, one of the five Cs, the reference or the external id, in any case. */
+  /** In the title, the five Cs, the reference or the external id; case-insensitive. */
   readonly text?: string | undefined
   readonly externalId?: readonly string[] | undefined
 }
 
-/** The id and times of a finding. */
 export type FindingStamp = Pick<StoredFinding, 'id' | 'created_at' | 'updated_at'>
 
-/** Returns ids and times of findings, in order of creation and id. */
 export async function listFindingStamps(
   tx: Tx,
   filter: FindingFilter,
@@ -61,7 +56,7 @@ export async function listFindingStamps(
   }))
 }
 
-/** Returns findings on a day (UTC) as JSON texts, in order of the sort and id. PostgreSQL builds the JSON, which is faster. */
+/** As JSON texts on a day (UTC), which PostgreSQL builds faster. */
 export async function listFindingTexts(
   tx: Tx,
   filter: FindingFilter,
@@ -72,7 +67,7 @@ export async function listFindingTexts(
   return rows.map(({ json }) => json)
 }
 
-/** Counts the findings of a filter. Reads all findings of the tenant. */
+/** Reads all findings of the tenant. */
 export async function countFindings(tx: Tx, filter: FindingFilter): Promise<number> {
   const { text, values } = joinConditions(conditionsOf(filter))
   const rows = await tx.query<{ total: number }>({
@@ -82,7 +77,7 @@ export async function countFindings(tx: Tx, filter: FindingFilter): Promise<numb
   return rows[0]?.total ?? 0
 }
 
-/** Counts the findings of a filter by group, largest group first. `today` decides age and overdue. */
+/** Groups are sorted by size. `today` decides age and overdue. */
 export async function summarizeFindings(
   tx: Tx,
   filter: FindingFilter,
@@ -95,8 +90,7 @@ export async function summarizeFindings(
   return rows.map(({ key, total, overdue, ...by_severity }) => ({ key, total, overdue, by_severity }))
 }
 
-// Finds findings of entities by finding_entity_by_entity. Text conditions scan rows, because LIKE is not leakproof and so
-// cannot use an index under row-level security.
+// Text conditions scan rows, because LIKE is not leakproof and cannot use an index under row-level security.
 function conditionsOf(filter: FindingFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
@@ -178,17 +172,13 @@ const orders = {
   'severity,-target_date': { ...bySeverityAndTarget, direction: 'desc' },
 } as const
 
-/**
- * Findings as JSON texts on the day `$1`, with the same content as `asRead`. Indexes: finding_by_created_at, _by_updated_at,
- * _by_target_on, _by_severity, _by_severity_and_target.
- */
+/** The same content as `asRead`, on the day `$1`. */
 export const findingList = keysetList<FindingSort, Sorted>({
   name: 'findings_list',
   select: `select ${jsonText} as json from findings.finding t`,
   orders,
 })
 
-/** Ids and times of findings, in order of creation. */
 export const findingStamps = keysetList<'created_at', FindingStamp>({
   name: 'findings_stamps',
   select: `select t.id, t.created_at, t.updated_at from findings.finding t`,

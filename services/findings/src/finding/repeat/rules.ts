@@ -1,6 +1,6 @@
 import type { Finding, PossibleRepeat } from '@postern/contracts'
 
-/** A closed finding about the same entity, with the first `comparedLength` characters of its criteria. */
+/** With the first `comparedLength` characters of its criteria. */
 export interface RepeatCandidate extends Omit<PossibleRepeat, 'similarity'> {
   readonly criteria: string
 }
@@ -8,10 +8,9 @@ export interface RepeatCandidate extends Omit<PossibleRepeat, 'similarity'> {
 const minSimilarity = 0.4
 const maxSuggestions = 5
 
-/** Characters of the criteria that are compared. */
 export const comparedLength = 2000
 
-/** Returns the candidates with similar criteria, most similar first. */
+/** Most similar first. */
 export function possibleRepeats(criteria: string, candidates: readonly RepeatCandidate[]): PossibleRepeat[] {
   const wanted = trigramsOf(criteria.slice(0, comparedLength))
   return candidates
@@ -21,14 +20,12 @@ export function possibleRepeats(criteria: string, candidates: readonly RepeatCan
     .slice(0, maxSuggestions)
 }
 
-/** Returns shared trigrams divided by all trigrams, rounded to two decimals. */
 function similarityOf(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   const shared = [...a].filter((trigram) => b.has(trigram)).length
   const all = a.size + b.size - shared
   return all === 0 ? 0 : Math.round((100 * shared) / all) / 100
 }
 
-/** Returns the trigrams of the words, with blanks around each word. */
 function trigramsOf(text: string): Set<string> {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
   return new Set(
@@ -47,7 +44,7 @@ const higher: Readonly<Record<Finding['severity'], Finding['severity']>> = {
 }
 const ranks: Readonly<Record<Finding['severity'], number>> = { low: 1, medium: 2, high: 3, critical: 4 }
 
-/** Suggests one severity above that of the repeated finding. Null if the given severity is as high, or nothing is repeated. */
+/** One severity above the repeated finding's, or null if the given one is as high. */
 export function suggestedSeverity(
   given: Finding['severity'],
   repeated: Finding['severity'] | undefined,

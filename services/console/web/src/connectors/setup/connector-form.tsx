@@ -16,12 +16,12 @@ import { SourceSection, TypeCards } from './source-section.tsx'
 
 interface Props {
   readonly start: Draft
-  /** The existing connector; undefined for a new one. */
+  /** Undefined for a new connector. */
   readonly before: Connector | undefined
   /** Columns of the source, if it was tested. */
   readonly columns: readonly string[]
   readonly onSave: (draft: Draft, signal: AbortSignal) => Promise<void>
-  /** Reads the connector again after a conflict. Returns its current draft. */
+  /** Reads the connector after a conflict and returns its draft. */
   readonly onReload?: () => Promise<Draft | undefined>
   readonly onCancel: () => void
 }
@@ -40,11 +40,10 @@ const kinds = [
   { value: 'custom', label: 'Another' },
 ] as const
 
-/** The form for all settings of a connector. */
 export function ConnectorForm({ start, before, columns, onSave, onReload, onCancel }: Props) {
   const form = useId()
   const [draft, setDraft] = useState(start)
-  // The connector as last read; the base for detecting edits.
+  // The base for detecting edits.
   const [base, setBase] = useState(start)
   const [rebased, setRebased] = useState<Rebased>()
   const [unread, setUnread] = useState<unknown>()
@@ -58,7 +57,6 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
   const change = (part: Partial<Draft>) => setDraft((old) => ({ ...old, ...part }))
   const fail = (found: Faults) => {
     setFaults(found)
-    // After validation, the focus moves to the first invalid field.
     requestAnimationFrame(() => {
       const first = document.querySelector(`[id="${form}"] [aria-invalid="true"]`)
       if (first instanceof HTMLElement) first.focus()
@@ -250,7 +248,6 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
 
 interface OvertakenProps {
   readonly isBusy: boolean
-  /** Why it could not be loaded. */
   readonly failure: unknown
   readonly onLoad: () => void
 }
@@ -282,7 +279,6 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
 
 function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
   const place = useRef<HTMLDivElement>(null)
-  // The focused button no longer exists.
   useEffect(() => {
     place.current?.focus()
   }, [])
@@ -305,7 +301,7 @@ function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased 
   )
 }
 
-/** Maps `/config/auth/username` to the field `config.auth.username`. */
+/** `/config/auth/username` becomes `config.auth.username`. */
 function refusedFields({ problem }: ApiProblem): Faults {
   const inForm = (problem.errors ?? []).flatMap(({ pointer, detail }) =>
     pointer === undefined ? [] : [[pointer.slice(1).replaceAll('/', '.'), detail] as const],
@@ -314,7 +310,7 @@ function refusedFields({ problem }: ApiProblem): Faults {
   return Object.fromEntries([...taken, ...inForm])
 }
 
-/** Returns a key for a name: `Process register` becomes `process-register`. */
+/** `Process register` becomes `process-register`. */
 function keyFrom(name: string): string {
   return name
     .normalize('NFKD')

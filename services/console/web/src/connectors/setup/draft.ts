@@ -4,20 +4,18 @@ import { type ScheduleDraft, noSchedule, scheduleDraftOf, scheduleOf } from './s
 import type { Setting, SourceType, Values } from './setting.ts'
 import { askedSettings, sources } from './sources.ts'
 
-/** The state of the connector form. All input is text. */
 export interface Draft {
   readonly type: SourceType
   readonly name: string
   readonly key: string
   readonly dataset: Connector['dataset']
-  /** Only for the dataset `org_structure`. */
   readonly hierarchy: {
     readonly key: string
     readonly name: string
     readonly kind: NonNullable<Connector['hierarchy']>['kind']
   }
   readonly values: Values
-  /** New secrets. Stored secrets are never returned. */
+  /** Stored secrets are never returned. */
   readonly secrets: Readonly<Record<string, string>>
   readonly rules: readonly RuleDraft[]
   readonly schedule: ScheduleDraft
@@ -25,10 +23,9 @@ export interface Draft {
   readonly safety: Readonly<Record<keyof Connector['safety'], string>>
 }
 
-/** Errors by request path with dots: `config.url`, `mapping.0.target`. */
+/** By request path with dots: `config.url`, `mapping.0.target`. */
 export type Faults = Readonly<Record<string, string>>
 
-/** Returns an empty form. */
 export function newDraft(timeZone: string): Draft {
   return {
     type: 'csv',
@@ -45,7 +42,6 @@ export function newDraft(timeZone: string): Draft {
   }
 }
 
-/** Returns the default of each setting. */
 export function startValues(type: SourceType): Values {
   return Object.fromEntries(
     sources[type].settings.map((setting) => [
@@ -55,7 +51,7 @@ export function startValues(type: SourceType): Values {
   )
 }
 
-/** Returns the form of a connector, or undefined for connectors of pushes. */
+/** Returns undefined for connectors of pushes. */
 export function draftOf(connector: Connector, timeZone: string): Draft | undefined {
   const { type } = connector
   if (type === 'inline_json' || type === 'scim_inbound') return undefined
@@ -105,7 +101,7 @@ function textOf(value: unknown): string {
   return value === true ? 'yes' : value === false ? '' : String(value)
 }
 
-/** Returns the source settings for the request. Omits settings of earlier choices. */
+/** Omits settings of earlier choices. */
 export function configOf(type: SourceType, values: Values): Record<string, unknown> {
   const config: Record<string, unknown> = {}
   for (const setting of askedSettings(type, values)) {
@@ -142,7 +138,7 @@ function partsOf(text: string): readonly string[] {
   return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
 }
 
-/** Returns errors that are found before sending. `isSet` tells whether a secret is already stored. */
+/** Finds errors before sending. `isSet` tells whether a secret is stored. */
 export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faults {
   const faults: Record<string, string> = {}
   const { type, values, rules, schedule } = draft
@@ -177,15 +173,11 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
   return faults
 }
 
-/** A section of the form by its heading. */
 export type Part = 'Source' | 'Name' | 'Fields' | 'When it runs' | 'Safeguards'
 
-/** A draft applied to a connector that has changed since the form was opened. */
 export interface Rebased {
   readonly draft: Draft
-  /** Sections that differ in the current connector. */
   readonly changed: readonly Part[]
-  /** Changed sections in which the input was kept. */
   readonly kept: readonly Part[]
 }
 
@@ -219,7 +211,6 @@ export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
     name: choose('Name', draft.name, start.name, now.name),
     values: each('Source', draft.values, start.values, now.values),
     secrets: draft.secrets,
-    // An ordered list is merged as a whole.
     rules: choose('Fields', draft.rules, start.rules, now.rules, (rules) => rules.map(ruleOf)),
     schedule: choose('When it runs', draft.schedule, start.schedule, now.schedule),
     missingPolicy: choose('Safeguards', draft.missingPolicy, start.missingPolicy, now.missingPolicy),
@@ -232,7 +223,6 @@ function textAt(texts: Readonly<Record<string, string>>, name: string): string {
   return texts[name] ?? ''
 }
 
-/** Uploaded files have no schedule. */
 export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values'>): boolean {
   return type === 'csv' && values['from'] !== 'url'
 }
@@ -263,7 +253,6 @@ function typedSecrets({ type, values, secrets }: Draft): Record<string, string> 
   )
 }
 
-/** Returns the request that creates the connector. */
 export function creationOf(draft: Draft): NewConnector {
   const { type, key, dataset, hierarchy } = draft
   return {
@@ -276,7 +265,7 @@ export function creationOf(draft: Draft): NewConnector {
   }
 }
 
-/** Returns the request that changes a connector. Unneeded secrets are removed; secrets without input stay. */
+/** Removes unneeded secrets; secrets without input stay. */
 export function changeOf(draft: Draft, before: Connector): ConnectorChange {
   const needed = new Set(sources[draft.type].secrets(draft.values).map(({ name }) => name))
   const needless = Object.keys(before.secrets).filter((name) => !needed.has(name))

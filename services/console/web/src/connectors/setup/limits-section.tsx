@@ -18,7 +18,6 @@ const limits = [
   { name: 'min_rows', label: 'Rows read, at least' },
 ] as const
 
-/** What happens to missing rows, and which runs need an approval. */
 export function LimitsSection({ draft, faults, onChange }: Props) {
   return (
     <>

@@ -23,7 +23,7 @@ const origins = [
 
 const kept = { value: 'kept', label: 'As set up by the API' } as const
 
-/** Maps columns to fields. Fields without a rule use the column of the same name. */
+/** Fields without a rule use the column of the same name. */
 export function MappingSection({ dataset, rules, onChange, faults, columns }: Props) {
   const fields = datasets[dataset]
   const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => name)

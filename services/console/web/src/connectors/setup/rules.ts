@@ -18,23 +18,20 @@ export const transformChoices = [
 type TransformChoice = (typeof transformChoices)[number]['value']
 type Transforms = NonNullable<MappingRule['transforms']>
 
-/** A mapping rule in the form. */
 export interface RuleDraft {
   /** Identifies the rule in the form, so that deleting one above does not change it. */
   readonly id: string
   readonly target: string
   readonly from: 'source' | 'constant'
-  /** The column or the constant value. */
   readonly text: string
   /** Used if the column is empty. */
   readonly fallback: string
-  /** `kept`: a transform that the form cannot show and does not change. */
+  /** `kept`: a transform that the form cannot show. */
   readonly transform: TransformChoice | 'kept'
   /** For `map`: one value per line, such as `Proc = process`. */
   readonly pairs: string
   /** For `split`. */
   readonly separator: string
-  /** The stored rule, if any. */
   readonly original: MappingRule | undefined
 }
 
@@ -79,7 +76,6 @@ function transformOf(transforms: Transforms | undefined): RuleDraft['transform']
   switch (first.kind) {
     case 'date':
       return first.format
-    // Cells are trimmed in any case.
     case 'trim':
       return 'none'
     case 'map':
@@ -90,7 +86,6 @@ function transformOf(transforms: Transforms | undefined): RuleDraft['transform']
   }
 }
 
-/** Returns the rule for the request. */
 export function ruleOf(draft: RuleDraft): MappingRule {
   const { target, from, text, fallback, original } = draft
   const transforms = transformsOf(draft)
@@ -102,7 +97,6 @@ export function ruleOf(draft: RuleDraft): MappingRule {
   }
 }
 
-/** A number stays a number unless it was edited. */
 function like(original: string | number | boolean | undefined, text: string): string | number | boolean {
   return original !== undefined && String(original) === text ? original : text
 }

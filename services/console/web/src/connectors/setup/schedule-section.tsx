@@ -17,7 +17,6 @@ const minutes = upTo(12).map((step) => ({ value: String(step * 5), label: two(st
 const days = upTo(28, 1).map((day) => ({ value: String(day), label: String(day) }))
 const zones: readonly string[] = ['UTC', ...Intl.supportedValuesOf('timeZone')]
 
-/** Edits the time of runs and its time zone. */
 export function ScheduleSection({ schedule, onChange, faults }: Props) {
   const { kind, hour, minute, weekday, day, cron, timeZone } = schedule
   const put = (change: Partial<ScheduleDraft>) => onChange({ ...schedule, ...change })

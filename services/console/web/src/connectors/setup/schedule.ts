@@ -20,19 +20,17 @@ export const weekdays = [
   { value: '0', label: 'Sunday' },
 ] as const
 
-/** The schedule in the form. */
 export interface ScheduleDraft {
   readonly kind: (typeof scheduleChoices)[number]['value']
   readonly hour: number
   readonly minute: number
   readonly weekday: (typeof weekdays)[number]['value']
-  /** Day of the month, 1 to 28, which every month has. */
+  /** 1 to 28, which every month has. */
   readonly day: number
   readonly cron: string
   readonly timeZone: string
 }
 
-/** The default: no schedule, or at night if one is chosen. */
 export function noSchedule(timeZone: string): ScheduleDraft {
   return { kind: 'none', hour: 2, minute: 30, weekday: '1', day: 1, cron: '', timeZone }
 }
@@ -58,7 +56,7 @@ function cronOf({ kind, hour, minute, weekday, day, cron }: ScheduleDraft): stri
   }
 }
 
-/** Returns the schedule for the form: in words if possible, otherwise as a cron expression. */
+/** Returns the schedule in words if possible, otherwise as a cron expression. */
 export function scheduleDraftOf(schedule: Connector['schedule'], timeZone: string): ScheduleDraft {
   if (schedule === null) return noSchedule(timeZone)
   const { cron } = schedule
@@ -78,7 +76,6 @@ export function scheduleDraftOf(schedule: Connector['schedule'], timeZone: strin
   return found === undefined ? draft : { ...at, kind: 'weekly', weekday: found.value }
 }
 
-/** Returns the schedule in words. */
 export function scheduleInWords(schedule: Connector['schedule']): string {
   if (schedule === null) return 'When asked'
   const draft = scheduleDraftOf(schedule, schedule.time_zone)

@@ -1,20 +1,17 @@
 import type { Connector } from '../../api/sync.ts'
 
-/** Source types that people can set up. Connectors for pushes are created automatically. */
+/** Connectors for pushes are created automatically. */
 export type SourceType = Exclude<Connector['type'], 'inline_json' | 'scim_inbound'>
 
 /** The settings of a source as text, by their path in `config` (`auth.username`). */
 export type Values = Readonly<Record<string, string>>
 
 interface Common {
-  /** Path in `config`. */
   readonly name: string
   readonly label: string
   readonly help?: string
   readonly isRequired?: boolean
-  /** Most people keep the default. */
   readonly isAdvanced?: boolean
-  /** Returns whether the setting is shown, depending on other values. */
   readonly when?: (values: Values) => boolean
 }
 
@@ -30,14 +27,11 @@ export type Setting = Common &
 
 export interface SourceInfo {
   readonly title: string
-  /** What the source reads, in a sentence. */
   readonly tells: string
   readonly settings: readonly Setting[]
-  /** Returns the secrets that the chosen values need. */
   readonly secrets: (values: Values) => readonly { readonly name: string; readonly label: string }[]
 }
 
-/** The certificates of a private authority. */
 export function certificates(when?: (values: Values) => boolean): Setting {
   return {
     kind: 'lines',
@@ -53,5 +47,4 @@ export function certificates(when?: (values: Values) => boolean): Setting {
 /** Shows a setting if another one has this value. */
 export const is = (name: string, value: string) => (values: Values) => values[name] === value
 
-/** Returns choices that are labelled with their value. */
 export const same = (...values: readonly string[]) => values.map((value) => ({ value, label: value }))

@@ -13,7 +13,6 @@ import { ConnectorFailure } from '../connector-parts.tsx'
 import { ConnectorForm } from './connector-form.tsx'
 import { changeOf, creationOf, draftOf, newDraft } from './draft.ts'
 
-/** The page for a new connector. */
 export function NewConnectorPage() {
   const { session } = useSession()
   const [attempt] = useState(createAttempt)
@@ -39,7 +38,6 @@ export function NewConnectorPage() {
   )
 }
 
-/** The page that edits a connector. */
 export function EditConnectorPage({ id }: { readonly id: string }) {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Edit id={id} /> : <AdminsOnly title="Connector" what="connectors" />

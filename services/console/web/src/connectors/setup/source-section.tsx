@@ -27,7 +27,6 @@ const icons: Readonly<Record<SourceType, IconName>> = {
   sql: 'database',
 }
 
-/** Chooses the source type of a new connector. */
 export function TypeCards({ type, onType }: TypeProps) {
   return (
     <RadioGroup
@@ -58,11 +57,9 @@ interface Props {
   readonly draft: Draft
   readonly faults: Faults
   readonly onChange: (change: Partial<Draft>) => void
-  /** Stored secrets and the dates when they were set. */
   readonly set: Connector['secrets']
 }
 
-/** How the source is reached and what is read. */
 export function SourceSection({ draft, faults, onChange, set }: Props) {
   const { type, values, secrets } = draft
   const put = (name: string) => (text: string) => onChange({ values: { ...values, [name]: text } })
