@@ -1,9 +1,6 @@
-import { spawn } from 'node:child_process'
 import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { type Receipt, receiptSchema } from '@postern/contracts'
 import {
   type CallAnswer,
@@ -14,8 +11,7 @@ import {
   createTestDatabase,
   makeTestFolder,
   randomRing,
-  compileCache,
-  programOf,
+  spawnTestService,
   assertNoKeyInLine,
   servicePatience,
 } from '@postern/local-stack/testing'
@@ -140,31 +136,7 @@ export async function startEvidence(
 
 /** An evidence service in a process of its own. `fileBlocks` limits the size of files that it can write (ulimit -f). */
 export async function spawnEvidence(env: Record<string, string>, fileBlocks?: number) {
-  const limit = fileBlocks === undefined ? '' : `ulimit -f ${fileBlocks}; `
-  const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$1"`, process.execPath, programOf('evidence')], {
-    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const lines = createInterface({ input: child.stdout })
-  let port: unknown
-  for await (const line of lines) {
-    const entry: { event?: string; port?: number } = JSON.parse(line)
-    if (entry.event === 'listening') {
-      port = entry.port
-      break
-    }
-  }
-  child.stdout.resume()
-  if (typeof port !== 'number') throw new Error('the evidence service did not start')
-  return {
-    url: `http://127.0.0.1:${port}`,
-    kill: async (signal: NodeJS.Signals) => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const exited = once(child, 'exit')
-      child.kill(signal)
-      await exited
-    },
-  }
+  return await spawnTestService('evidence', env, { fileBlocks })
 }
 
 /** An API key of a new tenant that may upload evidence. */

@@ -1,49 +1,21 @@
-import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { internalPaths } from '@postern/contracts/internal'
-import {
-  type TestDatabase,
-  createTestCaller,
-  servicePatience,
-  randomRing,
-  compileCache,
-  programOf,
-} from '@postern/local-stack/testing'
+import { type TestDatabase, createTestCaller, randomRing, spawnTestService } from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 
 /** The real universe service, in a process of its own, on the same database. */
 export async function spawnUniverse(database: TestDatabase, evidenceRing: string) {
   const syncRing = randomRing()
-  const child = spawn(process.execPath, [programOf('universe')], {
-    env: {
-      PATH: '/usr/bin:/bin',
-      NODE_COMPILE_CACHE: compileCache,
-      POSTERN_PORT: '0',
-      POSTERN_REQUEST_LOG: 'off',
-      ...servicePatience,
-      POSTERN_DATABASE_URL: database.url('universe'),
-      POSTERN_SIGNING_UNIVERSE: randomRing(),
-      POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,
-      POSTERN_SIGNING_EVIDENCE_UNIVERSE: evidenceRing,
-      POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
-      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
-      POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const universe = await spawnTestService('universe', {
+    POSTERN_DATABASE_URL: database.url('universe'),
+    POSTERN_SIGNING_UNIVERSE: randomRing(),
+    POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,
+    POSTERN_SIGNING_EVIDENCE_UNIVERSE: evidenceRing,
+    POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+    POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+    POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
   })
-  let port: unknown
-  for await (const line of createInterface({ input: child.stdout })) {
-    const entry: { event?: string; port?: number } = JSON.parse(line)
-    if (entry.event === 'listening') {
-      port = entry.port
-      break
-    }
-  }
-  child.stdout.resume()
-  if (typeof port !== 'number') throw new Error('the universe service did not start')
-  const url = `http://127.0.0.1:${port}`
+  const { url } = universe
   const { assertionKeys } = database
   const sync = createTestCaller({ baseUrl: url, keyName: 'sync-universe', ring: syncRing, assertionKeys })
   return {
@@ -59,11 +31,6 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
       )
       expect(answer).toMatchObject({ status: 200 })
     },
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const exited = once(child, 'exit')
-      child.kill('SIGKILL')
-      await exited
-    },
+    stop: async () => await universe.kill('SIGKILL'),
   }
 }

@@ -12,6 +12,7 @@ import {
   randomRing,
   compileCache,
   programOf,
+  spawnTestService,
   assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
@@ -94,35 +95,8 @@ export async function makeWorld() {
 }
 
 async function spawnUniverse(env: Record<string, string>) {
-  const child = spawn(process.execPath, [programOf('universe')], {
-    env: {
-      PATH: '/usr/bin:/bin',
-      NODE_COMPILE_CACHE: compileCache,
-      ...servicePatience,
-      ...env,
-      POSTERN_PORT: '0',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let port: unknown
-  for await (const line of createInterface({ input: child.stdout })) {
-    const entry: { event?: string; port?: number } = JSON.parse(line)
-    if (entry.event === 'listening') {
-      port = entry.port
-      break
-    }
-  }
-  child.stdout.resume()
-  if (typeof port !== 'number') throw new Error('the universe service did not start')
-  return {
-    url: `http://127.0.0.1:${port}`,
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const exited = once(child, 'exit')
-      child.kill('SIGTERM')
-      await exited
-    },
-  }
+  const { url, kill } = await spawnTestService('universe', env)
+  return { url, stop: async () => await kill('SIGTERM') }
 }
 
 /** An API key of a new tenant that may run connectors. */
