@@ -1,5 +1,5 @@
-// Every npm script starts here. Installs Node (on Linux), pnpm and the locked packages into the clone, then runs the command.
-// Plain JavaScript without dependencies, for Node 18 and later.
+// Every npm script starts here: installs Node (on Linux), pnpm and packages, then runs the command. Works with Node 18
+// and later, without dependencies.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const tools = join(root, '.tools')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
-/** Writes to stderr, because scripts may read the command's standard output. */
+/** Scripts may read the command's standard output. */
 function say(line) {
   process.stderr.write(`postern: ${line}\n`)
 }
@@ -28,7 +28,6 @@ function isAtLeast(version, minimum) {
   return true
 }
 
-/** npm's settings for fetching packages. */
 const kept =
   /^npm_config_(registry|userconfig|globalconfig|cache|ca|cafile|cert|key|strict_ssl|proxy|https_proxy|noproxy|fetch_.*|offline|prefer_offline|\/\/.*|@.*)$/i
 
@@ -37,14 +36,13 @@ function cleanEnvironment() {
   return Object.fromEntries(entries)
 }
 
-/** The npm that runs this script, else the one on the PATH. */
 function npm(args) {
   const cli = process.env.npm_execpath
   const [command, first] = cli && /npm-cli\.[cm]?js$/.test(cli) ? [process.execPath, [cli]] : ['npm', []]
   run(command, [...first, ...args], { cwd: tools, env: cleanEnvironment() })
 }
 
-/** Runs an installer and prints its output only if it fails. */
+/** Prints the installer's output only if it fails. */
 function run(command, args, options) {
   const result = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...options })
   if (result.error) throw new Refusal(`${command} could not be run: ${result.error.message}`)
@@ -53,7 +51,7 @@ function run(command, args, options) {
   throw new Refusal(`${command} ${args.join(' ')} failed (${result.signal ?? `exit code ${result.status}`})`)
 }
 
-/** Installs one npm package into its own folder below .tools. The folder appears by a rename, so it is always complete. */
+/** The folder below .tools appears by a rename, so it is always complete. */
 function installTool(folder, specifier) {
   const unfinished = `${folder}.new-${process.pid}`
   rmSync(unfinished, { recursive: true, force: true })
@@ -107,7 +105,6 @@ function pnpmPlan() {
   }
 }
 
-/** A hash of everything that decides what is installed. */
 function dependencyState(node) {
   const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml']
   manifests.push(join('test', 'package.json'), join('verification', 'package.json'))
@@ -127,7 +124,7 @@ function dependencyState(node) {
   return hash.digest('hex')
 }
 
-// In node_modules, so that it is removed with the packages.
+// Removed together with the packages.
 const stamp = join(root, 'node_modules', '.postern-installed')
 
 function isInstalled(state) {
@@ -144,13 +141,11 @@ function installPackages(pnpm, node, state) {
   writeFileSync(stamp, state)
 }
 
-/** Runs `work` while holding the lock of this clone. */
 function alone(work) {
   mkdirSync(tools, { recursive: true })
   return exclusively(join(tools, 'lock'), work, say)
 }
 
-/** Installs what is missing of Node, pnpm and packages, and returns the Node to use. */
 function prepare() {
   const node = nodePlan()
   const version = node.install ? manifest.config.node.pin : process.versions.node
@@ -166,7 +161,6 @@ function prepare() {
   return node.path
 }
 
-/** Returns the path of pnpm, and installs it if it is missing. */
 function findPnpm() {
   const { path, install } = pnpmPlan()
   if (!existsSync(path)) alone(install)

@@ -13,14 +13,14 @@ const checks = [
   { name: 'spelling', command: ['cspell', '--no-progress', '--no-summary'] },
 ]
 
-/** Dependency rules between modules. `npm test` runs this test too. */
+/** `npm test` runs this test too. */
 const boundaryCheck = {
   name: 'boundaries',
   command: ['vitest', 'run', boundaries],
   env: { POSTERN_TEST_SERVERS: 'none' },
 }
 
-/** Runs all checks, prints the output of failed ones and returns the exit code. `report` is the path of a JSON file. */
+/** Prints the output of failed checks and returns the exit code. */
 export async function runCheck({ root, env, report, boundaries: withBoundaries }) {
   const all = withBoundaries ? [...checks, boundaryCheck] : checks
   const results = []
@@ -35,7 +35,6 @@ export async function runCheck({ root, env, report, boundaries: withBoundaries }
   return results.every(({ ok }) => ok) ? 0 : 1
 }
 
-/** Formats everything and applies the linter's safe fixes. */
 export async function runFix({ root, env, follow }) {
   const formatted = await follow('oxfmt', [], { cwd: root, env })
   const linted = await follow('oxlint', ['--type-aware', '--fix'], { cwd: root, env })

@@ -1,5 +1,4 @@
-// Writes the errors outside every test beside the report of vitest, which leaves them out: for `vitest.json` to `vitest.errors.json`.
-// `.ci/summary.mjs` names them once more at the end.
+// Writes errors outside tests, which vitest's report omits: for `vitest.json` to `vitest.errors.json`.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
@@ -21,7 +20,7 @@ export default class ErrorsReporter {
       text: stack ?? `${name}: ${message}`,
       during,
     }))
-    // As the report itself, which may come later: where nothing has run yet the folder is not there.
+    // If no test has run yet, the folder is missing.
     mkdirSync(dirname(this.#path), { recursive: true })
     writeFileSync(this.#path, JSON.stringify(shown))
   }

@@ -1,9 +1,9 @@
 import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 
-/** An empty lock older than this belongs to a process that failed to write its id. */
+/** An older empty lock belongs to a process that failed to write its id. */
 const emptyForMs = 10_000
 
-/** Runs `work` while holding the lock file. Works with every Node that the bootstrap supports. */
+/** Runs `work` while holding the lock file. */
 export function exclusively(lock, work, say) {
   let told = false
   for (;;) {
@@ -22,7 +22,6 @@ export function exclusively(lock, work, say) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
   const release = () => rmSync(lock, { force: true })
-  // Also on Ctrl-C.
   process.once('exit', release)
   try {
     return work()
@@ -32,7 +31,7 @@ export function exclusively(lock, work, say) {
   }
 }
 
-/** The id of the live process that holds the lock. Removes the lock of a process that has ended. */
+/** Removes the lock of a process that has ended. */
 function holderOf(lock) {
   let text
   let age
@@ -49,7 +48,7 @@ function holderOf(lock) {
   return undefined
 }
 
-/** Whether another process has this id. In a new container, a killed process may have had ours. */
+/** Whether another process has this id; in a new container, a killed process may have had ours. */
 function isAnother(pid) {
   if (pid === process.pid) return false
   try {

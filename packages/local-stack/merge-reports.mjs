@@ -5,10 +5,7 @@ function read(path) {
   return JSON.parse(readFileSync(path, 'utf8'))
 }
 
-/**
- * Merges the reports of one vitest run, `<from>.json` and `<from>.errors.json`, into those of another. If a report is
- * missing or invalid, throws and removes `<into>.json`, so that a partial result is never taken for the whole.
- */
+/** Merges one vitest report into another. Throws and removes `<into>.json` if a report is missing or invalid. */
 export function mergeReports(folder, { from, into }) {
   const pathOf = (name, kind) => join(folder, `${name}${kind}.json`)
   try {

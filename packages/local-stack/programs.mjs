@@ -1,5 +1,5 @@
-// Bundles each program of the stack into one file, because reading 900 modules is most of a start.
-// Plain JavaScript: `bootstrap.mjs` imports it before packages are installed.
+// Bundles each program into one file, because reading 900 modules is most of a start. `bootstrap.mjs` imports this
+// before packages are installed.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
@@ -10,7 +10,6 @@ const own = fileURLToPath(import.meta.url)
 const root = join(dirname(own), '..', '..')
 const folder = join(root, '.tools', 'programs')
 
-/** The main module of each program. */
 const programs = {
   gateway: 'services/gateway/src/main.ts',
   keys: 'services/keys/src/main.ts',
@@ -24,7 +23,7 @@ const programs = {
   postern: 'packages/cli/src/main.ts',
 }
 
-/** Builds are kept for a week, because running processes may still load parts of them. */
+/** Running processes may still load parts of older builds. */
 const keptMs = 7 * 86_400_000
 
 /** Node 18.0 has no `recursive` option. */
@@ -47,7 +46,7 @@ function sourceFiles() {
   return [...files, join(root, 'pnpm-lock.yaml'), own]
 }
 
-/** A hash over paths, sizes and modification times, which is faster than reading the files. */
+/** Hashes paths, sizes and modification times, which is faster than reading the files. */
 function stateOfSources() {
   const hash = createHash('sha256').update(process.platform)
   const files = sourceFiles()
@@ -59,13 +58,12 @@ function stateOfSources() {
   return hash.digest('hex').slice(0, 24)
 }
 
-/** Returns the folder for programs of the current sources, and whether it exists. */
 export function findPrograms() {
   const built = join(folder, stateOfSources())
   return { folder: built, isBuilt: existsSync(built), pathOf: (name) => join(built, `${name}.mjs`) }
 }
 
-/** Builds the programs if they are missing, with the given Node, and returns their folder. Concurrent calls are safe. */
+/** Builds the programs if they are missing. Concurrent calls are safe. */
 export function ensurePrograms(node = process.execPath) {
   if (ready !== undefined) return ready
   const found = findPrograms()
@@ -76,7 +74,7 @@ export function ensurePrograms(node = process.execPath) {
   return (ready = found)
 }
 
-/** Remembered, so that all processes of one start have the same sources. */
+/** All processes of one start need the same sources. */
 let ready
 
 async function buildAll() {
@@ -88,7 +86,6 @@ async function buildAll() {
     await build(unfinished)
     renameSync(unfinished, found.folder)
   } catch (error) {
-    // Another process has built the same programs.
     if (!existsSync(found.folder)) throw error
   } finally {
     rmSync(unfinished, { recursive: true, force: true })
@@ -101,10 +98,9 @@ async function build(directory) {
     input: Object.fromEntries(Object.entries(programs).map(([name, path]) => [name, join(root, path)])),
     cwd: root,
     platform: 'node',
-    // The bundler would remove calls such as decodeURIComponent(text), which validate by throwing.
+    // The bundler would remove calls that validate by throwing.
     treeshake: false,
     resolve: { conditionNames: ['@postern/source', 'node'] },
-    // Loaded only if needed.
     external: ['pg-native', 'rolldown'],
     plugins: [
       { name: 'where-a-module-is', transform: { filter: { id: /\.ts$|programs\.mjs$/ }, handler: withItsPlace } },
@@ -124,7 +120,7 @@ async function build(directory) {
   }
 }
 
-/** Makes `import.meta` refer to the source file, so that modules find the files beside them. */
+/** `import.meta` must refer to the source file, so that modules find the files beside them. */
 function withItsPlace(code, id) {
   if (id.includes('node_modules') || !code.includes('import.meta.')) return null
   return code

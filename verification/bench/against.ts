@@ -1,24 +1,23 @@
 import type { Parts } from './parts.ts'
 import { round } from './stats.ts'
 
-/** A part of a request whose cost has changed relative to its yardstick. */
+/** Its cost has changed relative to its yardstick. */
 export interface Moved {
   readonly part: string
   /** CPU microseconds; undefined if the file lacks it. */
   readonly before: number | undefined
   readonly now: number | undefined
-  /** The cost relative to before, divided by the change of the yardstick, so that another machine does not matter. */
+  /** Relative to the change of the yardstick, so that another machine does not matter. */
   readonly times: number
 }
 
-/** More than the figures of one machine vary between runs. */
+/** More than the variation between runs on one machine. */
 const mostMoved = 0.2
-/** Smaller parts are below the resolution of the clock, in microseconds. */
+/** Smaller parts are below the resolution of the clock. */
 const leastMicroseconds = 0.02
 
 /**
- * Returns each part with its cost and its yardstick's. HTTP with the service is included in the forwarded request,
- * because a difference of two large figures varies too much.
+ * HTTP with the service is part of the forwarded request, because a difference of two large figures varies too much.
  */
 function costsOf({ alone, http, forwarded, yardsticks }: Parts): Map<string, readonly [number, number]> {
   const whole = [
@@ -33,7 +32,6 @@ function costsOf({ alone, http, forwarded, yardsticks }: Parts): Map<string, rea
   ])
 }
 
-/** Returns the parts that changed by more than a fifth, relative to the yardsticks. */
 export function movedParts(before: Parts, now: Parts): Moved[] {
   const [was, is] = [costsOf(before), costsOf(now)]
   return [...new Set([...was.keys(), ...is.keys()])].flatMap((part) => {
@@ -48,7 +46,6 @@ export function movedParts(before: Parts, now: Parts): Moved[] {
   })
 }
 
-/** Describes the changes, one per line. */
 export function describeMoved(moved: readonly Moved[]): string[] {
   if (moved.length === 0) return ['no part of a request costs more or less than before, by the yardsticks']
   return moved.map(({ part, before, now, times }) => {

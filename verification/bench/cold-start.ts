@@ -7,35 +7,29 @@ import { verdict } from './verdicts.ts'
 
 /** A gateway that starts with empty memory and an empty Redis under a load of many hot keys. */
 export interface ColdStart {
-  /** The number of keys, and of those used in the available time. */
   readonly hotKeys: number
   readonly keys: number
-  /** Concurrent requests for one key. */
   readonly together: number
   readonly requests: number
   /** Until every key had been used. */
   readonly seconds: number
   readonly p50: number
   readonly p99: number
-  /** Look-ups at the keys service: ideally one per key, without coalescing one per request. */
+  /** Ideally one per key; without coalescing one per request. */
   readonly lookupsAtKeys: number
-  /** PostgreSQL transactions in that time, including leases and usage. */
+  /** Including leases and usage. */
   readonly transactions: number
-  /** The same load from memory: requests per second before and after. */
+  /** The same load from memory before and after. */
   readonly coldPerSecond: number
   readonly warmPerSecond: number
-  /** Time until 5 s passed with 90 % of the final rate; undefined if never. */
+  /** Until 5 s passed with 90 % of the final rate. */
   readonly steadySeconds: number | undefined
   readonly verdicts: readonly string[]
 }
 
-/** The maximum mean number of look-ups per key, because abandoned ones may be repeated. */
+/** Abandoned look-ups may be repeated. */
 const mostLookups = 1.05
 
-/**
- * Judges whether the load on keys and PostgreSQL depends on the keys rather than the requests, and whether the rate
- * becomes steady.
- */
 export function coldStartVerdicts(
   found: Pick<
     ColdStart,
@@ -69,11 +63,9 @@ export interface ColdStartOptions {
   readonly keys: number
   readonly together: number
   readonly connections: number
-  /** The time limit in seconds. */
   readonly seconds: number
 }
 
-/** Uses every key for the first time, with `together` concurrent requests each. */
 export async function measureColdStart(system: System, options: ColdStartOptions): Promise<ColdStart> {
   const { path, upstream, together, connections, seconds } = options
   const keys = await seedKeys(system, options.keys)
@@ -90,7 +82,7 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   const before = { lookups: await lookups(), transactions: await countTransactions(system) }
   const cold = await runOwn({ ...job, seconds })
   const after = { lookups: await lookups(), transactions: await countTransactions(system) }
-  // Every key was used once. Records are renewed and code is compiled under the same load.
+  // Records are renewed and code is compiled under the same load.
   const { requests: _all, ...lasting } = job
   const warm = await runOwn({ ...lasting, seconds: Math.min(warmSeconds, seconds) })
   const [warmPerSecond, steadyAt] = steadyOf(warm.perSecond)
@@ -111,16 +103,16 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   return { ...found, verdicts: coldStartVerdicts(found) }
 }
 
-/** How long the load continues after all keys were used, in seconds. */
+/** After all keys were used. */
 const warmSeconds = 60
 const windowSeconds = 5
-/** The minimum final rate relative to the best five seconds. */
+/** Relative to the best five seconds. */
 const leastOfBest = 0.8
-/** The rate must be steady this long after the last key, in seconds. */
+/** After the last key. */
 const mostUnsteadySeconds = 30
 
 /**
- * Returns the final rate, and when the first five seconds reached 90 % of it; undefined if it is less than 80 % of the
+ * Returns the final rate, and when five seconds first reached 90 % of it; undefined if it is less than 80 % of the
  * best.
  */
 export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: number | undefined] {

@@ -4,7 +4,6 @@ import type { KeySet } from './key-set.ts'
 import { type Peer, cpuOf, machineTime } from './processes.ts'
 import { mean, median, middleMean, round } from './stats.ts'
 
-/** One proxy under full load; medians over the rounds. */
 export interface Measured {
   readonly name: string
   readonly requestsPerSecond: number
@@ -22,7 +21,6 @@ interface Round {
   readonly cpuMicroseconds: number | undefined
   /** The share of processor time that the host took, 0 to 1. */
   readonly stolen: number
-  /** Which caches had the keys, if measured. */
   readonly hits?: Hits
 }
 
@@ -30,9 +28,8 @@ export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Generates the load. Default: `runLoad` with the same keys for all. */
+  /** Default: `runLoad` with the same keys for all. */
   readonly run?: (job: LoadJob) => Promise<LoadResult>
-  /** Returns where keys were found so far. */
   readonly hits?: () => Promise<Hits>
 }
 
@@ -44,17 +41,14 @@ interface LoadOptions {
 }
 
 export interface CompareOptions extends LoadOptions {
-  /** How often all processes are restarted: two processes of one program differ by 15 % and more. */
+  /** Two processes of one program differ by 15 % and more. */
   readonly starts: number
-  /** Rounds per start. */
   readonly rounds: number
-  /** Seconds of a round per proxy. */
   readonly seconds: number
-  /** Parts of a round, each of which measures all proxies once; default 1. For targets with a persistent generator. */
+  /** Each piece measures all proxies once; default 1. */
   readonly pieces?: number
 }
 
-/** Newly started proxies, always in the same order. */
 export interface Started {
   readonly targets: readonly Target[]
   stop(): Promise<void>
@@ -80,7 +74,6 @@ export async function compare(start: () => Promise<Started>, options: CompareOpt
   return [...results].map(([name, rounds]) => summarise(name, rounds))
 }
 
-/** Runs full load without measuring, to compile code and open connections. */
 export async function warmUp(targets: readonly Target[], options: LoadOptions): Promise<void> {
   for (const target of targets) await load(target, options, options.warmUpSeconds)
 }
@@ -96,7 +89,7 @@ async function measureRound(
   start: number,
 ): Promise<Map<Target, MeasuredRound>> {
   const hitsOfAll = async () => await Promise.all(targets.map(async ({ hits }) => await hits?.()))
-  // Measured before and after all pieces, because reading it is work for the gateway.
+  // Before and after all pieces, because reading it is work for the gateway.
   const hitsBefore = await hitsOfAll()
   const parts = targets.map((): Piece[] => [])
   for (let at = 0; at < pieces; at += 1) {
@@ -115,7 +108,6 @@ async function measureRound(
   )
 }
 
-/** The load, and what the process and the machine used. */
 interface Piece {
   readonly result: LoadResult
   readonly cpu: number | undefined
@@ -175,20 +167,18 @@ function summarise(name: string, rounds: readonly MeasuredRound[]): Measured {
   }
 }
 
-/** The ratio of one to another: above 1, the first is better. */
+/** Above 1, the first is better. */
 export interface Ratio {
   readonly against: string
   readonly throughput: number
   readonly cpu: number | undefined
-  /** The largest share of processor time that the host used in the counted rounds, from 0 to 1. */
+  /** From 0 to 1. */
   readonly stolen: number
 }
 
 /**
- * Compares round by round, since what a machine gives drifts by more than what is looked for: the mean of the middle half
- * of the ratios, and not the ratio of means. With several others, a round of theirs is the mean. Of each start that half of
- * the rounds counts in which the host took least from all that are compared, and any others in which it took no more: which
- * these are says nothing about who was quicker in them.
+ * Returns the mean of the middle half of the ratios by round, because the machine's speed drifts. Only the half of each
+ * start's rounds in which the host took the least time counts.
  */
 export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
   const all = [subject, ...others]
@@ -225,7 +215,6 @@ function roundOf({ name, rounds }: Measured, turn: number): Round {
   return found
 }
 
-/** Returns a peer as a target. */
 export function targetOf({ name, url, pid }: Peer): Target {
   return { name, url, pid }
 }

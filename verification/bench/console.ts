@@ -5,14 +5,14 @@ import { fillTenant } from '../../test/browser/many-keys.ts'
 import { type World, openWorld } from '../../test/browser/world.ts'
 import { median, round } from './stats.ts'
 
-/** The speed of the console in a browser that draws with the processor, in milliseconds. */
+/** In a browser that draws with the processor, in milliseconds. */
 export interface ConsoleSpeed {
   /** Largest contentful paint of the key list, first and repeated. */
   readonly firstPaint: number
   readonly nextPaint: number
   readonly manyKeys: {
     readonly keys: number
-    /** Until the list is complete: five responses of 1,000 keys. */
+    /** Five responses of 1,000 keys. */
     readonly whole: number
     /** The longest time without a new frame while scrolling from end to end. */
     readonly longestPause: number
@@ -24,7 +24,6 @@ export interface ConsoleSpeed {
 const manyKeys = 5000
 const steps = 120
 
-/** Starts a system with a console and measures it. */
 export async function measureConsole({ rounds }: { readonly rounds: number }): Promise<ConsoleSpeed> {
   const world = await openWorld()
   try {
@@ -103,7 +102,7 @@ async function search(page: Page): Promise<number> {
     const box = document.activeElement
     box?.addEventListener('input', () => {
       const from = performance.now()
-      // The second frame: the first may be drawn before React has rendered.
+      // The first frame may be drawn before React has rendered.
       requestAnimationFrame(() => requestAnimationFrame((at) => (document.body.dataset['search'] = String(at - from))))
     })
   })

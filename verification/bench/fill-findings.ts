@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { generateDemo, readScenarios } from '@postern/local-stack/testing'
 import type { Client } from 'pg'
 
-/** How many rows there are. */
 export interface FilledRows {
   readonly tenants: number
   readonly findings: number
@@ -10,21 +9,20 @@ export interface FilledRows {
 }
 
 export interface Filling {
-  /** The measured tenant, and how many findings to add. Zero starts over. */
+  /** Zero starts over. */
   readonly own: string
   readonly ownFindings: number
   readonly behind: number
-  /** Other tenants, each with so many. */
   readonly others: number
   readonly perOther: number
   readonly entriesPerFinding: number
-  /** The log stops growing then, on the clock of `performance.now`. */
+  /** By the clock of `performance.now`. */
   readonly deadline: number
 }
 
 const prototypes = 960
 
-/** Takes findings of the demo as patterns: texts, severities and people are as long and as various as there. */
+/** Findings of the demo are the patterns for texts, severities and people. */
 export async function preparePrototypes(sql: Client): Promise<void> {
   const [bank] = readScenarios()
   if (bank === undefined) throw new Error('the demo has no tenant')
@@ -45,21 +43,16 @@ export async function preparePrototypes(sql: Client): Promise<void> {
   )
 }
 
-/** Tenants in one statement: few enough that the deadline is kept, and that both connections have work to the end. */
+/** Few enough that the deadline is kept and both connections are busy to the end. */
 const tenantsAtOnce = 10
 
-/**
- * Puts findings, their entities and their log in place, many in one statement; with `helper`, a second connection, on both
- * at once. As the superuser, and without triggers: a trigger a row would take hours. The rows are as large and as many as
- * those of the service, and all constraints but foreign keys, and all indexes, hold, but the hashes in the log are no chain.
- */
 export async function fillFindings(sql: Client, filling: Filling, helper?: Client): Promise<FilledRows> {
   const { own, ownFindings, behind, others, perOther, entriesPerFinding, deadline } = filling
   const fillers = helper === undefined ? [sql] : [sql, helper]
   if (helper !== undefined) await preparePrototypes(helper)
   for (const filler of fillers) await filler.query('set session_replication_role = replica')
   if (behind === 0) await sql.query('truncate findings.finding cascade')
-  // It would read ten gigabytes for minutes, beside whichever way is measured then.
+  // Autovacuum would read ten gigabytes during the measurement.
   await sql.query('alter table findings.tracker_log set (autovacuum_enabled = off, toast.autovacuum_enabled = off)')
   const fill = async (filler: Client, tenants: readonly string[], before: number, count: number): Promise<void> => {
     await insertFindings(filler, tenants, before, count)
@@ -75,7 +68,7 @@ export async function fillFindings(sql: Client, filling: Filling, helper?: Clien
   )
   for (const filler of fillers) await filler.query('set session_replication_role = origin')
   await sql.query('vacuum analyze findings.finding, findings.finding_entity')
-  // No list reads it: to vacuum it would only read ten gigabytes once more.
+  // No list reads the log, so it needs no vacuum.
   await sql.query('analyze findings.tracker_log')
   await sql.query('checkpoint')
   const { rows } = await sql.query<{ tenants: number; findings: number; entries: number }>(
@@ -112,7 +105,7 @@ async function insertFindings(sql: Client, tenants: readonly string[], behind: n
   )
 }
 
-/** So many entries for each of these findings, of the size that a change of progress has. */
+/** Entries have the size of a change of progress. */
 async function insertLog(
   sql: Client,
   tenants: readonly string[],

@@ -5,44 +5,36 @@ import { type ListResult, compareWays } from './list.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** The time of a page among many findings, in milliseconds per sequential request; medians. */
 export interface FindingsScale {
   readonly few: FilledRows
   readonly many: FilledRows
   readonly fillSeconds: number
-  /** The first page while there were few. */
   readonly firstOfFew: number
   readonly first: number
   readonly thousandth: number
-  /** The thousandth page ÷ the first one. */
   readonly deep: number
-  /** The first page among many ÷ among few. */
   readonly large: number
-  /** The first page among many, beside the same SQL straight to PostgreSQL; figures from before do not have it. */
   readonly list?: ListResult
 }
 
 const pageSize = 100
-/** The page that is a thousand pages in. */
 const deepPage = 1000
 
 export interface ScalePlan {
   readonly tenants: number
-  /** Findings of all tenants together, and those of the one that is measured. */
   readonly few: number
   readonly findings: number
   readonly measuredTenant: number
   readonly entriesPerFinding: number
-  /** The log stops growing after so many seconds, however far it has come. */
+  /** The log stops growing after this time. */
   readonly fillSeconds: number
   readonly repeats: number
-  /** Of each way to read a list: as many as `list` takes, so that the service has run as long when it is measured. */
+  /** As many as `list` takes, so that the service has run as long. */
   readonly listRounds: number
 }
 
 /**
- * Measures pages of `GET /findings?limit=100` through gateway, service and row-level security, first with few findings
- * in the database and then with many in many tenants, with an entry of the log after entry behind each.
+ * Measures pages of `GET /findings?limit=100` with few findings in the database, and then with many in many tenants.
  */
 export async function measureFindingsScale(system: System, plan: ScalePlan): Promise<FindingsScale> {
   await system.restartGateway({})
@@ -108,7 +100,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       if (next === undefined) throw new Error(`there is no page behind page ${number}`)
       target = next
     }
-    // Turn by turn: what changes on the machine meanwhile changes both.
+    // Alternates, because the machine's speed changes.
     const times = { first: [] as number[], deep: [] as number[] }
     for (let turn = 0; turn < 3; turn += 1) {
       times.first.push(await time(firstPage))

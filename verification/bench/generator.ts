@@ -1,6 +1,5 @@
-// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time on each connection. The first line of
-// standard input is a job, as JSON; it prints the result. With `inTurns` each further line has it make load for as many
-// milliseconds. It looks at no more of an answer than its status and length.
+// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time per connection. The first line of
+// standard input is a job as JSON; with `inTurns` each further line is a duration in milliseconds.
 import { randomInt } from 'node:crypto'
 import { type Socket, createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -32,25 +31,23 @@ const job = z
 
 const { hostname, port, host, pathname, search } = new URL(job.url)
 const head = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${host}\r\n`
-/** Prime, and no divisor of any number of keys: so many steps lead to every key once. */
+/** Prime and no divisor of any number of keys, so that the steps reach every key once. */
 const stride = job.inOrder === true ? 1 : 610_639
 const offset = job.inOrder === true ? 0 : randomInt(1_000_000)
 const most = job.requests ?? Infinity
 const latencies: number[] = []
-/** Answers in each second since the start. */
 const perSecond: number[] = []
 const waiting: number[] = []
 const idle: Connection[] = []
 let sent = 0
 let failures = 0
 let ended = false
-/** Between turns: connections come to rest. */
 let isPaused = false
 let allAtRest = (): void => undefined
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
-  // Created for each request, even a single one, so that the work is the same.
+  // Created for each request, so that the work is the same.
   return `${head}Authorization: ApiKey ${keyOf(job.keys.prefix, nextNumber(job.keys.count))}\r\n\r\n`
 }
 
@@ -61,7 +58,7 @@ function nextNumber(count: number): number {
   return (offset + Math.floor(sent / job.together) * stride) % count
 }
 
-/** One connection. The bytes of an answer are counted: its head once, then the length that it gives. */
+/** Counts bytes instead of parsing: an answer's head once, then its length. */
 class Connection {
   readonly #socket: Socket
   #startedAt = 0
@@ -146,7 +143,6 @@ function endInTime(): void {
   timer = setTimeout(job.settleSeconds === undefined ? finish : begin, (job.settleSeconds ?? job.seconds) * 1000)
 }
 
-/** From now on it counts. */
 function begin(): void {
   if (ended) return
   process.stdout.write('begun\n')
@@ -188,10 +184,10 @@ function rest(connection: Connection): void {
   if (isPaused && idle.length === connections.length) allAtRest()
 }
 
-/** Generates load for as many milliseconds as each line says. Requests in progress at the end count. */
+/** Each line is a duration in milliseconds. Requests in progress at the end count. */
 async function takeTurns(): Promise<void> {
   for await (const line of lines) {
-    // Not before: a gateway ends those over which nothing comes for ten seconds after they were opened.
+    // A gateway ends connections that are idle for ten seconds.
     if (connections.length === 0) {
       await openAll()
       idle.push(...connections)
@@ -211,7 +207,7 @@ async function takeTurns(): Promise<void> {
   for (const connection of connections) connection.end()
 }
 
-/** Sends all that is due. A request that finds no connection free is counted from now, not from when one is free. */
+/** Sends all requests that are due. A request without a free connection counts from now. */
 function pace(rate: number): void {
   if (ended) return
   const now = performance.now()

@@ -1,7 +1,5 @@
-/** The number of keys found at each level (`memory`, `redis`, `keys`, …), from the gateway's metrics. */
 export type Hits = Readonly<Record<string, number>>
 
-/** Reads the gateway's counters since its start. */
 export async function readHits(adminPort: number): Promise<Hits> {
   const answer = await fetch(`http://127.0.0.1:${adminPort}/internal/metrics`)
   const lines = (await answer.text()).matchAll(
@@ -10,18 +8,16 @@ export async function readHits(adminPort: number): Promise<Hits> {
   return Object.fromEntries([...lines].map(([, level = '', count]) => [level, Number(count)]))
 }
 
-/** Returns the difference of two readings. */
 export function hitsBetween(before: Hits, after: Hits): Hits {
   return Object.fromEntries(Object.entries(after).map(([level, count]) => [level, count - (before[level] ?? 0)]))
 }
 
-/** Returns percentages by level. */
 export function sharesOf(hits: Hits): Hits {
   const all = Object.values(hits).reduce((sum, count) => sum + count, 0)
   return Object.fromEntries(Object.entries(hits).map(([level, count]) => [level, (100 * count) / all]))
 }
 
-/** Returns the largest difference of shares at any level, in percentage points; NaN without data. */
+/** Returns the largest difference at any level in percentage points; NaN without data. */
 export function hitsApart(all: readonly Hits[]): number {
   const shares = all.map(sharesOf)
   const levels = new Set(shares.flatMap((one) => Object.keys(one)))

@@ -7,19 +7,18 @@ import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants, startSystem } from './system.ts'
 import { verdict } from './verdicts.ts'
 
-/** Gateways whose databases have few or many keys, with the same number in memory. */
+/** The databases have few or many keys, with the same number in memory. */
 export interface HotKeys {
-  /** Where keys are found. */
   readonly title: string
   readonly measured: readonly Measured[]
-  /** For each gateway, the percentage of keys found at each level, by round. */
+  /** Percentages per level, by round. */
   readonly shares: Readonly<Record<string, Hits>>
-  /** Two gateways with the same database: the noise of the measurement. */
+  /** The noise of the measurement: two gateways with the same database. */
   readonly sameAgainstSame: Ratio
   readonly against: readonly {
     readonly name: string
     readonly ratio: Ratio
-    /** Over all rounds, against the compared gateways, in percentage points. */
+    /** In percentage points, over all rounds. */
     readonly hitsApart: number
     readonly verdict: string
   }[]
@@ -28,17 +27,12 @@ export interface HotKeys {
 export interface HotKeysOptions {
   readonly path: string
   readonly upstream: string
-  /** Stored keys. */
   readonly many: number
-  /** Used keys. */
   readonly used: number
-  /** Tenants with one used key each. */
   readonly tenants: number
   readonly starts: number
   readonly missing: {
-    /** Keys that stay in memory. */
     readonly hot: number
-    /** Stored keys in the small case: more than one start uses once. */
     readonly few: number
     /** One of this many requests has a key that is neither in memory nor in Redis. */
     readonly oneIn: number
@@ -47,21 +41,19 @@ export interface HotKeysOptions {
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** Pieces of a round. */
   readonly pieces: number
   readonly warmUpSeconds: number
 }
 
-/** The maximum cost of keys and tenants, and the maximum noise at which it can be judged. */
+/** Also the maximum noise at which a result can be judged. */
 const mostSlower = 0.1
 const tolerance = 0.05
-/** The maximum difference of the shares at a level, in percentage points. */
+/** In percentage points. */
 const mostHitsApart = 0.5
-/** The time limit for first uses, in seconds. */
 const fillSeconds = 60
 const fillPath = '/api/v1/whoami'
 
-/** Judges whether stored keys slow down a gateway, by throughput and processor time, whichever is worse. */
+/** Judges by throughput and processor time, whichever is worse. */
 export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsApart: number): string {
   if (!(pointsApart <= mostHitsApart)) {
     return verdict('as many keys found at each level', false, `${round(pointsApart, 2)} percentage points apart`)
@@ -74,28 +66,26 @@ export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsA
   return verdict(`less than ${mostSlower * 100} % slower`, slower < mostSlower * 100, `${slower} %`)
 }
 
-/** A newly started gateway and its load. */
 interface Side {
   readonly name: string
   readonly system: System
   readonly gateway: 'gateway-1' | 'gateway-2'
-  /** The keys that stay in memory. */
   readonly keys: KeySet
   readonly tail?: Tail
 }
 
-/** The following keys, each used at most once per start. */
+/** Each used at most once per start. */
 interface Tail {
   readonly oneIn: number
   readonly count: number
-  /** The first number of the first start; two gateways with one Redis use distant numbers. */
+  /** Two gateways with one Redis use distant numbers. */
   readonly from: number
 }
 
 /** More than one start uses. */
 const tailOfStart = 20_000
 
-/** Measures the first side against the others. The same side is both first and last in the list. */
+/** The same side is both first and last in the list. */
 async function measureSides(
   title: string,
   sides: readonly Side[],
@@ -180,10 +170,6 @@ function roundShares(shares: Hits): Hits {
   return Object.fromEntries(Object.entries(shares).map(([level, share]) => [level, round(share)]))
 }
 
-/**
- * Measures one key beside many keys and tenants in memory, then few and many stored keys with occasional misses.
- * Gateways are restarted each time.
- */
 export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]> {
   const { many, used, tenants, missing } = options
   const systems: System[] = []

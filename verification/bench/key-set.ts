@@ -1,6 +1,6 @@
 import { type KeyHash, hashKey, keyChecksum } from '@postern/api-key'
 
-/** Many keys derived from their number, which need no memory. */
+/** Keys derived from their number, which need no memory. */
 export interface KeySet {
   readonly prefix: string
   readonly count: number
@@ -11,13 +11,12 @@ const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43
 const numberLength = 6
 
-/** Returns the set whose keys begin with the first 37 characters of `seed`'s secret, a key from `generateKey`. */
+/** Keys begin with the first 37 characters of `seed`'s secret, a key from `generateKey`. */
 export function keySet(seed: string, count: number): KeySet {
   const prefix = seed.slice(0, 'postern_'.length + secretLength - numberLength)
   return { prefix, count, first: keyOf(prefix, 0) }
 }
 
-/** Returns the key with a number. */
 export function keyOf(prefix: string, number: number): string {
   let rest = number
   let text = ''

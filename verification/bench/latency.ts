@@ -2,12 +2,10 @@ import { runOwn } from './load.ts'
 import type { KeySet } from './key-set.ts'
 import { median, round } from './stats.ts'
 
-/** Latency of one path to the upstream, in milliseconds; medians over the rounds. */
 export interface Latency {
   readonly name: string
   readonly p50: number
   readonly p99: number
-  /** Difference to the direct call. */
   readonly addedP50: number
   readonly addedP99: number
 }

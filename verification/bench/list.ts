@@ -9,48 +9,37 @@ import { cpuOf } from './processes.ts'
 import { median, middleMean, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/**
- * A page of 100 findings in milliseconds per request, one after the other on one connection; medians, with ratios from
- * `apart`.
- */
+/** A page of 100 findings in milliseconds per sequential request; medians, with ratios from `apart`. */
 export interface ListResult {
   readonly rows: number
   readonly throughEverything: number
-  /** Directly to the service, signed in advance, with `dispatch`. */
+  /** Directly to the service, signed in advance. */
   readonly throughService: number
-  /** The same findings as rows read by `pg`, as a service without row-level security would. */
+  /** Read by `pg` as rows, as a service without row-level security would. */
   readonly sqlRows: number
-  /** The service's statement, whose rows are JSON. */
   readonly sqlJson: number
-  /** Gateway, service and row-level security ÷ `sqlRows`. */
+  /** With gateway, service and row-level security. */
   readonly ratio: number
-  /** Service and row-level security ÷ `sqlRows`. */
   readonly serviceRatio: number
-  /** Service and row-level security ÷ `sqlJson`. */
   readonly jsonRatio: number
-  /** Processor milliseconds per request of PostgreSQL and its client: the service, or `pg` in the bench. */
   readonly cpu?: {
     readonly service: number
     readonly sqlRows: number
     readonly sqlJson: number
-    /** `service` ÷ `sqlRows`. */
     readonly ratio: number
-    /** `service` ÷ `sqlJson`. */
     readonly jsonRatio: number
   }
-  /** Milliseconds between pages if enough are requested at once to keep the processors busy. */
+  /** With enough concurrent requests to keep the processors busy. */
   readonly busy?: {
     readonly service: number
     readonly sqlRows: number
     readonly sqlJson: number
-    /** `service` ÷ `sqlRows`. */
     readonly ratio: number
-    /** `service` ÷ `sqlJson`. */
     readonly jsonRatio: number
   }
 }
 
-/** The list as a service that builds JSON itself would read it. */
+/** As a service that builds JSON itself would read the list. */
 const findingRows = keysetList<'-created_at', { id: string; created_at: string }>({
   name: 'findings_rows',
   select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
@@ -67,10 +56,8 @@ const pageSize = 100
 const target = `/api/v1/findings?limit=${pageSize}`
 
 /**
- * Compares a list through gateway, findings service and row-level security with the same SQL sent straight to
- * PostgreSQL, by a role that no policy holds, with the tenant named in the statement: once as rows, which `pg` reads into
- * objects, and once as the service asks for it. Whoever asks reads JSON in the time that counts: all end with findings.
- * What the gateway does for a request of the service, its signature and assertion, is done before: it is in the time of `everything`.
+ * Compares a list through the service with the same SQL sent straight to PostgreSQL, without policies and with the
+ * tenant in the statement. Every way ends with parsed findings.
  */
 export async function measureList(
   system: System,
@@ -92,7 +79,7 @@ export async function measureList(
   return await compareWays(system, origin, { rows, repeats, rounds })
 }
 
-/** Like `measureList` for existing findings: `rows` of them belong to the tenant. */
+/** `rows` findings belong to the tenant. */
 export async function compareWays(
   system: System,
   origin: string,
@@ -168,13 +155,10 @@ export async function compareWays(
   }
 }
 
-/** Enough to keep two processors busy, one of them with the client. */
+/** Enough to keep two processors busy. */
 const atOnce = 6
 
-/**
- * The same pages, several at once, with equal numbers of connections. Sequential pages mostly wait for process
- * wake-ups; concurrent ones show the cost.
- */
+/** Sequential pages mostly wait for process wake-ups; concurrent ones show the cost. */
 async function compareBusy(
   system: System,
   {
@@ -234,7 +218,6 @@ async function compareBusy(
   }
 }
 
-/** Requests this many pages in total, sequentially in each lane. */
 async function inLanes<Lane>(
   lanes: readonly Lane[],
   pages: number,
@@ -258,7 +241,6 @@ interface Sql {
   readonly values: unknown[]
 }
 
-/** Returns the PostgreSQL processes of an application, or of the bench's connection. */
 async function backendsOf(sql: System['sql'], application: string | undefined): Promise<number[]> {
   const { rows } = await sql.query<{ pid: number }>(
     `select pid from pg_stat_activity
@@ -269,17 +251,16 @@ async function backendsOf(sql: System['sql'], application: string | undefined): 
   return rows.map(({ pid }) => pid)
 }
 
-/** Returns the processor microseconds of processes; NaN if one cannot be read. */
+/** NaN if one cannot be read. */
 function cpuOfAll(processes: readonly number[]): number {
   return processes.reduce((sum, pid) => sum + (cpuOf(pid) ?? Number.NaN), 0)
 }
 
 type Way = 'everything' | 'service' | 'rows' | 'json'
 
-/** Requests one page and returns the number of findings read. */
 type Call = () => Promise<number>
 
-/** Reads the list with the undici API that the gateway uses; its other APIs cost the client more. */
+/** The undici API that the gateway uses; others cost the client more. */
 async function findingsOf(client: Client, headers: Readonly<Record<string, string>>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const chunks: Buffer[] = []
@@ -298,21 +279,20 @@ async function findingsOf(client: Client, headers: Readonly<Record<string, strin
   return countFindings(await promise)
 }
 
-/** Rotates the order, so that no way has a fixed position. */
+/** No way has a fixed position. */
 function turned<One>(ways: readonly One[], turn: number): readonly One[] {
   return ways.map((_, at) => ways[(at + turn) % ways.length]).filter((way) => way !== undefined)
 }
 
-/** Returns the ratio of two series by rounds, because the machine's speed drifts. */
+/** Compares by rounds, because the machine's speed drifts. */
 function apart(ours: readonly number[], theirs: readonly number[]): number {
   return round(middleMean(ours.map((figure, turn) => figure / (theirs[turn] ?? Number.NaN))))
 }
 
-/** The boundary between two findings of a list. */
 const between = '},{"id":"'
 const pieceBytes = 64 * 1024
 
-/** Reads a list like `pg` reads rows, some findings at a time, because large strings are slow to create in V8. */
+/** Some findings at a time, because large strings are slow to create in V8. */
 function countFindings(list: Buffer): number {
   const end = list.length - 1
   let found = 0
@@ -325,7 +305,7 @@ function countFindings(list: Buffer): number {
   return found
 }
 
-/** Returns the median of many calls after a warm-up of as many. `prepare` is not measured. */
+/** The median after a warm-up of as many calls. `prepare` is not measured. */
 async function time(prepare: () => Call, repeats: number): Promise<number> {
   const times: number[] = []
   for (let turn = 0; turn < 2 * repeats; turn += 1) {
@@ -338,7 +318,7 @@ async function time(prepare: () => Call, repeats: number): Promise<number> {
   return median(times)
 }
 
-/** Returns a list's statement with the tenant condition that the policy adds. */
+/** With the tenant condition that the policy adds. */
 async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>): Promise<Sql> {
   let sent: Statement | undefined
   const tx: Tx = {
@@ -350,7 +330,7 @@ async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>)
   }
   await list(tx)
   if (sent === undefined) throw new Error('the list sent no statement')
-  // PostgreSQL plans it as if the conditions were part of the query.
+  // PostgreSQL plans this as if the conditions were part of the query.
   const ofTenant = (table: string): string => `from (select * from ${table} where tenant_id = '${tenantId}'::uuid) $1`
   const text = sent.text
     .replace(/from findings\.finding (\w+)/, ofTenant('findings.finding'))

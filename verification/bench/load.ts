@@ -6,41 +6,36 @@ import { z } from 'zod'
 import type { KeySet } from './key-set.ts'
 import { findProgram, loadCore, pinned } from './processes.ts'
 
-/** A job for the load generator. */
 export interface LoadJob {
   readonly url: string
   readonly connections: number
   readonly seconds: number
-  /** Requests per second, sent when due; without it, each connection sends at once. */
+  /** Without it, each connection sends at once. */
   readonly rate?: number
-  /** The keys to use in turn; without it, there is no Authorization header. */
+  /** Without them, there is no Authorization header. */
   readonly keys?: KeySet
-  /** Uses the keys in order from the first; otherwise spread over all of them. */
+  /** In order from the first; otherwise spread over all keys. */
   readonly inOrder?: boolean
-  /** The number of consecutive requests with the same key, default 1. */
+  /** Consecutive requests with the same key, default 1. */
   readonly together?: number
-  /**
-   * One of `oneIn` requests uses one of the `count` keys after these, starting at `from`, each once before any repeats.
-   */
+  /** One of `oneIn` requests uses one of the `count` following keys, each once before any repeats. */
   readonly tail?: { readonly oneIn: number; readonly count: number; readonly from: number }
-  /** Warm-up in seconds, until the generator is compiled. Only for full load. */
+  /** Warm-up in seconds; only for full load. */
   readonly settleSeconds?: number
-  /** Stops after this many requests. */
   readonly requests?: number
-  /** The share of requests that may fail, default none. */
+  /** Share of requests, default none. */
   readonly mayFail?: number
 }
 
 export const loadResultSchema = z.object({
   requests: z.number(),
-  /** Including warm-up and unanswered requests. */
   sent: z.number(),
   seconds: z.number(),
   /** Responses other than 200, and broken connections. */
   failures: z.number(),
   p50: z.number(),
   p99: z.number(),
-  /** Responses per second since the start; the last second is incomplete. Missing for wrk. */
+  /** The last second is incomplete. Missing for wrk. */
   perSecond: z.array(z.number()),
 })
 
@@ -49,24 +44,21 @@ export type LoadResult = z.infer<typeof loadResultSchema>
 
 const wrk = findProgram('wrk')
 
-/** The generator of the comparison. */
 export const generatorName = wrk === undefined ? 'built-in' : 'wrk'
 
-/** Sends requests at full speed with wrk if available, otherwise with the built-in generator. */
+/** Uses wrk if available, otherwise the built-in generator. */
 export async function runLoad(job: LoadJob): Promise<LoadResult> {
   return wrk === undefined || job.keys?.count !== 1 ? await runOwn(job) : await runWrk(wrk, job, job.keys.first)
 }
 
 const own = join(import.meta.dirname, 'generator.ts')
 
-/** A generator that runs on demand over persistent connections. */
 export interface Turns {
-  /** Generates load for `ms` milliseconds, waits for running requests, and returns the result of the turn. */
+  /** Waits for running requests and returns the result. */
   take(ms: number): Promise<LoadResult>
   stop(): Promise<void>
 }
 
-/** Starts the built-in generator, which waits for turns. */
 export function openTurns(job: Omit<LoadJob, 'seconds'>): Turns {
   const child = startOwn()
   child.stdin.write(`${JSON.stringify({ ...job, seconds: 0, inTurns: true })}\n`)
@@ -100,13 +92,10 @@ async function endOf(child: ChildProcess): Promise<void> {
   if (code !== 0) throw new Error(`the load generator ended with exit code ${code}`)
 }
 
-/**
- * Runs the built-in generator in its own process. Only this one can pace requests, use many keys and warm up; then it
- * calls `begun`.
- */
+/** Only the built-in generator can pace requests, use many keys and warm up; then it calls `begun`. */
 export async function runOwn(job: LoadJob, begun: () => void = () => undefined): Promise<LoadResult> {
   const child = startOwn()
-  // On standard input, because the job contains keys and `ps` shows arguments.
+  // The job contains keys, and `ps` shows arguments.
   child.stdin.end(JSON.stringify(job))
   const lines = createInterface({ input: child.stdout })
   let result = ''
@@ -158,7 +147,6 @@ function milliseconds(output: string, line: string): number {
   return Number(value) * (unit === 'us' ? 0.001 : unit === 's' ? 1000 : 1)
 }
 
-/** Failed requests would falsify the figures. */
 function refuseFailures(result: LoadResult, { url, mayFail = 0 }: Pick<LoadJob, 'url' | 'mayFail'>): LoadResult {
   if (result.failures > mayFail * result.requests || !(result.requests > 0)) {
     throw new Error(`${result.failures} of ${result.requests} requests to ${url} failed`)

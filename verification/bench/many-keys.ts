@@ -3,16 +3,14 @@ import { cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
 import { type System, seedKeys, seedTenants } from './system.ts'
 
-/** Throughput with requests spread evenly over many keys. */
 export interface ManyKeys {
-  /** The number of tenants of the keys. */
   readonly tenants: number
   readonly keysStored: number
-  /** The keys that were used within the time limit. */
+  /** Within the time limit. */
   readonly keysUsed: number
-  /** First uses per second: each is looked up in Redis and then at the keys service. */
+  /** Each is looked up in Redis and then at the keys service. */
   readonly firstUsesPerSecond: number
-  /** Rejected first uses: a look-up of more than a second is abandoned and may be repeated. */
+  /** A look-up of more than a second is abandoned. */
   readonly firstUsesRefused: number
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
@@ -21,23 +19,20 @@ export interface ManyKeys {
 export interface ManyKeysOptions {
   readonly path: string
   readonly upstream: string
-  /** Numbers of keys with their numbers of tenants. */
   readonly counts: readonly { readonly keys: number; readonly tenants: number }[]
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** The time limit for first uses, less than a record's lifetime of ten minutes. */
+  /** Less than a record's lifetime of ten minutes. */
   readonly fillSeconds: number
 }
 
 /** More than during the measurement, because concurrent first uses are batched. */
 const fillConnections = 256
-/** The share of first uses that may be rejected. */
 const mostRefused = 0.01
 /** Answered by the gateway itself, so that first uses are fast. */
 const ownPath = '/api/v1/whoami'
 
-/** Measures a new gateway for each number of keys, with enough memory for all. */
 export async function measureManyKeys(system: System, options: ManyKeysOptions): Promise<ManyKeys[]> {
   const results: ManyKeys[] = []
   for (const { keys, tenants } of options.counts) results.push(await measureCount(system, options, keys, tenants))
@@ -69,7 +64,7 @@ async function measureCount(
     mayFail: mostRefused,
   })
   const keys = { ...all, count: Math.min(count, first.requests) }
-  // Compiled code and full pools, whatever the number of keys.
+  // Compiles code and fills pools.
   await runOwn({ url, connections, seconds: 2 * seconds, keys })
   const runs: { result: LoadResult; cpu: number | undefined }[] = []
   for (let turn = 0; turn < rounds; turn += 1) {

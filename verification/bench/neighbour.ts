@@ -4,12 +4,11 @@ import { type LoadResult, runOwn } from './load.ts'
 import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants } from './system.ts'
 
-/** The waiting time of a tenant's lists while another one requests large pages, in milliseconds. */
 export interface Neighbour {
   readonly attack: 'none' | 'pipelined and unread' | 'parallel and read'
   readonly p50: number
   readonly p99: number
-  /** p99 ÷ p99 of the preceding quiet rounds. */
+  /** To the p99 of the preceding quiet rounds. */
   readonly ratio: number
   readonly requests: number
   readonly failures: number
@@ -22,9 +21,8 @@ const largePage = '/api/v1/findings?limit=1000'
 const smallPage = '/api/v1/findings?limit=50'
 
 /**
- * One tenant has `findings` findings of 50 KB, another one 50 short ones. The other one's lists are read at a steady pace: in quiet,
- * while a connection sends 600 requests for large pages at once and reads nothing, and while 190 connections of one key ask for large
- * pages and read them.
+ * One tenant has `findings` findings of 50 KB, another 50 short ones, whose lists are read at a steady pace while the
+ * first requests large pages.
  */
 export async function measureNeighbour(
   system: System,
@@ -89,7 +87,7 @@ async function fill(
   await Promise.all(Array.from({ length: 4 }, client))
 }
 
-/** Sends many requests over one connection without reading, and over a new one when it is cut. */
+/** Uses a new connection when one is cut. */
 function pipelineWithoutReading(gateway: string, key: string): { stop(): void } {
   const { hostname, port } = new URL(gateway)
   const request = `GET ${largePage} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: ApiKey ${key}\r\n\r\n`

@@ -4,17 +4,15 @@ import { startDistantStandby } from './standby.ts'
 import { round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** Concurrent creation of findings in one tenant, and in one tenant per client. */
 export interface ParallelWrites {
   readonly clients: number
-  /** Round trip to the synchronous standby in milliseconds; 0: none. */
+  /** In milliseconds; 0: none. */
   readonly standbyMs: number
   readonly connections: number
   readonly ofOneTenant: number
   readonly ofManyTenants: number
-  /** One tenant ÷ many. */
   readonly ratio: number
-  /** Responses of the one tenant other than 201, also with 48 clients. */
+  /** Of the one tenant, also with 48 clients. */
   readonly failures: number
 }
 
@@ -24,10 +22,6 @@ const scopes = ['read:findings', 'write:findings']
 const connections = 24
 const crowd = 48
 
-/**
- * Lets `clients` create findings for some seconds, all in one tenant and each in its own. Once with a single database,
- * and once with a remote synchronous standby.
- */
 export async function measureParallelWrites(
   system: System,
   cluster: Cluster,
@@ -71,7 +65,7 @@ export async function measureParallelWrites(
   }
 }
 
-/** Creates findings until the time is over; each client waits for its response. */
+/** Each client waits for its response. */
 async function create(
   system: System,
   { tenants, clients, seconds }: { tenants: readonly string[]; clients: number; seconds: number },

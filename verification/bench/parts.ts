@@ -18,42 +18,37 @@ import { type Peer, cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 
-/** The cost of a part of a request, in CPU microseconds. */
 interface Part {
   readonly name: string
   readonly cpuMicroseconds: number
 }
 
-/** The parts of a request. */
 export interface Parts {
-  /** Work that never changes with the product, to distinguish a slower machine from a regression. */
+  /** Never changes with the product, to distinguish a slower machine from a regression. */
   readonly yardsticks: {
-    /** Text created, hashed and parsed in a loop. */
     readonly processor: number
-    /** A request through plain `@fastify/http-proxy`. */
+    /** Through plain `@fastify/http-proxy`. */
     readonly http: number | undefined
   }
-  /** Each part in its own loop. */
   readonly alone: readonly Part[]
-  /** A request answered by the gateway, and a forwarded one, measured for the whole process. */
+  /** For the whole process. */
   readonly answered: number | undefined
   readonly forwarded: number | undefined
-  /** The rest of a request: client-side HTTP, metrics and the response. */
+  /** Client-side HTTP, metrics and the response. */
   readonly http: number | undefined
-  /** The cost of forwarding without the signature: HTTP to the service. */
+  /** Without the signature. */
   readonly forward: number | undefined
 }
 
 const keyCount = 1000
 const leastPerRound = 50_000
-/** Microseconds: shorter work is repeated. */
+/** Shorter work is repeated. */
 const leastRound = 40_000
 const rounds = 7
 /** Processes of one program differ for their whole life. */
 const starts = 3
 const target = '/api/v1/findings'
 
-/** Measures the CPU time of `task`, which receives increasing numbers. */
 function costOf(name: string, task: (turn: number) => unknown): Part {
   const costs: number[] = []
   let kept: unknown
@@ -63,7 +58,7 @@ function costOf(name: string, task: (turn: number) => unknown): Part {
     const { user, system } = process.cpuUsage(before)
     return user + system
   }
-  // The first rounds are a warm-up and determine the number of turns.
+  // A warm-up, which determines the number of turns.
   time(leastPerRound)
   const perRound = Math.ceil(leastPerRound * Math.max(1, leastRound / Math.max(1, time(leastPerRound))))
   for (let at = 0; at < rounds; at += 1) costs.push(time(perRound) / perRound)
@@ -83,7 +78,7 @@ const sample = {
   context: { tenant: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', scopes: ['read:findings'] },
 }
 
-/** Similar work without code of the product. */
+/** Without code of the product. */
 function yardstick(turn: number): unknown {
   const made = JSON.stringify({ ...sample, turn })
   return JSON.parse(made) && createHash('sha256').update(made).digest('base64url')
@@ -110,7 +105,7 @@ function recordOf(hash: KeyRecord['hash'], now: number): KeyRecord {
   }
 }
 
-/** Measures the gateway's modules in this process, wired like run-gateway.ts, without I/O. */
+/** Wired like run-gateway.ts, without I/O. */
 async function measureAlone(): Promise<Part[]> {
   const clocks = systemClocks
   const databaseClock = createDatabaseClock(clocks)
@@ -193,7 +188,6 @@ async function measureAlone(): Promise<Part[]> {
       )
     }),
   ].map((part, at, all) => {
-    // A key is parsed before it is hashed.
     const parsed = all[at - 1]
     return part.name === 'hash' && parsed !== undefined
       ? { ...part, cpuMicroseconds: round(Math.max(0, part.cpuMicroseconds - parsed.cpuMicroseconds), 3) }

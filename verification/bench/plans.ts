@@ -56,7 +56,7 @@ const quick: typeof full = {
   revocations: { up: 10, down: 5 },
 }
 
-/** So little that a figure says nothing: shows that the bench itself works. */
+/** Shows only that the bench itself works. */
 const tiny: typeof full = {
   ...quick,
   starts: 1,
@@ -79,5 +79,5 @@ const tiny: typeof full = {
   revocations: { up: 3, down: 2 },
 }
 
-/** How much of everything is measured, by the name of the option. */
+/** By the name of the option. */
 export const plans = { full, quick, tiny } as const

@@ -5,11 +5,10 @@ import { cpus } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Load generator and upstream share the first core; whatever is measured has the second one for itself. */
+/** The measured process has the second core for itself. */
 export const loadCore = 0
 export const measuredCore = 1
 
-/** Returns the path of a program on the PATH or in the folders of administrators, or undefined. */
 export function findProgram(name: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
@@ -17,15 +16,13 @@ export function findProgram(name: string): string | undefined {
 
 const taskset = cpus().length > 1 ? findProgram('taskset') : undefined
 
-/** Whether processes are held on their cores. */
 export const isPinned = taskset !== undefined
 
-/** Holds a running process, all its threads and what it starts from now on, on one core. */
+/** Holds a process, its threads and what it starts later on one core. */
 export function pin(pid: number, core: number): void {
   if (taskset !== undefined) execFileSync(taskset, ['-a', '-c', '-p', String(core), String(pid)], { stdio: 'ignore' })
 }
 
-/** A command that runs on one core. */
 export function pinned(command: string, args: readonly string[], core: number): readonly [string, readonly string[]] {
   return taskset === undefined ? [command, args] : [taskset, ['-c', String(core), command, ...args]]
 }
@@ -37,7 +34,7 @@ export interface Peer {
   stop(): Promise<void>
 }
 
-/** Starts a server on one core and waits until it takes connections on its port. */
+/** Waits until the server accepts connections. */
 export async function startPeer(options: {
   readonly name: string
   readonly command: string
@@ -112,10 +109,7 @@ function readTicksPerSecond(): number {
   }
 }
 
-/**
- * Microseconds of CPU that a process with all its threads has used so far, in user and kernel mode; undefined where
- * there is no /proc. Unlike throughput it hardly depends on what else the machine does.
- */
+/** Returns CPU microseconds of all threads in user and kernel mode; undefined without /proc. */
 export function cpuOf(pid: number): number | undefined {
   let text: string
   try {
@@ -123,15 +117,12 @@ export function cpuOf(pid: number): number | undefined {
   } catch {
     return undefined
   }
-  // The second field, the name, is in parentheses and may hold spaces; utime and stime are fields 14 and 15.
+  // The second field, the name, may contain spaces; utime and stime are fields 14 and 15.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000_000
 }
 
-/**
- * Returns the ticks of all processors since the start, and those that the host took (steal in /proc/stat). Without
- * /proc, none is stolen.
- */
+/** Ticks of all processors, and those that the host took (steal in /proc/stat). */
 export function machineTime(): { readonly total: number; readonly stolen: number } {
   let text: string
   try {
@@ -139,7 +130,7 @@ export function machineTime(): { readonly total: number; readonly stolen: number
   } catch {
     return { total: performance.now(), stolen: 0 }
   }
-  // user, nice, system, idle, iowait, irq, softirq, steal; what guests take is in user already.
+  // user, nice, system, idle, iowait, irq, softirq, steal; user includes guests.
   const ticks = (text.split('\n')[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number)
   return { total: ticks.reduce((sum, value) => sum + value, 0), stolen: ticks[7] ?? 0 }
 }

@@ -19,20 +19,17 @@ import { loadNow } from './stats.ts'
 import { table } from '../../test/support/table.ts'
 import { boundsOf, verdict } from './verdicts.ts'
 
-/** The gateway beside its peers. */
 export interface Comparison {
-  /** Peers that would have been measured too, had they been there. */
   readonly leftOut: readonly string[]
   readonly connections: number
   readonly proxies: readonly Measured[]
-  /** Two processes of the same yardstick: what a difference is worth. */
+  /** The noise: two processes of the same yardstick. */
   readonly sameAgainstSame: Ratio
   readonly gatewayAgainst: readonly Ratio[]
   readonly verdict: string
   readonly latency: { readonly requestsPerSecond: number; readonly ways: readonly Latency[] }
 }
 
-/** What each part finds out. */
 export interface Figures {
   readonly revocation: readonly RevocationLatency[]
   readonly gateway: Comparison
@@ -50,14 +47,14 @@ export interface Figures {
   readonly 'many-findings': FindingsScale
 }
 
-/** The content of .results/bench.json: the parts, each with its time, because parts can be measured separately. */
+/** The content of .results/bench.json. Parts can be measured separately. */
 export interface Results {
   readonly machine: Machine
   readonly parts: {
     [Part in keyof Figures]?: {
       readonly measuredAt: string
       readonly minutes: number
-      /** Load average of a minute at its start. The parts before it have left their share; see `machine` for the first. */
+      /** Load average of a minute. Earlier parts contribute to it. */
       readonly loadBefore: number
       readonly figures: Figures[Part]
     }
@@ -72,11 +69,10 @@ interface Machine {
   readonly node: string
   readonly pinned: boolean
   readonly loadGenerator: string
-  /** Load average of a minute before the bench: well above 0, the machine had something else to do. */
+  /** Load average of a minute before the bench. */
   readonly loadBefore: number
 }
 
-/** To be asked before the bench makes any load. */
 export function describeMachine(): Machine {
   return {
     cpu: cpus()[0]?.model ?? 'unknown',
@@ -93,7 +89,6 @@ export function describeMachine(): Machine {
 const required = 1.3
 const tolerance = 0.05
 
-/** What the comparison shows, or that it shows nothing. */
 export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
   const apart = Math.max(...[same.throughput, same.cpu ?? 1].map((ratio) => Math.abs(ratio - 1)))
   if (apart > tolerance) {
@@ -103,7 +98,6 @@ export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
   return verdict(`at least ${required} times @fastify/http-proxy`, worst >= required, String(worst))
 }
 
-/** Prints what was measured as tables. */
 export function printResults(results: Results): void {
   const { machine, parts } = results
   console.log(`\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}`)
@@ -272,7 +266,7 @@ function printList(list: ListResult): void {
 
 type Share = NonNullable<ListResult['busy']>
 
-/** The columns of a way: what it takes, and of the service how many times as much as each of the others. */
+/** For the service also the ratios to the other ways. */
 function sharesOf(
   way: 'service' | 'sqlRows' | 'sqlJson',
   ...shares: readonly (Share | undefined)[]

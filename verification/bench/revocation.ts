@@ -14,18 +14,17 @@ interface Spread {
   readonly max: number
 }
 
-/** Milliseconds from the call that revokes a key. */
+/** From the call that revokes a key, in milliseconds. */
 export interface RevocationLatency {
   readonly gateways: number
   readonly redis: 'up' | 'down'
   readonly revocations: number
-  /** To its answer, which says that no gateway accepts the key any more. */
+  /** No gateway accepts the key after this response. */
   readonly success: Spread
-  /** To the first refusal of a gateway that is asked without a pause; of all gateways. */
   readonly firstRefusal: Spread
 }
 
-/** Measures with 4 gateways and then with 1, each with Redis and without. Leaves one gateway running. */
+/** Measures 4 gateways and then 1, with and without Redis. Leaves one running. */
 export async function measureRevocation(
   system: System,
   revocations: { readonly up: number; readonly down: number },
@@ -52,7 +51,7 @@ async function measure(
   const clients = system.stack.gateways.slice(0, gateways).map((origin) => new Client(origin))
   const successes: number[] = []
   const refusals: number[] = []
-  // The first is for the compiler.
+  // The first is a warm-up.
   for (let turn = 0; turn <= revocations; turn += 1) {
     const { success, refused } = await revokeOne(system, clients)
     if (turn === 0) continue
@@ -74,7 +73,7 @@ async function revokeOne({ stack, tenant }: System, clients: readonly Client[]) 
     await body.dump()
     return statusCode
   }
-  // In the memory of every gateway.
+  // The key must be in the memory of every gateway.
   for (const client of clients) {
     const status = await ask(client)
     if (status !== 200) throw new Error(`a new key was answered ${status}`)

@@ -1,8 +1,6 @@
-// `npm run bench`: starts the whole system and its peers, measures them side by side, prints a table and writes
-// .results/bench.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written; `--tiny` shows
-// that the bench itself works. Ends with exit code 1 when a verdict is NO, or a part of a request has become dearer.
-// `--only list,upload` measures these parts anew and leaves the other figures of the file as they are. `--against FILE` says
-// which parts of a request have become dearer than that file has them.
+// `npm run bench` measures the system beside its peers and writes .results/bench.json. `--quick` and `--tiny` write
+// nothing, `--only list,upload` measures these parts, `--against FILE` reports slower parts.
+// Exit code 1: a verdict is NO, or a part of a request is slower.
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { type Cluster, startTestCluster } from '@postern/local-stack/testing'
@@ -67,18 +65,15 @@ const path = '/api/v1/findings'
 const connections = 64
 const pace = 2000
 
-/** What is to be stopped, last started first. */
 const running: { stop(): Promise<unknown> }[] = []
 
 function say(what: string): void {
   process.stderr.write(`bench: ${what}\n`)
 }
 
-/** The input of each part. */
 interface Bench {
   readonly home: string
   readonly cluster: Cluster
-  /** A kibibyte of JSON, whoever asks. */
   readonly upstream: Peer
   readonly system: System
 }
@@ -94,7 +89,6 @@ async function startAll(): Promise<Bench> {
   return { home, cluster: cluster.cluster, upstream, system }
 }
 
-/** The peers that this machine has, and what it lacks. */
 async function startPeers({ home, upstream, system }: Bench, key: string) {
   await system.setInRedis(`bench:ApiKey ${key}`, '1')
   const found = [
@@ -135,7 +129,7 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
     async () => {
       const gateway = await startGateway()
       const [first, second] = await startYardsticks(bench)
-      // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
+      // Between the two yardsticks, so that no pair is nearer in time.
       return {
         targets: [targetOf(first), gateway, targetOf(second)],
         stop: async () => await stopPeers([first, second]),
@@ -177,7 +171,7 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
   }
 }
 
-/** In order. Many findings come last, because they would affect the others. */
+/** Many findings come last, because they would affect the others. */
 const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
   revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
   gateway: measureComparison,
@@ -261,13 +255,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-/** Stores the figures. Parts that were not measured keep their figures and times. */
+/** Unmeasured parts keep their figures and times. */
 async function write(results: Results): Promise<void> {
   const before: Results = JSON.parse((await readResults('bench')) ?? '{"parts":{}}')
   await writeResults('bench', { machine: results.machine, parts: { ...before.parts, ...results.parts } })
 }
 
-/** Undefined: this is compared with nothing. */
 function whatMoved(former: Results | undefined, results: Results): Moved[] | undefined {
   const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
   return was === undefined || is === undefined ? undefined : movedParts(was, is)
@@ -276,7 +269,7 @@ function whatMoved(former: Results | undefined, results: Results): Moved[] | und
 try {
   const parts = chosen()
   if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
-  // Before anything is written over it.
+  // Read before it is overwritten.
   const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
   if (former !== undefined && !('yardsticks' in (former.parts.parts?.figures ?? {}))) {
     throw new Error(`${against} has no parts, or none with yardsticks: measure them once more there`)
@@ -286,7 +279,7 @@ try {
   const bench = await startAll()
   for (const part of parts) {
     await measureInto(results, part, bench)
-    // At once: what is measured is not lost when a later part fails.
+    // Written at once, so that a failure of a later part loses nothing.
     if (isWhole) await write(results)
   }
   printResults(results)

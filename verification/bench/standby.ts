@@ -10,7 +10,7 @@ import { Client } from 'pg'
 const execute = promisify(execFile)
 const loopback = '127.0.0.1'
 
-/** Starts a relay to a port of this machine that passes each piece on after `delayMs`, in both directions. */
+/** Delays each piece by `delayMs` in both directions. */
 async function startRelay(port: number, delayMs: number) {
   const sockets = new Set<Socket>()
   const pass = (from: Socket, to: Socket): void => {
@@ -42,10 +42,7 @@ function isAddress(address: ReturnType<ReturnType<typeof createServer>['address'
   return typeof address === 'object' && address !== null
 }
 
-/**
- * Starts a standby of the cluster that is `delayMs` away, there and back, and has commits of a database wait for it: those of
- * sessions that begin from then on.
- */
+/** Commits of sessions that begin later wait for the standby, whose round trip takes `delayMs`. */
 export async function startDistantStandby(
   cluster: Cluster,
   database: string,
@@ -73,7 +70,7 @@ export async function startDistantStandby(
   try {
     await primary.query(`select pg_backup_start('bench', true)`)
     const source = await realpath(join(cluster.home, 'postgres'))
-    // With the owner of the data, who the server runs as.
+    // The server runs as the owner of the data.
     await execute('cp', ['--archive', source, join(home, 'postgres')])
     const { rows } = await primary.query<{ labelfile: string }>('select labelfile from pg_backup_stop(false)')
     const data = join(home, 'postgres', 'data')

@@ -1,11 +1,10 @@
 import { loadavg } from 'node:os'
 
-/** The middle value, or the mean of the two middle ones. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5)
 }
 
-/** The value below which `share` (0 to 1) of the values lie, interpolated; NaN of none. */
+/** Interpolates the value at `share` (0 to 1); NaN without values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other)
   const at = (sorted.length - 1) * share
@@ -18,19 +17,18 @@ export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
-/** The mean without the lowest and the highest quarter. */
+/** Returns the mean without the lowest and the highest quarter. */
 export function middleMean(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other)
   const quarter = Math.floor(sorted.length / 4)
   return mean(sorted.slice(quarter, sorted.length - quarter))
 }
 
-/** Rounded to what the measurement can carry. */
 export function round(value: number, digits = 2): number {
   return Number(value.toFixed(digits))
 }
 
-/** The machine's load average of a minute. */
+/** Returns the load average of a minute. */
 export function loadNow(): number {
   return round(loadavg()[0] ?? 0)
 }

@@ -7,38 +7,35 @@ import { Agent, request } from 'undici'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** A table of entities that a connector brings, in seconds from the request that uploads it to the end of its run; medians. */
+/** In seconds from the request that uploads the table to the end of its run; medians. */
 export interface SyncSpeed {
   readonly rows: number
   readonly mebibytes: number
-  /** COPY of the same file into a table without indexes, in the same database, turn by turn. */
   readonly copySeconds: number
   /**
-   * COPY of the imported rows into tables with the same indexes and checks, but without triggers and policies: the
-   * lower bound of an import. Missing in older results.
+   * COPY into tables with the same indexes and checks, but without triggers and policies: the lower bound of an import.
    */
   readonly storedSeconds?: number
   readonly storedRatio?: number
   readonly firstSeconds: number
   readonly firstRatio: number
-  /** The same rows in another order, all unchanged. */
+  /** The same rows in another order. */
   readonly unchangedSeconds: number
   readonly unchangedRatio: number
-  /** The rows in their first order; one in a thousand has a new name. */
+  /** One row in a thousand has a new name. */
   readonly fewChangedSeconds: number
   readonly fewChangedRatio: number
 }
 
-/** What the sync service held at its peak while it read so many rows, compared them and planned what they change. */
+/** The peak of the sync service while it reads, compares and plans so many rows. */
 export interface SyncMemory {
   readonly rows: number
-  /** MiB; undefined where the kernel does not tell. */
+  /** Undefined if the kernel does not report it. */
   readonly peakMiB: number | undefined
 }
 
 const waits = new Agent({ headersTimeout: 600_000, bodyTimeout: 600_000 })
 
-/** Imports tables through the gateway, the sync service and the universe, beside COPY of PostgreSQL. */
 export async function measureSync(
   system: System,
   { rows, rounds }: { readonly rows: number; readonly rounds: number },
@@ -53,7 +50,7 @@ export async function measureSync(
     )
     const file = join(folder, 'entities.csv')
     await writeFile(file, csv, { mode: 0o644 })
-    // A first run compiles the code, here as in PostgreSQL.
+    // A first run compiles the code.
     const warm = await openImporter(system)
     await warm.run(tableOf(entities(2000)))
     await warm.run(tableOf(entities(2000)))
@@ -70,7 +67,7 @@ export async function measureSync(
       times.first.push(await importer.run(csv))
       times.unchanged.push(await importer.run(turned))
       times.fewChanged.push(await importer.run(fewChanged))
-      // Last: what it writes would be in the way of the runs that are measured.
+      // Last, because its writes would disturb the other runs.
       times.stored.push(await copyAsStored(system, importer.tenantId, folder))
     }
     const copySeconds = median(times.copy)
@@ -96,7 +93,7 @@ export async function measureSync(
   }
 }
 
-/** The service's peak for each of these numbers of rows, in a process that has read none before. */
+/** Measures each number of rows in a process that has read none before. */
 export async function measureSyncMemory(system: System, counts: readonly number[]): Promise<SyncMemory[]> {
   const found: SyncMemory[] = []
   for (const rows of counts) {
@@ -128,7 +125,7 @@ const columns = [
 ]
 const ratings = ['low', 'medium', 'high', 'critical']
 
-/** Entities below a hundred others, with what an audit team keeps of each; every tenth has a text that must be quoted. */
+/** Every tenth has a text that must be quoted. */
 function entities(count: number): string[] {
   return Array.from({ length: count }, (_none, row) => {
     const text = `What it is for and whom it concerns, as of the last review of entity ${row}`
@@ -174,13 +171,12 @@ async function copy({ sql }: Pick<System, 'sql'>, file: string): Promise<number>
   return seconds
 }
 
-/** The columns that are not made of others. */
+/** Excludes generated columns. */
 const given = (table: string): string => `
   select string_agg(quote_ident(attname), ', ' order by attnum) as names
   from pg_attribute
   where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''`
 
-/** COPY of a tenant's entities and their places into tables of the same form. */
 async function copyAsStored({ sql }: Pick<System, 'sql'>, tenantId: string, folder: string): Promise<number> {
   let seconds = 0
   for (const table of ['universe.entity', 'universe.entity_path']) {
@@ -201,7 +197,7 @@ async function copyAsStored({ sql }: Pick<System, 'sql'>, tenantId: string, fold
   return seconds
 }
 
-/** A new tenant with a connector of its own; a run is timed from its request to its end. */
+/** A run is timed from its request to its end. */
 async function openImporter({
   stack,
 }: System): Promise<{ readonly tenantId: string; run(csv: string, query?: string): Promise<number> }> {
@@ -227,7 +223,7 @@ async function openImporter({
       })
       let run = runSchema.parse(await answer.body.json())
       while (run.finished_at === null) {
-        // Rarely: each question costs what is measured.
+        // Each poll costs what is measured.
         await delay(250)
         const asked = await request(`${gateway}/api/v1/sync-runs/${run.id}`, { headers })
         run = runSchema.parse(await asked.body.json())

@@ -6,23 +6,21 @@ import { Client } from 'pg'
 import { type KeySet, hashOf, keyOf, keySet } from './key-set.ts'
 import { measuredCore, pin } from './processes.ts'
 
-/** The measured system: real processes, and a tenant with very high limits. */
 export interface System {
   readonly stack: TestStack
   readonly tenant: { readonly id: string }
-  /** Connection as superuser: seeds what would take too long through the services. */
+  /** As superuser, for seeding that would take too long through the services. */
   readonly sql: Client
-  /** Restarts a gateway, by default the first, with more variables on the measured core. Returns its process id. */
+  /** Returns the new process id. Default: the first gateway. */
   restartGateway(env: Readonly<Record<string, string>>, name?: `gateway-${number}`): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
   emptyRedis(): Promise<void>
   stop(): Promise<void>
 }
 
-/** More than any run makes: limits are counted for every request, and none is refused. */
+/** Limits are counted for every request, but none is rejected. */
 const unlimited = 2_000_000_000
 
-/** Starts all services and the gateways. */
 export async function startSystem(gateways: number): Promise<System> {
   const stack = await startTestStack({
     gateways,
@@ -68,7 +66,6 @@ export async function startSystem(gateways: number): Promise<System> {
 
 const perInsert = 20_000
 
-/** Stores many tenants at once, without limits that matter; gives their ids. */
 export async function seedTenants({ sql }: Pick<System, 'sql'>, count: number): Promise<string[]> {
   const { rows } = await sql.query<{ id: string }>(
     `insert into keys.tenant (slug, name, key_limit, tenant_limit)
@@ -79,10 +76,7 @@ export async function seedTenants({ sql }: Pick<System, 'sql'>, count: number): 
   return rows.map(({ id }) => id)
 }
 
-/**
- * Stores many keys at once, as they would have been made one by one: those of one tenant, or of each of `tenants` in turn.
- * Triggers and constraints look at every one. The same `seed` gives the same keys.
- */
+/** Triggers and constraints check every key. The same `seed` gives the same keys. */
 export async function seedKeys(
   { sql, tenant }: Pick<System, 'sql' | 'tenant'>,
   count: number,

@@ -8,13 +8,12 @@ import { type Peer, findProgram, measuredCore, startPeer } from './processes.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** One large file, MiB a second; medians of rounds. */
 export interface UploadResult {
   readonly mebibytes: number
   readonly evidence: number
-  /** undefined where nginx, or its module for PUT, is not installed. It answers when the file is in memory. */
+  /** Undefined without nginx or its module for PUT. It answers when the file is in memory. */
   readonly nginx: number | undefined
-  /** The same until the file is on the disk, as evidence is when it is answered: the answer, and then fsync. */
+  /** Until the file is on the disk, as for evidence. */
   readonly nginxSynced: number | undefined
   readonly ratio: number | undefined
   readonly syncedRatio: number | undefined
@@ -23,8 +22,8 @@ export interface UploadResult {
 const mebibyte = 1024 * 1024
 
 /**
- * Sends one large file through the gateway to the evidence service, which hashes it, brings it to the disk and signs for
- * it, and to nginx, which stores what is PUT to it, turn by turn with the same sender on the same disk.
+ * Sends one large file through the gateway to the evidence service, and to nginx with PUT, alternately on the same
+ * disk.
  */
 export async function measureUpload(
   system: System,
@@ -83,7 +82,6 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-/** Sends so many mebibytes and gives how many a second, from the first byte to the answer. */
 async function send(
   origin: string,
   { method, path, mebibytes, key }: { method: 'POST' | 'PUT'; path: string; mebibytes: number; key?: string },
@@ -116,7 +114,7 @@ async function send(
   }
 }
 
-/** nginx with its module for PUT (RFC 4918), one process, which keeps files in a folder beside those of the stack. */
+/** nginx with its module for PUT (RFC 4918). */
 async function startDav(folder: string): Promise<{ peer: Peer; files: string } | undefined> {
   const program = findProgram('nginx')
   if (program === undefined) return undefined
@@ -138,7 +136,7 @@ async function startDav(folder: string): Promise<{ peer: Peer; files: string } |
   try {
     return { peer: await startPeer({ name: 'nginx, PUT', command: program, args, port, core: measuredCore }), files }
   } catch {
-    // An nginx that was built without the module does not know its directive.
+    // An nginx without the module does not know its directive.
     return undefined
   }
 }

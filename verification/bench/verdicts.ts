@@ -2,12 +2,11 @@ import { type Moved, describeMoved } from './against.ts'
 import type { ListResult } from './list.ts'
 import type { Results } from './report.ts'
 
-/** A verdict in one line. NO ends the bench with exit code 1. */
+/** Formats a verdict; NO ends the bench with exit code 1. */
 export function verdict(question: string, holds: boolean, figure: string): string {
   return `${question}: ${holds ? 'yes' : 'NO'} (${figure})`
 }
 
-/** Returns the bounds of the parts that are compared with a peer or an earlier run, a line each. */
 export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<string, readonly string[]>> {
   const atMost = (question: string, bound: number, found: number | undefined): string[] =>
     found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
@@ -50,10 +49,7 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
   }
 }
 
-/**
- * Returns why the bench fails, a line each: failed verdicts, slower parts of a request, and parts that one file lacks.
- * Without a verdict, because two equal runs differ too much, nothing fails.
- */
+/** Returns why the bench fails. If two equal runs differ too much, nothing fails. */
 export function failedVerdicts({ parts }: Pick<Results, 'parts'>, moved: readonly Moved[]): string[] {
   const all = {
     ...boundsOf({ parts }),

@@ -11,26 +11,24 @@ export const uuidSchema = z
 /** RFC 3339 in UTC with milliseconds. */
 export const timestampSchema = z.iso.datetime({ precision: 3 }).meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 
-/** A calendar date, `YYYY-MM-DD`. PostgreSQL has no year 0. */
+/** `YYYY-MM-DD`. PostgreSQL has no year 0. */
 export const dateSchema = z.iso
   .date()
   .refine((date) => !date.startsWith('0000'), { message: 'must be in the year 0001 or later' })
   .meta({ examples: ['2026-11-21'] })
 
-/** A time from a client: RFC 3339 with a realistic offset, in the years 0001 to 9999 of UTC. */
+/** RFC 3339 with a realistic offset, in the years 0001 to 9999 of UTC. */
 export const momentSchema = z.iso
-  // Report only one problem for an invalid time.
   .datetime({ offset: true, abort: true })
   .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
     message: 'must be in the years 0001 to 9999 of UTC',
   })
-  // RFC 3339 has offsets up to 23:59, PostgreSQL up to 15:59; no clock is further from UTC than 14 hours.
+  // PostgreSQL has offsets up to 15:59; no clock is further from UTC than 14 hours.
   .refine((moment) => /(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$/.test(moment), {
     message: 'must have an offset of less than 15 hours',
   })
   .meta({ examples: ['2026-11-21T10:30:00+01:00'] })
 
-/** Returns the time in UTC, or an empty string if it is invalid. */
 function isoOf(moment: string): string {
   const time = Date.parse(moment)
   return Number.isNaN(time) ? '' : new Date(time).toISOString()
@@ -38,7 +36,7 @@ function isoOf(moment: string): string {
 
 const withoutNul = new RegExp(String.raw`^[^\x00]*$`)
 
-/** Human-readable text without NUL and lone surrogates, which PostgreSQL and UTF-8 cannot store. */
+/** Text without NUL and lone surrogates, which PostgreSQL and UTF-8 cannot store. */
 export function text(min: number, max: number) {
   return z
     .string()
@@ -48,7 +46,7 @@ export function text(min: number, max: number) {
     .refine((value) => value.isWellFormed(), { message: 'must not contain NUL or lone surrogates' })
 }
 
-/** Text with more than white space. PostgreSQL also treats U+0085 as white space. */
+/** Text with more than white space, which for PostgreSQL includes U+0085. */
 export function saying(max: number) {
   return text(1, max).regex(/[^\s\u0085]/, 'must not be blank')
 }
@@ -73,13 +71,13 @@ export function line(min: number, max: number) {
 const lineSeparators = '\u2028\u2029'
 const controls = String.raw`\x00-\x1f\x7f-\x9f` + `${lineSeparators}\u202a-\u202e\u2066-\u2069`
 
-/** Returns the pattern of what `line` accepts before trimming, for regular expressions of any language. */
+/** The pattern of `line` before trimming, for regular expressions of any language. */
 function linePattern(min: number): string {
   const said = String.raw`[^${controls}\s][^${controls}]*(?:[\t-\r${lineSeparators}]\s*)?`
   return min === 0 ? `^\\s*(?:${said})?$` : `^\\s*${said}$`
 }
 
-/** Text of any number of lines: trimmed, without control characters except tabs and line breaks. */
+/** Trimmed lines of text, without control characters except tabs and line breaks. */
 export function lines(min: number, max: number) {
   return z
     .string()
@@ -99,12 +97,12 @@ export function lines(min: number, max: number) {
 
 const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
-/** Returns the text in one line: line breaks and tabs become a space. */
+/** Replaces line breaks and tabs with a space. */
 export function inOneLine(value: string): string {
   return value.replaceAll(/[\s\u0085]+/g, (space) => (lineBreak.test(space) ? ' ' : space)).trim()
 }
 
-/** The integrator's own id of a resource, unique for the tenant and the kind of resource. */
+/** The integrator's own id, unique for the tenant and the kind of resource. */
 export const externalIdSchema = line(1, 255)
 
 function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown }): boolean {
@@ -112,7 +110,7 @@ function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown 
 }
 const mustBeNamed = { message: 'must name a person by person_id, email or name' }
 
-/** A person as an integrator knows them. An e-mail address of a synced person links to that person. */
+/** A person as an integrator knows them, linked to a synced person by e-mail address. */
 export const personRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -129,7 +127,7 @@ export const personRefSchema = z
   })
 export type PersonRef = z.infer<typeof personRefSchema>
 
-/** A person in a row of a push. If only an invalid address names the person, its text becomes the name. */
+/** A person in a row of a push. An invalid address without a name becomes the name. */
 export const sentPersonRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -145,7 +143,7 @@ export const sentPersonRefSchema = z
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
   })
 
-/** A merge patch (RFC 7396) of a person: absent members stay, null removes one. */
+/** A merge patch (RFC 7396) of a person. */
 export const personPatchSchema = z
   .strictObject({
     person_id: uuidSchema.nullable().optional(),
@@ -160,7 +158,7 @@ export const personPatchSchema = z
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>
 
-/** A person in an item of a bulk request. If only an invalid address names the person, its text becomes the name. */
+/** A person in an item of a bulk request. An invalid address without a name becomes the name. */
 export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmailSchema.nullable().optional() }).meta({
   id: 'SentPersonPatch',
   description:
@@ -168,23 +166,23 @@ export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmail
   examples: [{ name: 'Ada Lund-Berg' }],
 })
 
-/** Returns an invalid e-mail address as the name of a person, if it can be a name. */
+/** Returns undefined if it cannot be a name. */
 export function addressAsName(address: string): string | undefined {
   return line(1, 255).safeParse(inOneLine(address)).data
 }
 
-/** The creator of a resource. `system` is Postern, for example at the end of a period. */
+/** `system` is Postern, for example at the end of a period. */
 export const createdBySchema = z
   .object({ type: z.enum(['api_key', 'user', 'operator', 'connector', 'system']), id: z.string(), label: z.string() })
   .meta({ id: 'Actor' })
 export type CreatedBy = z.infer<typeof createdBySchema>
 
-/** The name of a custom field. It is not trimmed, because two names could become the same. */
+/** Not trimmed, because two names could become the same. */
 const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
   message: 'must not begin or end with white space',
 })
 
-/** Custom fields of the integrator: at most 50, each a string, number, boolean or null. */
+/** At most 50 custom fields, each a string, number, boolean or null. */
 export const customSchema = z
   .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
   .refine((fields) => Object.keys(fields).length <= 50, { message: 'must have at most 50 fields' })
@@ -200,7 +198,7 @@ const externalAddresses = [
     .refine((address) => externalIdOf64(address) !== undefined),
 ] as const
 
-/** The address of a resource in a path. `ext64:` carries external ids with characters that a path cannot contain. */
+/** `ext64:` carries external ids with characters that a path cannot contain. */
 export const resourceAddressSchema = z
   .union([uuidSchema, z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/), ...externalAddresses])
   .meta({
@@ -208,7 +206,7 @@ export const resourceAddressSchema = z
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
   })
 
-/** The pattern of an address in a comma-separated list. An external id with a comma needs `ext64:`. */
+/** In a comma-separated list, an external id with a comma needs `ext64:`. */
 export const listedAddressPattern: string = [
   '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}',
   'ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}',
@@ -222,7 +220,7 @@ export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses
     'An id, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
 })
 
-/** Decodes an `ext64:` address. Returns undefined unless it is canonical UTF-8 of 1 to 255 characters. */
+/** Returns undefined unless the address is canonical UTF-8 of 1 to 255 characters. */
 function externalIdOf64(address: string): string | undefined {
   const encoded = address.slice('ext64:'.length)
   const bytes = Buffer.from(encoded, 'base64url')
@@ -231,7 +229,6 @@ function externalIdOf64(address: string): string | undefined {
   return isExact && /^[^\p{Cc}]{1,255}$/u.test(externalId) ? externalId : undefined
 }
 
-/** A parsed resource address. */
 export type ResourceAddress =
   | { readonly by: 'id'; readonly id: string }
   | { readonly by: 'reference'; readonly reference: string }

@@ -1,13 +1,12 @@
-/** The supported algorithms (RFC 9530 §5) and the bytes of their digests. */
+/** RFC 9530 §5, with the bytes of the digests. */
 const bytesOf = { 'sha-256': 32, 'sha-512': 64 } as const
 
 type DigestAlgorithm = keyof typeof bytesOf
 const allAlgorithms = ['sha-256', 'sha-512'] as const satisfies readonly DigestAlgorithm[]
 
-/** A parsed Content-Digest header. */
 export type ContentDigest =
   | { readonly kind: 'none' }
-  /** At least one digest, in lower-case hexadecimal. */
+  /** In lower-case hexadecimal. */
   | { readonly kind: 'given'; readonly digests: ReadonlyMap<DigestAlgorithm, string> }
   | { readonly kind: 'malformed'; readonly reason: string }
 
@@ -15,8 +14,8 @@ const member = /^(?<name>[a-z*][a-z0-9_.*-]*)=:(?<value>[A-Za-z0-9+/]*={0,2}):$/
 const maxLength = 1024
 
 /**
- * Parses a Content-Digest header (RFC 9530 §2; RFC 9651 §3.2). A header without a supported algorithm is malformed,
- * because its sender relies on the check.
+ * RFC 9530 §2, RFC 9651 §3.2. A header without a supported algorithm is malformed, because its sender relies on the
+ * check.
  */
 export function parseContentDigest(
   header: string | undefined,
@@ -39,7 +38,7 @@ export function parseContentDigest(
     const value = values.get(algorithm)
     if (value === undefined) continue
     const bytes = Buffer.from(value, 'base64')
-    // The decoder ignores invalid characters, so compare with the encoded result.
+    // The decoder ignores invalid characters.
     if (bytes.length !== bytesOf[algorithm] || bytes.toString('base64') !== value) {
       const name = algorithm.toUpperCase()
       return { kind: 'malformed', reason: `must be the ${bytesOf[algorithm]} bytes of a ${name} in base64` }

@@ -1,24 +1,24 @@
 import { z } from 'zod'
 
-/** An item of a list whose items are parsed separately: the value or the error. */
+/** An item that is parsed separately. */
 export type OwnItem<T> = { readonly ok: true; readonly item: T } | { readonly ok: false; readonly error: z.ZodError }
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()
 
-/** Sets the schema that the OpenAPI document shows for a schema that accepts more and checks it later. */
+/** Sets the schema that the OpenAPI document shows. */
 export function documentAs<T extends z.ZodType>(schema: T, documented: () => z.ZodType): T {
   documentedAs.set(schema, documented)
   return schema
 }
 
-/** Returns the documented schema of a schema that accepts more, otherwise undefined. */
+/** Returns undefined if `documentAs` was not called. */
 export function documentedSchema(schema: z.core.$ZodType): z.ZodType | undefined {
   return documentedAs.get(schema)?.()
 }
 
 /**
- * A list whose items are parsed separately, so that an invalid item does not affect the others. It returns max + 1
- * items of a longer list, which the reader must reject.
+ * Parses items separately, so that an invalid item does not affect the others. Returns max + 1 items of a longer list,
+ * which the reader must reject.
  */
 export function eachOnItsOwn<T extends z.ZodType>(item: T, max: number) {
   return documentAs(z.array(z.unknown()).min(1), () => z.array(item).min(1).max(max)).transform(

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 
-/** Octets of an address (RFC 5321 §4.5.3.1.3: a path has 256 with angle brackets). */
+/** RFC 5321 §4.5.3.1.3: a path has 256 octets with angle brackets. */
 const maxAddressBytes = 254
 /** RFC 5321 §4.5.3.1.1. */
 const maxLocalBytes = 64
 /** RFC 1035 §2.3.4. */
 const maxLabelLength = 63
 
-// RFC 6531 §3.3 allows any UTF-8. We reject control and invisible characters.
+// RFC 6531 §3.3 allows any UTF-8; we reject control and invisible characters.
 const invisible = /(?!\u200c|\u200d)\p{C}|[^\P{Z} ]/u
 const atoms = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+(?:\.[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+)*$/u
 const quoted = /^"(?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*"$/u
@@ -22,7 +22,7 @@ export function isEmailAddress(text: string): boolean {
   return (atoms.test(local) || quoted.test(local)) && isDomain(domain)
 }
 
-/** Returns the octets in UTF-8. Browsers have no `Buffer`. */
+/** Browsers have no `Buffer`. */
 function countBytes(text: string): number {
   return new TextEncoder().encode(text).length
 }
@@ -36,18 +36,18 @@ function isDomain(domain: string): boolean {
   return domain.split('.').every((each) => each.length <= maxLabelLength && label.test(each))
 }
 
-/** The pattern in the OpenAPI document. Any language can read it, and it accepts every valid address. */
+/** For the OpenAPI document: readable in any language, and accepts every valid address. */
 const published = /^(?:"[^\r\n]*"|[^\s@"(),:;<>[\]\\]+)@(?:\[[0-9A-Za-z.:]+\]|[^\s@",]+)$/
 const message = 'must be an e-mail address'
 
-/** An e-mail address in any case, for requests and responses. */
+/** In any case. */
 export const emailSchema = z
   .string()
   .regex(published, { message, abort: true })
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
 
-/** An e-mail address in a batch. It accepts any text: an invalid address is left out, and the rest is accepted. */
+/** In a batch, an invalid address is left out and the rest accepted. */
 export const sentEmailSchema = z.string().meta({
   description: 'An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
   examples: ['ada.lund@harbourline.example'],

@@ -9,9 +9,8 @@ const formats: Readonly<Record<string, string>> = {
 }
 
 /**
- * An example of a value that a JSON Schema (2020-12) describes: what the schema itself gives as one, else the smallest
- * that its keywords allow. A pattern is not followed: a schema with one has an example of its own. `resolve` finds what a
- * `$ref` means; a list of what the list is in stays empty.
+ * Returns an example of a JSON Schema (2020-12): the schema's own, otherwise the smallest that its keywords allow.
+ * Patterns are ignored, so a schema with one needs its own example. `resolve` resolves a `$ref`.
  */
 export function exampleOf(schema: unknown, resolve: (reference: string) => unknown): unknown {
   return build(schema, { resolve, within: [] }) ?? null
@@ -19,11 +18,10 @@ export function exampleOf(schema: unknown, resolve: (reference: string) => unkno
 
 interface Place {
   readonly resolve: (reference: string) => unknown
-  /** References on the way to here. */
   readonly within: readonly string[]
 }
 
-/** Undefined where the schema is part of itself. */
+/** Returns undefined if the schema is part of itself. */
 function build(schema: unknown, place: Place): unknown {
   const {
     examples,
@@ -46,7 +44,7 @@ function build(schema: unknown, place: Place): unknown {
   }
   const choice = anyOf ?? oneOf
   if (Array.isArray(choice)) return build(choice.find((each) => asJson(each)['type'] !== 'null') ?? choice[0], place)
-  // The patterns of a text are no objects to be put together.
+  // Patterns of a text are not objects to merge.
   if (Array.isArray(allOf) && rest['type'] !== 'string')
     return Object.assign({}, ...allOf.map((each) => asJson(build(each, place))))
   const type = Array.isArray(rest['type']) ? rest['type'].find((each) => each !== 'null') : rest['type']

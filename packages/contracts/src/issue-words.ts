@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** Returns what a value must be, to follow the name of a member: `must be text`. Replaces zod's own wording. */
+/** Words the rule for a value, to follow its name: `must be text`. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
   // Messages of our own contracts are used unchanged.
   if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
@@ -54,10 +54,9 @@ interface FormatIssue {
   readonly includes?: string
 }
 
-/** The maximum length of names that a client made up. */
 const maxNamed = 80
 
-/** Returns the allowed types if only the type is wrong. Otherwise the forms would need one message each. */
+/** The allowed types, if only the type is wrong. */
 function unionWords(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
   const expected = forms.map(([first]) =>
     first?.code === 'invalid_type' && first.path.length === 0 ? types[first.expected] : undefined,

@@ -1,20 +1,19 @@
 import { z } from 'zod'
 import type { Route } from './route.ts'
 
-/** NDJSON: one line for each item of a list. */
 export const linesMediaType = 'application/x-ndjson'
 
-/** The media types of every list: a page as JSON, or the whole result as NDJSON or CSV (RFC 4180). */
+/** JSON pages, or the whole result as NDJSON or CSV (RFC 4180). */
 export const listMediaTypes = ['application/json', linesMediaType, 'text/csv'] as const
 
-/** Returns the schema of a list's items, or undefined if the route is not a paged list. */
+/** Returns undefined if the route is not a paged list. */
 export function itemSchemaOf(route: Route): z.ZodType | undefined {
   if (route.method !== 'GET' || route.query?.shape['cursor'] === undefined) return undefined
   const schema = route.answers[200]?.schema
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }
 
-/** Returns the CSV columns of a list in order: `csvColumns`, or the members of an item without those of `expand`. */
+/** Returns `csvColumns`, or the members of an item without those of `expand`. */
 export function columnsOf(route: Route): readonly string[] {
   if (route.csvColumns !== undefined) return route.csvColumns
   const item = itemSchemaOf(route)
@@ -22,7 +21,7 @@ export function columnsOf(route: Route): readonly string[] {
   return Object.entries(item.shape).flatMap(([name, member]) => (member instanceof z.ZodOptional ? [] : [name]))
 }
 
-/** Returns the media types of a successful response, the default first. Empty without a body. */
+/** Returns the media types of a response, the default first; empty without a body. */
 export function mediaTypesOf(route: Route): readonly string[] {
   if (itemSchemaOf(route) !== undefined) return listMediaTypes
   const types = Object.entries(route.answers).flatMap(([status, { schema, mediaType, alternatives = [] }]) =>
@@ -33,13 +32,12 @@ export function mediaTypesOf(route: Route): readonly string[] {
   return [...new Set(types)]
 }
 
-/** Returns a cell of a CSV (RFC 4180): objects as JSON, lists of words separated by spaces. */
+/** Objects as JSON, lists of words separated by spaces (RFC 4180). */
 export function csvCell(value: unknown): string {
   const plain = csvText(value)
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
-/** Returns the text of a CSV cell before it is quoted. */
 export function csvText(value: unknown): string {
   if (value === null || value === undefined) return ''
   if (Array.isArray(value) && value.every((word) => typeof word === 'string')) return value.join(' ')

@@ -6,7 +6,6 @@ type Json = Record<string, unknown>
 
 const text = { type: 'string' } as const
 
-/** Headers of answers, by the names under which the document's components hold them. */
 const responseHeaders = {
   RequestId: ['X-Request-Id', 'The id of the request; the `instance` of a problem', '0G4Yb3kQX1-8'],
   ApiVersion: ['API-Version', 'The version of this interface', '1.0.0-beta'],
@@ -34,10 +33,9 @@ const responseHeaders = {
 
 type HeaderKey = keyof typeof responseHeaders
 
-/** Headers that are always present if a response can have them. The others depend on the request or the result. */
+/** Present whenever a response can have them. */
 const always: ReadonlySet<HeaderKey> = new Set(['RequestId', 'ApiVersion', 'ETag', 'Location', 'Vary', 'Authenticate'])
 
-/** The components of the document that `headersOf` refers to. */
 export function headerComponents(): Json {
   return Object.fromEntries(
     Object.entries(responseHeaders).map(([key, [, description, example]]) => [
@@ -51,7 +49,7 @@ function isAlways(key: string): boolean {
   return [...always].some((name) => name === key)
 }
 
-/** Lower-case names of the headers that every answer of the route with this status has, as the gateway gives it. */
+/** Returns lower-case names of headers that every response with this status has. */
 export function requiredHeadersOf(route: Route, status: number): string[] {
   const keys = keysOf(route, status)
   const ofCallers = status < 400 && keys.includes('RateLimit') ? (['RateLimit', 'RateLimitPolicy'] as const) : []
@@ -83,7 +81,7 @@ function keysOf(route: Route, status: number): HeaderKey[] {
   return keys.filter((key) => !lacking.includes(key))
 }
 
-/** Lower-case names of the headers that answers of the route may have, with any status. */
+/** Returns lower-case names of headers that responses may have. */
 export function answerHeaderNamesOf(route: Route): string[] {
   const statuses = [...Object.keys(route.answers).map(Number), 401, 409, 429, 503, 507]
   const names = [
@@ -94,7 +92,6 @@ export function answerHeaderNamesOf(route: Route): string[] {
   return [...new Set(names.map((name) => name.toLowerCase()))]
 }
 
-/** The headers of an answer of the route with this status. */
 export function headersOf(route: Route, status: number): Json {
   const keys = keysOf(route, status)
   const own = Object.entries(route.answers[status]?.headers ?? {})
@@ -104,7 +101,7 @@ export function headersOf(route: Route, status: number): Json {
       ...Object.fromEntries(keys.map((key) => [responseHeaders[key][0], { $ref: `#/components/headers/${key}` }])),
       ...Object.fromEntries(
         onAll.map(([name, { description, value }]) => {
-          // A request that is rejected before its path is parsed has no route.
+          // A request rejected before its path is parsed has no route.
           const where = status < 400 ? '' : ', if the path could be parsed'
           return [name, { description: `${description}${where}`, required: status < 400, schema: text, example: value }]
         }),
@@ -114,7 +111,7 @@ export function headersOf(route: Route, status: number): Json {
   }
 }
 
-/** The headers that a request to the route can carry, besides credentials and what describes its body. */
+/** Returns a route's request headers, except credentials and those that describe the body. */
 export function headerParameters(route: Route): Json[] {
   const list = [
     parameter('X-Request-Id', 'Your own id for the request, 8 to 128 of A-Z a-z 0-9 . _ -', 'nightly-2026-11-21.1'),
@@ -135,7 +132,7 @@ export function headerParameters(route: Route): Json[] {
   if (isRequired || route.problems.includes('precondition_failed')) {
     list.push(parameter('If-Match', 'The entity tag of the resource as you read it', '"3.2026-11-21"', isRequired))
   }
-  // tus has a checksum of its own.
+  // tus has its own checksum.
   if (problemsOf(route).has('digest_mismatch') && !route.problems.includes('unsupported_protocol')) {
     const algorithms = route.body === undefined ? 'sha-256' : 'sha-256 or sha-512'
     list.push(
@@ -155,7 +152,6 @@ export function headerParameters(route: Route): Json[] {
 
 const entityTags = String.raw`^\s*(?:\*|(?:W/)?"[!#-~]*"(?:\s*,\s*(?:W/)?"[!#-~]*")*)\s*$`
 const bytes = { type: 'string', pattern: '^(?:0|[1-9][0-9]{0,14})$' } as const
-/** Schemas of request headers, by name. */
 const requestHeaderSchemas: Readonly<Record<string, Json>> = {
   'X-Request-Id': { type: 'string', minLength: 8, maxLength: 128, pattern: '^[A-Za-z0-9._-]*$' },
   'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]*$' },

@@ -12,15 +12,11 @@ import type { Route } from './route.ts'
 import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
 
-/** The version of the interface, sent as `API-Version`. */
+/** Sent as `API-Version`. */
 export const apiVersion = '1.0.0-beta'
 
 type Json = Record<string, unknown>
 
-/**
- * The OpenAPI 3.1 document of the public API, derived from the route table, or of some of its routes. `serverUrl` is the API's
- * origin.
- */
 export function openApi(serverUrl: string, routes: readonly Route[] = routeTable): Json {
   const work = openApiInTurns(serverUrl, routes)
   for (;;) {
@@ -29,7 +25,7 @@ export function openApi(serverUrl: string, routes: readonly Route[] = routeTable
   }
 }
 
-/** Builds the document in steps of some milliseconds, so that the caller stays responsive. */
+/** Yields between short steps, so that the caller stays responsive. */
 export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = routeTable): Generator<undefined, Json> {
   const schemas = new Map<string, unknown>()
   const paths: Record<string, Record<string, Json>> = {}
@@ -41,7 +37,7 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
   }
   schemaOf(problemSchema, 'output', schemas)
   schemaOf(scimErrorSchema, 'output', schemas)
-  // Sent in a part of a form or in a header, so no body refers to it. Descriptions name it.
+  // No body refers to it: it is sent in a part of a form or in a header.
   schemaOf(evidenceDetailsSchema, 'input', schemas)
   return {
     openapi: '3.1.0',
@@ -159,7 +155,6 @@ function requestBody(route: Route, schemas: Map<string, unknown>): Json {
   }
 }
 
-/** Describes a list as lines, which JSON Schema cannot. Each line is an item of the same list as JSON. */
 function linesOf(items: unknown): Json {
   const rows = Array.isArray(items) ? items : []
   return {
@@ -194,7 +189,6 @@ function content(
   }
 }
 
-/** Describes NDJSON and CSV exports, which JSON Schema cannot. Lines and columns are described in text. */
 function exports(route: Route, schemas: Map<string, unknown>): Json {
   const item = itemSchemaOf(route)
   if (item === undefined) return {}
@@ -244,7 +238,7 @@ function problems(route: Route): Json {
   )
 }
 
-/** Describes problems as SCIM errors. SCIM has fewer statuses. */
+/** SCIM has fewer statuses. */
 function scimErrors(route: Route): Json {
   const byStatus = Map.groupBy(problemsOf(route), scimStatusOf)
   return Object.fromEntries(
@@ -268,7 +262,7 @@ function exampleIn(schema: unknown, schemas: ReadonlyMap<string, unknown>): unkn
   return exampleOf(schema, (reference) => schemas.get(reference.slice('#/components/schemas/'.length)))
 }
 
-/** A schema as JSON Schema 2020-12; one with an id becomes a component and is referred to. */
+/** JSON Schema 2020-12. A schema with an id becomes a component. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string, unknown>): unknown {
   const {
     $schema: _dialect,
@@ -287,7 +281,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
       },
     }),
   )
-  // Requests accept more than responses contain, because texts are trimmed. A component of both has the schema of requests.
+  // Requests accept more than responses contain, so a component of both has the schema of requests.
   const publish = (id: string, definition: unknown): void => {
     const name = componentName(id)
     if (io === 'input' || !schemas.has(name)) schemas.set(name, withComponentRefs(definition))
@@ -302,7 +296,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
   return withComponentRefs(root)
 }
 
-/** Adds the examples that zod omits from the input schema of a transform. */
+/** zod omits examples from the input schema of a transform. */
 function withExamples({
   zodSchema,
   jsonSchema,
@@ -314,7 +308,7 @@ function withExamples({
   if (Array.isArray(examples)) jsonSchema.examples = examples
 }
 
-/** zod's own formats, which readers of JSON Schema do not know. Their patterns remain. */
+/** Readers of JSON Schema do not know zod's own formats. Their patterns remain. */
 const ownFormats: ReadonlySet<unknown> = new Set(['cidrv4', 'cidrv6'])
 
 function withKnownFormat(jsonSchema: z.core.JSONSchema.BaseSchema): void {
@@ -339,7 +333,6 @@ function withComponentRefs(value: unknown): unknown {
   )
 }
 
-/** Whether a keyword contains values, whose `id` does not name a component. */
 function isValue(keyword: string): boolean {
   return keyword === 'examples' || keyword === 'default' || keyword === 'const' || keyword === 'enum'
 }

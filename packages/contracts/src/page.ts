@@ -4,7 +4,7 @@ import { onceOrRepeated, patternOf, patternOfWords, withCommas } from './several
 
 const maxLimit = 1000
 
-/** The query parameters of every list. A list returns a bare array; `Link` has the next page (RFC 8288). */
+/** A list returns a bare array; `Link` has the next page (RFC 8288). */
 export const pageQuery = {
   limit: z
     .string()
@@ -12,7 +12,7 @@ export const pageQuery = {
     .transform(Number)
     .pipe(z.int().max(maxLimit))
     .default(100)
-    // A query parameter is text. The document shows the number in it.
+    // A query parameter is text, but the document shows a number.
     .meta({
       type: 'integer',
       minimum: 1,
@@ -32,29 +32,23 @@ export const pageQuery = {
   }),
 }
 
-/** The maximum size of a page with expanded resources. */
 export const maxExpanded = 100
 
-/** The maximum number of related resources of each kind: for one resource, and for each resource of a list. */
 export const mostExpanded = { one: 200, listed: 20 } as const
 
-/** The OpenAPI description of `expand` for a list. */
 export const expandedPages = `Only for JSON pages of up to ${maxExpanded} resources; NDJSON and CSV contain no related resources`
 
-/** The members that an expansion adds, if their names differ from the expansion's. */
+/** Only if their names differ from the expansion's. */
 const expandedMembers: Readonly<Record<string, readonly string[]>> = {
   finding_counts: ['open_findings', 'archived_with_open_findings'],
 }
 
-/** Returns the members of a response that a word of `expand` adds. */
 export function membersOf(expansion: string): readonly string[] {
   return expandedMembers[expansion] ?? [expansion]
 }
 
-/** The maximum number of names in `fields`. */
 const maxFields = 100
 
-/** One or several of some words. */
 function words(values: readonly string[], most: number) {
   return onceOrRepeated(most, () => {
     const one = z.enum(values)
@@ -66,7 +60,7 @@ function split(given: string | readonly string[]): string[] {
   return [given].flat().flatMap((part) => part.split(','))
 }
 
-/** The parameter `fields` of a route with these items. service-kit leaves out all other members. */
+/** The parameter `fields`: service-kit omits all other members. */
 export function fieldsOf(item: z.ZodObject) {
   const names = Object.keys(item.shape)
   return words(names, maxFields)
@@ -80,7 +74,7 @@ export function fieldsOf(item: z.ZodObject) {
     })
 }
 
-/** A filter with several values, repeated or comma-separated; any may match. */
+/** A filter with repeated or comma-separated values; any may match. */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
   return words(values, values.length)
     .transform(split)
@@ -88,12 +82,11 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
 }
 
-/** How much earlier than `updated_since` a returned change may be. */
 const safetyLagMs = 30_000
 
 /**
- * The filter `updated_since`; parsed, it is the time to compare with. A change has the start time of its transaction,
- * so one that was committed after a request can be older. The filter therefore returns 30 seconds more.
+ * Returns changes from 30 seconds earlier, because a change has the start time of its transaction and may be committed
+ * later.
  */
 export const updatedSince = momentSchema
   .transform((moment) => {
@@ -106,16 +99,12 @@ export const updatedSince = momentSchema
       'Changed at this time or later, or in the 30 seconds before it. Pass the time of your last request: you miss no change that is committed within 30 seconds, and can get some changes twice. `GET /changes` also has changes that take longer, such as large pushes',
   })
 
-/**
- * A filter with several texts, repeated or comma-separated; any may match. A text with commas is also matched
- * as a whole.
- */
+/** A filter with repeated or comma-separated texts; any may match. A text with commas is also matched as a whole. */
 export function textFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
     if (pattern === undefined) return { one: z.string().min(1) }
-    // Free text may contain commas, which separate values in a list. If the classes matched commas, nesting them would
-    // be exponential.
+    // If the classes matched commas, nesting them would be exponential.
     const isFree = new RegExp(`^(?:${pattern})$`, 'u').test('a,b')
     const each = isFree ? pattern.replaceAll('[^', '[^,') : pattern
     const several = `(?:\\s*,)*(?:${each})(?:,(?:${each}|\\s*))*`
@@ -127,10 +116,7 @@ export function textFilter(item: z.ZodType<string, string>, description: string)
     .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
 }
 
-/**
- * A filter with several repeated keys; any may match. Commas belong to the keys, so that a key never matches
- * another resource.
- */
+/** A filter with repeated keys; any may match. Commas belong to the keys. */
 export function keyFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => ({ one: item }))
     .transform((given) => [...new Set([given].flat())])
@@ -159,10 +145,9 @@ export function addressFilter(description: string) {
     })
 }
 
-/** The maximum number of ids in a filter. */
 const maxIds = 100
 
-/** A filter with several ids, repeated or comma-separated; any may match. */
+/** A filter with repeated or comma-separated ids. */
 export function idFilter(description: string) {
   return onceOrRepeated(maxIds, () => ({ one: uuidSchema, commas: withCommas(patternOf(uuidSchema) ?? '', maxIds) }))
     .transform(split)

@@ -1,14 +1,12 @@
 import type { z } from 'zod'
 
-/** The description and examples of a parameter. The first example that its schema accepts is shown. */
+/** The first example that the schema accepts is shown. */
 interface Words {
   readonly description?: string
   readonly examples?: readonly string[]
 }
 
-/**
- * The OpenAPI description of parameters by name, if their contracts have none. A name means the same in every route.
- */
+/** OpenAPI descriptions of parameters without their own. A name means the same in every route. */
 const words: Readonly<Record<string, Words>> = {
   id: { description: 'Its id', examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   key: { description: 'Its key', examples: ['legal'] },
@@ -68,7 +66,6 @@ const words: Readonly<Record<string, Words>> = {
   reason: { description: 'The reason, for later readers', examples: ['Agreed with the owner'] },
 }
 
-/** The parts of a JSON Schema that describe a parameter. */
 interface Described {
   readonly type?: unknown
   readonly description?: unknown
@@ -76,7 +73,6 @@ interface Described {
   readonly enum?: unknown
 }
 
-/** Returns the description of a parameter and an example that its schema accepts, if there are any. */
 export function wordsOf(
   name: string,
   schema: z.ZodType,
@@ -90,7 +86,7 @@ export function wordsOf(
   }
 }
 
-/** Returns the first example that the schema accepts. Parameters are text. */
+/** Parameters are text. */
 function exampleIn(name: string, schema: z.ZodType, { type, examples, enum: choices }: Described): unknown {
   const own = [examples, choices].flatMap((given): unknown[] => (Array.isArray(given) ? given : []))
   const fitting = [...own, ...(words[name]?.examples ?? [])].find((each) => schema.safeParse(String(each)).success)

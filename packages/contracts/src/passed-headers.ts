@@ -2,7 +2,7 @@ import { answerHeaderNamesOf } from './openapi-headers.ts'
 import type { Route } from './route.ts'
 import { routeTable } from './route-table.ts'
 
-/** Response headers that services set and route contracts do not list. */
+/** Not listed in route contracts. */
 const commonAnswerHeaders = [
   'allow',
   'cache-control',
@@ -21,7 +21,6 @@ const commonAnswerHeaders = [
   'x-content-type-options',
 ] as const
 
-/** Response headers that only the gateway sets. */
 const gatewayAnswerHeaders = [
   'api-version',
   'ratelimit',
@@ -30,22 +29,20 @@ const gatewayAnswerHeaders = [
   'x-request-id',
 ] as const
 
-/**
- * Returns the lower-case names of the headers that a service may return for a route. The gateway removes all others.
- */
+/** Returns lower-case names of a route's response headers. The gateway removes all others. */
 export function passedAnswerHeaders(route: Route): ReadonlySet<string> {
   const names = new Set<string>([...commonAnswerHeaders, ...answerHeaderNamesOf(route)])
   for (const name of [...gatewayAnswerHeaders, 'www-authenticate']) names.delete(name)
   return names
 }
 
-/** The lower-case names of every response header of the public API, except the challenge of a 401. */
+/** Lower-case names, except the challenge of a 401. */
 export const publicAnswerHeaders: ReadonlySet<string> = new Set([
   ...routeTable.flatMap((route) => [...passedAnswerHeaders(route)]),
   ...gatewayAnswerHeaders,
 ])
 
-/** The lower-case names of client headers that reach a service, without signed and platform headers. */
+/** Lower-case names, without signed and platform headers. */
 export const passedRequestHeaders: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

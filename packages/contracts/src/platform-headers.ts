@@ -1,6 +1,6 @@
 /**
- * Headers that tell a service about the caller. The gateway removes them from client requests in every spelling. A
- * service trusts them only with a valid signature (RFC 9421).
+ * The gateway removes these headers from client requests in every spelling. A service trusts them only with a valid
+ * signature (RFC 9421).
  */
 export const contextHeader = 'postern-context'
 export const assertionHeader = 'postern-assertion'
@@ -8,7 +8,7 @@ export const requestIdHeader = 'x-request-id'
 export const signatureInputHeader = 'signature-input'
 export const signatureHeader = 'signature'
 
-/** The gateway removes headers whose folded name (lower case, `_` read as `-`) begins with one of these. */
+/** Folded names are in lower case, with `_` read as `-`. */
 export const strippedHeaderPrefixes = [
   'postern-',
   'x-postern-',
@@ -26,8 +26,8 @@ export const strippedHeaderPrefixes = [
 ] as const
 
 /**
- * Folded names that the gateway removes: credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature, and fields
- * that could make a service see a different request than the authorized one.
+ * Credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature, and fields that could change the request that a
+ * service sees.
  */
 export const strippedHeaders = [
   'authorization',

@@ -1,12 +1,9 @@
 import { z } from 'zod'
 
-/** The detail of a problem that `errors` describes completely. */
+/** For a problem that `errors` describes completely. */
 export const seeErrors = 'See `errors` for details.'
 
-/**
- * Every problem type of the public API: its code, HTTP status and title. The list is closed. The type URI is
- * `/problems/<code with hyphens>` (RFC 9457 §3.1.1).
- */
+/** A closed list. The type URI is `/problems/<code with hyphens>` (RFC 9457 §3.1.1). */
 export const problemTypes = {
   bad_request: { status: 400, title: 'The request is not valid' },
   non_canonical_path: { status: 400, title: 'The path is not in canonical form' },
@@ -68,10 +65,9 @@ export const problemTypes = {
 
 export type ProblemCode = keyof typeof problemTypes
 
-/** The media type of problem documents (RFC 9457 §3). */
+/** RFC 9457 §3. */
 export const problemMediaType = 'application/problem+json'
 
-/** One invalid part of the input: a JSON Pointer into the body or the name of a parameter, and how to fix it. */
 export const inputErrorSchema = z.object({
   pointer: z
     .string()
@@ -99,19 +95,17 @@ export const problemSchema = z
 export type ProblemDocument = z.infer<typeof problemSchema>
 
 export interface ProblemInput {
-  /** Tells the caller how to fix the request. */
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
   readonly allowed?: readonly string[] | undefined
 }
 
-/** Returns the URI of a problem type, relative to the origin of the API. */
 export function problemUri(code: ProblemCode): string {
   return `/problems/${code.replaceAll('_', '-')}`
 }
 
-/** Creates a problem document. `requestId` becomes `instance`. */
+/** Creates a problem document with `requestId` as `instance`. */
 export function problemDocument(code: ProblemCode, requestId: string, input: ProblemInput = {}): ProblemDocument {
   const { status, title } = problemTypes[code]
   return {

@@ -2,7 +2,6 @@ import { mediaTypesOf } from './media-types.ts'
 import type { ProblemCode } from './problem.ts'
 import type { Route } from './route.ts'
 
-/** The problems of every route, from the gateway or any service. */
 const ofEveryRoute = [
   'bad_request',
   'non_canonical_path',
@@ -31,10 +30,7 @@ const ofCredentials = [
   'auth_unavailable',
 ] as const satisfies readonly ProblemCode[]
 
-/**
- * Returns every problem that a route can return, including those of every route. The OpenAPI document lists them. With
- * POSTERN_CHECK_ANSWERS, a service that returns another one fails.
- */
+/** Returns every problem of a route. With POSTERN_CHECK_ANSWERS, a service that returns another one fails. */
 export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   const codes = new Set<ProblemCode>([...ofEveryRoute, ...route.problems])
   // A response without a body suits every `Accept`.
@@ -48,7 +44,6 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
     codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
     codes.add('digest_mismatch')
   }
-  // The database may be full.
   if (route.method !== 'GET' && route.method !== 'HEAD' && route.method !== 'OPTIONS') codes.add('insufficient_storage')
   // A POST may name a method that the path lacks.
   if (route.method === 'POST' && route.acceptsMethodOverride === true) codes.add('method_not_allowed')
@@ -56,7 +51,7 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   return codes
 }
 
-/** Whether requests to the route can be repeated with an Idempotency-Key: every POST. */
+/** Whether a route accepts an Idempotency-Key, as every POST does. */
 export function isRepeatable(route: Route): boolean {
   return route.method === 'POST'
 }

@@ -8,7 +8,7 @@ import { scimRoutes } from './scim/routes.ts'
 import { syncRoutes } from './sync/routes.ts'
 import { universeRoutes } from './universe/routes.ts'
 
-/** Every route of the public API. The gateway forwards nothing else. */
+/** The gateway forwards nothing else. */
 export const routeTable: readonly Route[] = [
   ...gatewayRoutes,
   ...keysRoutes,

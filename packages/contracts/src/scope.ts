@@ -1,21 +1,21 @@
-/** The five scopes of keys, as `action:area`. Scopes do not imply each other. */
+/** As `action:area`. Scopes do not imply each other. */
 export const namedScopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync'] as const
 export type NamedScope = (typeof namedScopes)[number]
 
-/** The wildcard scopes of keys. They are expanded for each request to the named scopes and never cross a tenant. */
+/** Expanded for each request to the named scopes; they never cross a tenant. */
 export const wildcardScopes = ['read:*', 'write:*', 'admin:*', '*'] as const
 export type WildcardScope = (typeof wildcardScopes)[number]
 
 export const grantableScopes = [...namedScopes, ...wildcardScopes] as const
 export type GrantableScope = (typeof grantableScopes)[number]
 
-/** Returns the scopes that include this one: itself and its wildcards. */
+/** Returns the scope itself and its wildcards. */
 export function scopesWith(scope: GrantableScope): readonly GrantableScope[] {
   const action = scope.split(':', 1)[0]
   return grantableScopes.filter((each) => each === scope || each === '*' || each === `${action}:*`)
 }
 
-/** The roles of people. Keys have scopes, people have roles. */
+/** Keys have scopes, people have roles. */
 export const roles = ['viewer', 'auditor', 'admin'] as const
 export type Role = (typeof roles)[number]
 
@@ -24,14 +24,13 @@ export function opensRole(held: readonly string[], needed: Role): boolean {
   return held.includes(needed) || held.includes('admin')
 }
 
-/** The scopes of each role. Managing keys is not a scope: it needs the role `admin`. */
+/** Managing keys is not a scope: it needs the role `admin`. */
 export const roleScopes: Readonly<Record<Role, readonly GrantableScope[]>> = {
   viewer: ['read:*'],
   auditor: ['read:*', 'write:*'],
   admin: ['*'],
 }
 
-/** One sentence for each scope, shown in the console and the OpenAPI document. */
 export const scopeDescriptions: Readonly<Record<NamedScope, string>> = {
   'read:universe': 'Read auditable entities, organizational hierarchies, test procedures and people.',
   'read:findings': 'Read findings, recommendations, action plans and remediation tracker logs.',

@@ -1,10 +1,7 @@
 import { z } from 'zod'
 import { documentAs } from './each-on-its-own.ts'
 
-/**
- * A parameter that occurs once or several times. The OpenAPI document describes a value with `one` and a
- * comma-separated text with `commas`; the caller parses the values.
- */
+/** Accepts a parameter once or several times; the caller parses the values. */
 export function onceOrRepeated(
   most: number,
   documented: () => { readonly one: z.ZodType; readonly commas?: z.ZodType },
@@ -17,17 +14,16 @@ export function onceOrRepeated(
   })
 }
 
-/** Returns the documented schema of comma-separated values of a pattern. It checks nothing. */
+/** Checks nothing. */
 export function withCommas(pattern: string, most: number): z.ZodType {
   return z.string().meta({ pattern: `^(?:${pattern})(?:,(?:${pattern})){1,${most - 1}}$` })
 }
 
-/** Returns the pattern of any of these words. */
 export function patternOfWords(words: readonly string[]): string {
   return words.map((word) => word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|')
 }
 
-/** Returns the pattern of a schema without its anchors, or undefined. */
+/** Returns the pattern of a schema without anchors, or undefined. */
 export function patternOf(schema: z.ZodType): string | undefined {
   const { pattern } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
   return pattern?.replace(/^\^/, '').replace(/\$$/, '')

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 
-/** The environment of a command, without npm's additions and with the clone's tools first on the PATH. */
+/** Returns the environment without npm's additions, with the clone's tools first on the PATH. */
 export function commandEnvironment(root, node) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
   env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
@@ -12,7 +12,6 @@ export function commandEnvironment(root, node) {
 
 let stopped = false
 
-/** Whether a signal has asked us to stop. */
 export function isStopped() {
   return stopped
 }

@@ -2,13 +2,12 @@ import { join } from 'node:path'
 import { ensurePrograms, findPrograms } from '../programs.mjs'
 import { follow } from './follow.mjs'
 
-/** Returns a command that runs a program from its source. */
 export function fromSource(path) {
   return async (context, args) =>
     await follow(context.node, ['--conditions=@postern/source', join(context.root, path), ...args], context)
 }
 
-/** Returns a command that runs a bundled program, which starts in half the time. */
+/** Runs a bundled program, which starts in half the time. */
 export function fromProgram(name) {
   return async (context, args) => await follow(context.node, [programs(context).pathOf(name), ...args], context)
 }

@@ -8,10 +8,10 @@ function reportsOf({ root }) {
   return join(root, '.test-reports')
 }
 
-/** Tests that keep all processors busy. They run last, one file at a time. */
+/** These keep all processors busy, so they run last, one file at a time. */
 const faults = 'test/fault'
 
-/** Runs the checks and every test, or only the tests that the arguments select. Both write a report for CI. */
+/** Runs the checks and every test, or the tests that the arguments select. */
 export async function test(context, args) {
   const reports = reportsOf(context)
   rmSync(reports, { recursive: true, force: true })
@@ -25,14 +25,12 @@ export async function test(context, args) {
   return checked || tested || withstood
 }
 
-/** Writes reports for CI of tests and of errors outside tests. */
 function reporting(context, name) {
   const errors = join(context.root, 'packages', 'local-stack', 'errors-reporter.mjs')
   const report = `--outputFile.json=${join(reportsOf(context), `${name}.json`)}`
   return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
 }
 
-/** The long fault tests: single faults, then pairs. */
 export async function testFaults(context, args) {
   return await follow('vitest', ['run', 'test/fault/faults.test.ts', ...args], {
     ...context,
@@ -40,7 +38,6 @@ export async function testFaults(context, args) {
   })
 }
 
-/** Ten minutes of requests generated from the contracts. */
 export async function testFuzz(context, args) {
   return await follow('vitest', ['run', 'verification/fuzz/contract-fuzzing.test.ts', ...args], {
     ...context,
@@ -48,7 +45,7 @@ export async function testFuzz(context, args) {
   })
 }
 
-/** Uploads of 2 GiB in every form and into both stores. The usual run has 96 and 256 MiB. */
+/** Uploads 2 GiB in every form and into both stores; the usual run has 96 and 256 MiB. */
 export async function testUpload(context, args) {
   return await follow('vitest', ['run', 'test/end-to-end/large-upload', ...args], {
     ...context,
@@ -56,7 +53,6 @@ export async function testUpload(context, args) {
   })
 }
 
-/** Backup and restore. Writes a report for CI. */
 export async function testRecovery(context, args) {
   return await follow('vitest', ['run', 'test/recovery', ...reporting(context, 'recovery'), ...args], {
     ...context,
@@ -64,7 +60,7 @@ export async function testRecovery(context, args) {
   })
 }
 
-/** Validates exports with NIST's schema and liboscal. Needs Maven and Java. */
+/** Validates exports with NIST's schema and liboscal, which need Maven and Java. */
 export async function testOscal(context, args) {
   return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
     ...context,

@@ -9,7 +9,6 @@ import { repositoryRoot } from './paths.ts'
 const folder = join(repositoryRoot, 'services', 'console', 'web')
 const built = join(folder, 'dist')
 const stamp = join(built, '.built-from')
-/** The inputs of the build. */
 const sources = ['services/console/web/**/*', 'packages/contracts/src/**/*.ts', 'pnpm-lock.yaml']
 const notSources = ['**/node_modules', '**/dist', '**/*.tsbuildinfo']
 

@@ -6,20 +6,17 @@ import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
 import type { Secrets } from './secrets.ts'
 
-/** Ports of the console and the development provider. */
 export interface ConsolePorts {
   readonly port: number
   readonly adminPort: number
-  /** Undefined: the development provider is not started. */
+  /** Undefined: no development provider. */
   readonly signInPort: number | undefined
 }
 
-/** The running console and provider. */
 export interface ConsoleProcesses {
   readonly url: string
   readonly processes: readonly ManagedProcess[]
   stop(): Promise<void>
-  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
 }
 
@@ -29,20 +26,19 @@ export interface ConsoleOptions {
   readonly ports: ConsolePorts
   readonly gatewayUrl: string
   readonly redisUrl: string
-  /** Variables for the console. They override ours. */
+  /** Overrides our variables. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 const clientId = 'postern-console'
 const startTimeoutMs = 60_000
 
-/** Settings with which gateways and console accept tokens of the development provider. */
+/** Accepts tokens of the development provider. */
 export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
   return { POSTERN_OIDC_ISSUER: origin(ports.signInPort) }
 }
 
-/** Starts the development provider and the console, and resolves when both answer. */
 export async function startConsole(options: ConsoleOptions): Promise<ConsoleProcesses> {
   const { home, secrets, ports, gatewayUrl, redisUrl, env = {} } = options
   const url = origin(ports.port)
@@ -99,7 +95,7 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     const variables = { POSTERN_PORT: String(ports.signInPort), POSTERN_DEMO_FILE: join(home, 'demo.json') }
     starts.push(start('sign-in', { ...base, ...client, ...variables }))
   }
-  // Wait for both, so that every started process is stopped.
+  // Every started process must be stopped.
   for (const result of await Promise.allSettled(starts)) {
     if (result.status === 'fulfilled') continue
     await stop()

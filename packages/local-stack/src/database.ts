@@ -1,7 +1,7 @@
 import * as installation from '@postern/installation'
 import { loopback } from './ports.ts'
 
-/** Connection string of a role on this machine. A secret: it holds the password. */
+/** Returns a connection string, which is a secret because it contains the password. */
 export function roleUrl(role: installation.RoleName, password: string, port: number, database: string): string {
   return installation.roleUrl(role, password, `${loopback}:${port}`, database)
 }

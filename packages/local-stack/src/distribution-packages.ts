@@ -7,7 +7,6 @@ const execute = promisify(execFile)
 
 const aptTimeoutMs = 180_000
 
-/** Finds a program on the PATH. */
 export async function findOnPath(name: string, path = process.env['PATH']): Promise<string | undefined> {
   for (const folder of (path ?? '').split(delimiter)) {
     // Relative entries depend on the working directory.
@@ -17,7 +16,6 @@ export async function findOnPath(name: string, path = process.env['PATH']): Prom
   return undefined
 }
 
-/** Whether the path is an executable. */
 export async function isProgram(path: string): Promise<boolean> {
   try {
     await access(path, constants.X_OK)
@@ -27,14 +25,13 @@ export async function isProgram(path: string): Promise<boolean> {
   }
 }
 
-/** Whether this machine has apt and dpkg. */
 export async function hasPackages(): Promise<boolean> {
   return (await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined
 }
 
 /**
- * Unpacks the distribution's packages into a folder, without root. `list` receives options for apt-cache and returns package
- * names. The folder appears by a rename, so it is always complete. `sources` replaces the machine's sources.list.
+ * Unpacks the distribution's packages without root. `list` receives options for apt-cache and returns package names.
+ * `sources` replaces sources.list.
  */
 export async function unpackPackages(
   installFolder: string,
@@ -50,7 +47,6 @@ export async function unpackPackages(
       await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
     }
     await rename(join(work, 'root'), installFolder).catch((error: NodeJS.ErrnoException) => {
-      // Another process has unpacked the same packages.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
     })
   } finally {
@@ -76,7 +72,7 @@ async function downloadPackages(
       () => false,
     ))
   if (!isDone) {
-    // The machine's package lists are empty or outdated, so fetch our own.
+    // The machine's package lists are empty or outdated.
     const lists = join(work, 'lists')
     const cache = join(work, 'cache')
     await mkdir(join(lists, 'partial'), { recursive: true })
@@ -99,10 +95,9 @@ async function downloadPackages(
   }
 }
 
-/** Parts of the C library. Every system that runs Node has them, and versions must not be mixed. */
+/** Every system that runs Node has them, and versions must not be mixed. */
 export const alwaysThere: ReadonlySet<string> = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
 
-/** The dependencies of `name` and of all packages below it. */
 export async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>()
   let text: string
@@ -122,14 +117,14 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
       continue
     }
     const [, bar, dependency = ''] = match
-    // `|` marks alternatives. The distribution prefers the first.
+    // `|` marks alternatives; the distribution prefers the first.
     if (!isAlternative) current.push(dependency)
     isAlternative = bar === '|'
   }
   return found
 }
 
-/** Library folders of unpacked programs: one for the architecture, or `lib` itself. */
+/** Returns library folders: one for the architecture, or `lib` itself. */
 export function libraryPath(installFolder: string): string {
   const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
   return ['usr/lib', 'lib']
@@ -137,7 +132,6 @@ export function libraryPath(installFolder: string): string {
     .join(':')
 }
 
-/** The first error line of apt or dpkg. */
 export function firstLine(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return text.split('\n').find((line) => line.startsWith('E: ')) ?? text.split('\n')[0] ?? ''

@@ -2,14 +2,13 @@ import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { commandOf, isAlive } from './processes.ts'
 
-/** The lock of a home. One process at a time runs a stack from it. */
+/** One process at a time runs a stack from a home. */
 export interface HomeLock {
-  /** Whether an earlier start was killed. Its processes may still be ending. */
+  /** The processes of a killed start may still be ending. */
   readonly wasAbandoned: boolean
   release(): Promise<void>
 }
 
-/** Another process runs a stack from the same home. */
 export class HomeInUseError extends Error {
   constructor(home: string, pid: number) {
     super(`postern already runs from ${home} (process ${pid}): stop it first, or set POSTERN_HOME to another folder`)
@@ -17,11 +16,11 @@ export class HomeInUseError extends Error {
   }
 }
 
-/** Acquires the lock of a home. Throws `HomeInUseError`. Takes over the lock of a process that has ended. */
+/** Throws `HomeInUseError`. Takes over the lock of a process that has ended. */
 export async function lockHome(home: string): Promise<HomeLock> {
   const path = join(home, 'start.lock')
   const mine = `${path}.${process.pid}`
-  // Written first, then linked, so that a lock always has a process id.
+  // Written first, so that a lock always has a process id.
   await writeFile(mine, `${process.pid}\n`)
   let wasAbandoned = false
   try {
@@ -31,7 +30,7 @@ export async function lockHome(home: string): Promise<HomeLock> {
       if (pid === undefined) continue
       if (await isStart(pid)) throw new HomeInUseError(home, pid)
       wasAbandoned = true
-      // Of two processes that find the same dead holder, only one can rename the file.
+      // Only one process can rename the file of a dead holder.
       await rename(path, `${mine}.old`).catch(ignoreMissing)
       await rm(`${mine}.old`, { force: true })
     }
@@ -46,7 +45,7 @@ export async function lockHome(home: string): Promise<HomeLock> {
   }
 }
 
-/** Links a file to a second name. Returns false if the name exists. */
+/** Returns false if the name exists. */
 export async function tryLink(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to)
@@ -71,7 +70,7 @@ function ignoreMissing(error: unknown): void {
   if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
 }
 
-/** Whether the process lives and is a start of Postern. Another program may have its id by now. */
+/** Another program may have the id by now. */
 async function isStart(pid: number): Promise<boolean> {
   if (pid === process.pid || pid === 0 || !isAlive(pid)) return false
   const command = await commandOf(pid)

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 
 /**
- * The guard is a separate session that reads from a pipe of this process. When this process ends, even by SIGKILL, the
- * pipe closes. The guard then stops all remaining processes, after ten seconds by SIGKILL.
+ * When this process ends, even by SIGKILL, the pipe closes. The guard then stops all remaining processes, after ten
+ * seconds by SIGKILL.
  */
 const guard = `
 held=''
@@ -53,13 +53,13 @@ function openGuard(): Guard {
   return { write: (line) => stdin.write(line) }
 }
 
-/** Registers a process. The guard sends it `signal` if this process ends first. */
+/** Registers a process, to which the guard sends `signal` if this process ends first. */
 export function holdOnLeash(pid: number, signal: 'SIGTERM' | 'SIGINT'): void {
   running ??= openGuard()
   running.write(`hold ${pid} ${signal.slice('SIG'.length)}\n`)
 }
 
-/** Unregisters a process that has ended, before its id is reused. */
+/** Call it before the id is reused. */
 export function releaseFromLeash(pid: number): void {
   running?.write(`drop ${pid}\n`)
 }

@@ -1,7 +1,4 @@
-/**
- * Options of Node by service, as the compose file and the manifests set them. Decision 0030 says why.
- * The gateway and sync collect what has passed through them; other services limit the space of young objects.
- */
+/** As in the compose file and the manifests (decision 0030). */
 const flags: Readonly<Record<string, readonly string[]>> = {
   gateway: ['--expose-gc', '--no-allocation-site-pretenuring'],
   evidence: ['--max-semi-space-size=2'],
@@ -10,7 +7,6 @@ const flags: Readonly<Record<string, readonly string[]>> = {
   sync: ['--expose-gc', '--max-semi-space-size=8'],
 }
 
-/** The options of Node that a service is started with. */
 export function nodeFlagsOf(service: string): readonly string[] {
   return flags[service] ?? []
 }

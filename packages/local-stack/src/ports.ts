@@ -7,14 +7,12 @@ import { join } from 'node:path'
 import { tryLink } from './home-lock.ts'
 import { isAlive } from './processes.ts'
 
-/** The address on which the whole stack listens. */
 export const loopback = '127.0.0.1'
 
 // Linux uses ports from 32768 for outgoing connections.
 const firstFreePort = 20_000
 const lastFreePort = 31_999
 
-/** Whether nothing listens on the port of the loopback address. */
 export async function isPortFree(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const probe = createServer()
@@ -23,7 +21,7 @@ export async function isPortFree(port: number): Promise<boolean> {
   return await promise
 }
 
-/** Returns a free port that no other process of Postern has claimed. Processes start their search at different ports. */
+/** Processes start their search at different ports. */
 export async function findFreePort(): Promise<number> {
   const span = lastFreePort - firstFreePort + 1
   const start = (process.pid * 7919) % span
@@ -34,21 +32,20 @@ export async function findFreePort(): Promise<number> {
   throw new Error(`There is no free port between ${firstFreePort} and ${lastFreePort} on ${loopback}`)
 }
 
-/** Claims a port, unless something listens there or a live process has claimed it. */
 export async function claimPort(port: number): Promise<boolean> {
   return (await inTurn(async () => await claim(port))) && (await isPortFree(port))
 }
 
 let turn: Promise<unknown> = Promise.resolve()
 
-/** Claims of this process run one after another. Otherwise two could get a port while a third restores an abandoned claim. */
+/** Otherwise two claims could get a port while a third restores an abandoned one. */
 async function inTurn<T>(work: () => Promise<T>): Promise<T> {
   const done = turn.then(work)
   turn = done.catch(() => undefined)
   return await done
 }
 
-/** A claim is a file with a process id. It ends with the process. */
+/** A claim is a file with a process id and ends with the process. */
 const claims = join(tmpdir(), `postern-ports-${userInfo().uid}`)
 const ours = new Set<string>()
 
@@ -68,7 +65,6 @@ async function claim(port: number): Promise<boolean> {
   return true
 }
 
-/** Removes the claim of a process that has ended. */
 async function setAsideIfAbandoned(path: string): Promise<boolean> {
   if (await isHeld(path)) return false
   const aside = `${path}.${process.pid}.${randomUUID()}.old`
@@ -78,7 +74,7 @@ async function setAsideIfAbandoned(path: string): Promise<boolean> {
     // Another process was faster.
     return true
   }
-  // A live process may have claimed the port before the move, so restore its claim.
+  // A live process may have claimed the port before the move.
   if (await isHeld(aside)) await tryLink(aside, path)
   await rm(aside, { force: true })
   return true
@@ -89,13 +85,12 @@ async function isHeld(path: string): Promise<boolean> {
   return holder !== 0 && isAlive(holder)
 }
 
-/** Throws `PortInUseError` if something listens on the port. */
+/** Throws `PortInUseError`. */
 export async function assertPortFree(port: number, use: string, variable: string): Promise<void> {
   if (await isPortFree(port)) return
   throw new PortInUseError(port, use, variable)
 }
 
-/** Another program listens on a port of the stack. */
 export class PortInUseError extends Error {
   constructor(port: number, use: string, variable: string) {
     super(`port ${port} (${use}) is in use on ${loopback}: stop the other program, or set ${variable} to a free port`)

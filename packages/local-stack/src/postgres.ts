@@ -9,39 +9,31 @@ import { launch, waitUntilReady } from './processes.ts'
 import type { ServerAccount } from './server-account.ts'
 import { serverAccount } from './server-account.ts'
 
-/** A running PostgreSQL that accepts connections. */
 export interface Postgres extends ManagedProcess {
   readonly host: string
   readonly port: number
-  /** The data folder, usually below the home. See `placePostgresFolder`. */
+  /** See `placePostgresFolder`. */
   readonly folder: string
-  /** Connection string of the superuser. A secret. */
+  /** A secret. */
   readonly superuserUrl: (database: string) => string
 }
 
 export interface PostgresOptions {
   readonly home: string
   readonly port: number
-  /** Password of the superuser `postgres`, set when the data directory is created. */
   readonly password: string
-  /** False is faster and can lose data in a crash. For tests. */
+  /** False is faster and can lose data in a crash; for tests. */
   readonly durable: boolean
-  /** Default 200. */
   readonly maxConnections?: number
-  /** Server settings that override ours. They are visible in the process list, so they must not be secret. */
+  /** Override ours. They are visible in the process list, so they must not be secret. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Additional environment variables of the server. */
   readonly env?: Readonly<Record<string, string>>
-  /** Receives a line for each repair. */
   readonly log?: (line: string) => void
 }
 
 const startTimeoutMs = 60_000
 
-/**
- * Starts PostgreSQL in `<home>/postgres` and creates the data directory if it is missing. It listens on the loopback
- * address only, without a Unix socket, and requires passwords. Callers must prevent two starts with the same home.
- */
+/** Listens on the loopback address only and requires passwords. Callers must prevent two starts with the same home. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const account = serverAccount()
   if (account !== undefined && process.platform !== 'linux') {
@@ -84,7 +76,7 @@ async function run(
     cwd: '/',
     logFile: join(options.home, 'logs', 'postgres.log'),
     account,
-    // Fast shutdown: SIGTERM would wait for clients to disconnect.
+    // SIGTERM would wait for clients to disconnect.
     stopSignal: 'SIGINT',
   })
   const superuserUrl = (database: string): string =>
@@ -114,11 +106,11 @@ async function run(
   }
 }
 
-/** True if the server answers a query, undefined while it starts. */
+/** Returns undefined while the server starts. */
 async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
-  // Another PostgreSQL may use the port by now, so check that ours is ready.
+  // Another PostgreSQL may use the port.
   if (!(await saysReady(data, pid))) return undefined
-  // On a busy machine a shorter time-out would abort every attempt.
+  // On a busy machine a shorter timeout would abort every attempt.
   const client = new Client({ connectionString: url, connectionTimeoutMillis: startTimeoutMs })
   // The query below reports the failure.
   client.on('error', () => undefined)

@@ -7,23 +7,20 @@ import { promisify } from 'node:util'
 import { holdOnLeash, releaseFromLeash } from './leash.ts'
 import type { ServerAccount } from './server-account.ts'
 
-/** The exit code of a process, or the signal that ended it. */
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
 
-/** A process of the stack. */
 export interface ManagedProcess {
   readonly name: string
   readonly pid: number
-  /** Output and errors of the process. The previous log has the suffix `.1`. */
+  /** The previous log has the suffix `.1`. */
   readonly logFile: string
   readonly exited: Promise<Exit>
   readonly running: boolean
-  /** Sends a signal, unless the process has ended. */
   kill(signal: NodeJS.Signals): void
-  /** Stops the process, by SIGKILL after the time limit. Resolves when it has ended. */
+  /** Uses SIGKILL after the time limit. Resolves when the process has ended. */
   stop(timeoutMs?: number): Promise<Exit>
 }
 
@@ -34,24 +31,21 @@ export interface LaunchOptions {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly logFile: string
-  /** Standard input, for secrets that `ps` must not show. */
   readonly input?: string
   readonly account?: ServerAccount | undefined
-  /** The signal for an orderly stop. */
   readonly stopSignal?: 'SIGTERM' | 'SIGINT'
 }
 
 const defaultStopTimeoutMs = 15_000
 const logTailBytes = 4_096
 
-/** Renames the previous log and starts a new one. */
 function openLog(path: string): number {
   mkdirSync(dirname(path), { recursive: true })
   if (existsSync(path)) renameSync(path, `${path}.1`)
   return openSync(path, 'a', 0o600)
 }
 
-/** Starts a program in its own process group, so that Ctrl-C reaches only this process. It writes its log itself. */
+/** Uses a separate process group, so that Ctrl-C reaches only this process. */
 export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   const { name, logFile, stopSignal = 'SIGTERM' } = options
   const log = openLog(logFile)
@@ -78,7 +72,6 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   })
   if (child.pid !== undefined) holdOnLeash(child.pid, stopSignal)
   if (child.stdin !== null) {
-    // The program may end before it has read everything.
     child.stdin.on('error', () => undefined)
     child.stdin.end(options.input)
   }
@@ -109,7 +102,6 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   }
 }
 
-/** Whether a process with this id exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -120,7 +112,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The command line of a process. Undefined if it cannot be read. */
+/** Returns undefined if it cannot be read. */
 export async function commandOf(pid: number): Promise<string | undefined> {
   try {
     if (process.platform === 'linux') {
@@ -133,7 +125,6 @@ export async function commandOf(pid: number): Promise<string | undefined> {
   }
 }
 
-/** The last lines of a log, for error messages. */
 export async function readLogTail(logFile: string): Promise<string> {
   try {
     await using file = await open(logFile, 'r')
@@ -146,14 +137,13 @@ export async function readLogTail(logFile: string): Promise<string> {
   }
 }
 
-/** An error with the end of the process's log. */
 export async function startFailure(process: Pick<ManagedProcess, 'name' | 'logFile'>, what: string): Promise<Error> {
   const tail = await readLogTail(process.logFile)
   const shown = tail === '' ? '' : `\n${tail.replaceAll(/^/gm, `  ${process.name}| `)}`
   return new Error(`${process.name} ${what} (log: ${process.logFile})${shown}`)
 }
 
-/** Waits until `check` returns a value. If the process ends or the time is over, kills the process and throws. */
+/** Kills the process and throws if it ends or the time is over. */
 export async function waitUntilReady<T>(
   process: ManagedProcess,
   check: () => Promise<T | undefined>,
@@ -176,7 +166,7 @@ export async function waitUntilReady<T>(
   }
 }
 
-/** Reads the port, or `admin_port`, from the log line `listening`. Undefined until the line is there. */
+/** Reads the log line `listening`; undefined until it is there. */
 export function findListeningPort(logFile: string, name: 'port' | 'admin_port' = 'port'): number | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.startsWith('{') || !line.includes('"listening"')) continue

@@ -14,19 +14,18 @@ import {
 } from './distribution-packages.ts'
 import { loopback } from './ports.ts'
 
-/** A Redis program that reads its configuration from standard input. */
+/** Reads its configuration from standard input. */
 export interface RedisProgram {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Address and port for the configuration. In a container they differ from those outside. */
+  /** In a container, address and port differ from those outside. */
   readonly bind: string
   readonly port: number
 }
 
 const execute = promisify(execFile)
 
-/** In order of preference. */
 export const serverNames = ['valkey-server', 'redis-server'] as const
 export type ServerName = (typeof serverNames)[number]
 
@@ -34,8 +33,8 @@ const containerImage = 'valkey/valkey:8.1.11-trixie'
 const containerPort = 6379
 
 /**
- * Finds Valkey or Redis on the PATH, else unpacks the distribution's package (Debian, Ubuntu) into `installFolder`, else uses
- * a container. Throws an error that names what to install.
+ * Finds Valkey or Redis on the PATH, otherwise unpacks a package (Debian, Ubuntu) or uses a container. Throws an error
+ * that names what to install.
  */
 export async function findRedisProgram(
   installFolder: string,
@@ -82,7 +81,6 @@ function inContainer(docker: string, port: number): RedisProgram {
       'valkey-server',
       '-',
     ],
-    // Docker's client needs these.
     env: Object.fromEntries(
       ['PATH', 'HOME', 'DOCKER_HOST', 'DOCKER_CONTEXT', 'DOCKER_CONFIG'].flatMap((name) => {
         const value = process.env[name]
@@ -94,7 +92,6 @@ function inContainer(docker: string, port: number): RedisProgram {
   }
 }
 
-/** Finds a server of this name on the PATH or in `installFolder`. */
 export async function findServer(
   name: ServerName,
   installFolder: string,
@@ -124,7 +121,6 @@ async function findUnpacked(installFolder: string): Promise<string | undefined> 
   return undefined
 }
 
-/** Unpacks the server and its libraries. */
 async function unpackPackage(installFolder: string): Promise<string> {
   await unpackPackages(installFolder, listNeededPackages)
   const command = await findUnpacked(installFolder)
@@ -133,7 +129,7 @@ async function unpackPackage(installFolder: string): Promise<string> {
   throw new Error('no server was in it')
 }
 
-/** The packages of the server, its tools and libraries. Debian's tools package contains the program. */
+/** Debian's tools package contains the program. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   for (const name of serverNames) {
     const dependencies = await readDependencies(apt, name)

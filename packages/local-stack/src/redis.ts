@@ -13,12 +13,11 @@ import type { ManagedProcess } from './processes.ts'
 import { launch, waitUntilReady } from './processes.ts'
 import { findRedisProgram } from './redis-program.ts'
 
-/** A running Redis or Valkey. */
 export interface Redis extends ManagedProcess {
   readonly port: number
-  /** Connection string of the login with all rights. A secret. */
+  /** The login with all rights; a secret. */
   readonly url: string
-  /** Connection strings of the components, with minimal rights. Secrets. */
+  /** Minimal rights per component; secrets. */
   readonly urls: Readonly<Record<RedisClientName, string>>
 }
 
@@ -26,15 +25,13 @@ export interface RedisOptions {
   readonly home: string
   readonly port: number
   readonly passwords: RedisPasswords
-  /** Where the distribution's package is unpacked if no server is installed. */
   readonly installFolder: string
-  /** Receives a line before each slow step. */
   readonly log?: (line: string) => void
 }
 
 const startTimeoutMs = 60_000
 
-/** Starts Redis on the loopback address with the users of an installation. It persists nothing. */
+/** Listens on the loopback address and persists nothing. */
 export async function startRedis(options: RedisOptions): Promise<Redis> {
   const { home, port, passwords, installFolder, log = () => undefined } = options
   const passwordOf = (login: RedisLogin): string => parseLoginPasswords(passwords[login])[0].password
@@ -72,7 +69,7 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
     'save ""',
     'appendonly no',
     'maxmemory 256mb',
-    // A full Redis evicts records of unused keys. By time to live it would evict rate limit counters.
+    // Eviction by time to live would remove rate limit counters.
     'maxmemory-policy volatile-lru',
     'daemonize no',
     'logfile ""',
@@ -80,7 +77,7 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
   ].join('\n')
 }
 
-/** True if the server accepts the password of `postern-admin` or requires one, undefined while it starts. */
+/** Returns undefined while the server starts. */
 export async function answersPing(port: number, password?: string): Promise<true | undefined> {
   const { promise, resolve } = Promise.withResolvers<true | undefined>()
   const socket = connect({ host: loopback, port })

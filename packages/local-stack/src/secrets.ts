@@ -4,7 +4,7 @@ import * as installation from '@postern/installation'
 export type { RingName, Secrets } from '@postern/installation'
 export { randomPassword, randomRing, signingRings } from '@postern/installation'
 
-/** The secrets in `<home>/secrets`, made where they are missing. `given` are rings that come from elsewhere. */
+/** Creates missing secrets. `given` are rings from elsewhere. */
 export async function openSecrets(
   home: string,
   given: Partial<Record<installation.RingName, string>> = {},

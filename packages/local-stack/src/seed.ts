@@ -14,20 +14,16 @@ import type { Stack } from './stack.ts'
 export const demoSchema = z.object({
   gateways: z.array(z.string()),
   tenants: z.record(z.string(), z.object({ id: z.string(), keys: z.record(z.string(), z.string()) })),
-  /** Multiplies the content of the first tenant. */
   scale: z.number().default(1),
 })
 
-/** The content of `demo.json`: the gateways, and the id and keys (by label) of each demo tenant. */
+/** The gateways, and the id and keys of each demo tenant. */
 export type Demo = z.infer<typeof demoSchema>
 
-/** A key for each scope and one for all. The label is the scope. */
+/** The label is the scope. */
 const demoScopes = [...namedScopes, '*'] as const
 
-/**
- * Creates what is missing of the two demo tenants, their keys and their content. Writes `<home>/demo.json` with mode 0600.
- * `say` receives a line for each step if `scale` is not 1.
- */
+/** Creates what is missing. Writes `<home>/demo.json` with mode 0600. */
 export async function seed(
   home: string,
   { services, secrets, databaseUrl }: Stack,
@@ -59,7 +55,7 @@ export async function seed(
     tenants[scenario.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
   }
   const demo: Demo = { gateways: [...services.gateways], tenants, scale }
-  // Before the content, so that no key is lost if the rest fails.
+  // No key is lost if the rest fails.
   await writePrivately(path, `${JSON.stringify(demo, undefined, 2)}\n`)
   const [gateway] = services.gateways
   if (gateway === undefined) return demo
@@ -104,7 +100,7 @@ async function readDemo(path: string): Promise<Demo | undefined> {
   try {
     return demoSchema.parse(JSON.parse(await readFile(path, 'utf8')))
   } catch {
-    // Missing or invalid: written again from the services' answers.
+    // Missing or invalid: written again.
     return undefined
   }
 }
@@ -125,7 +121,7 @@ async function createTenant(keys: SignedCaller, { slug, name }: Scenario): Promi
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))
 }
 
-/** Returns the written keys that are still active, and creates the others. */
+/** Reuses active keys and creates the others. */
 async function ensureKeys(
   keys: SignedCaller,
   tenant: Tenant,
@@ -179,10 +175,8 @@ async function ensureIntegrations(
   }
 }
 
-/** The lifetime of a key that the demo shows as expired. */
 const soonMs = 2_000
 
-/** Returns the JSON of an answer with the expected status. Throws otherwise, without a secret in the message. */
 function expectStatus(
   { status, text, json }: { readonly status: number; readonly text: string; readonly json: unknown },
   expected: number,

@@ -1,7 +1,7 @@
 import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 
-/** An unprivileged account, because PostgreSQL does not run as root. */
+/** PostgreSQL does not run as root. */
 export interface ServerAccount {
   readonly uid: number
   readonly gid: number
@@ -9,18 +9,15 @@ export interface ServerAccount {
 
 const nobody: ServerAccount = { uid: 65534, gid: 65534 }
 
-/** Returns `nobody` if this process is root, otherwise undefined. */
 export function serverAccount(): ServerAccount | undefined {
   return process.getuid?.() === 0 ? nobody : undefined
 }
 
-/** Folder for programs and data that the account cannot read elsewhere. */
 export const machineFolder = '/var/lib/postern'
 
 const mayRead = 0o4
 const mayPass = 0o1
 
-/** Whether the account can enter `folder` and all its parents. */
 export async function canPass(account: ServerAccount, folder: string): Promise<boolean> {
   for (let path = resolve(folder); ; path = dirname(path)) {
     if (!(await isAllowed(account, path, mayPass))) return false
@@ -28,7 +25,6 @@ export async function canPass(account: ServerAccount, folder: string): Promise<b
   }
 }
 
-/** Whether the account can read a file or folder. */
 export async function canRead(account: ServerAccount, path: string): Promise<boolean> {
   return (await isAllowed(account, path, mayRead | mayPass)) && (await canPass(account, dirname(path)))
 }
@@ -39,7 +35,6 @@ async function isAllowed(account: ServerAccount, path: string, wanted: number): 
   return ((entry.mode >> shift) & wanted) === wanted
 }
 
-/** Creates a private folder of the account or of this process. */
 export async function makePrivateFolder(path: string, account: ServerAccount | undefined): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   if (account !== undefined) await chown(path, account.uid, account.gid)
@@ -60,7 +55,6 @@ export async function copyReadable(from: string, to: string): Promise<void> {
   try {
     await rename(unfinished, to)
   } catch (error) {
-    // Another start has made the same copy.
     await rm(unfinished, { recursive: true, force: true })
     if (!(await exists(to))) throw error
   }
@@ -77,7 +71,6 @@ async function openToAll(path: string): Promise<void> {
   for (const name of await readdir(path)) await openToAll(join(path, name))
 }
 
-/** Whether `path` exists. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await lstat(path)

@@ -10,13 +10,12 @@ import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
 import type { RingName, Secrets } from './secrets.ts'
 
-/** The name of a process: the service, with `-2` for its second process, or `gateway-` and a number from 1. */
+/** The service, with `-2` for its second process, or `gateway-` and a number from 1. */
 export type ServiceProcessName = Upstream | `${Upstream}-2` | `gateway-${number}`
 
-/** What a process of the stack connects to. */
 export type Destination = Upstream | 'database' | 'redis'
 
-/** Returns the URL with which a process reaches a destination: `url`, or a detour that may lead to the second process. */
+/** Returns `url`, or a detour that may lead to the second process. */
 export type Route = (
   from: ServiceProcessName | 'operator',
   to: Destination,
@@ -24,7 +23,6 @@ export type Route = (
   second?: string,
 ) => Promise<string>
 
-/** A running service. A restart keeps the port. */
 interface ServiceProcess {
   readonly name: ServiceProcessName
   readonly url: string
@@ -34,21 +32,18 @@ interface ServiceProcess {
 export interface ServicesOptions {
   readonly home: string
   readonly secrets: Secrets
-  /** Connection string of a service's own role. */
   databaseUrl(service: Upstream): string
   readonly redisUrls: Readonly<Record<RedisClientName, string>>
   readonly ports: Readonly<Record<Upstream, number>>
-  /** Ports of second processes. */
   readonly secondPorts?: Readonly<Partial<Record<Upstream, number>>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
-  /** Variables for every process. They override those of the stack. */
+  /** Overrides variables of the stack. */
   readonly env?: Readonly<Record<string, string>>
   readonly route?: Route | undefined
-  /** Another working copy of the repository, whose programs run. */
+  /** Another working copy, whose programs run. */
   readonly sources?: string | undefined
-  /** The services that run from `sources`. Default: all. */
+  /** Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
-  /** Aborts the start. */
   readonly signal?: AbortSignal
 }
 
@@ -56,21 +51,16 @@ export interface Services {
   readonly gateways: readonly string[]
   readonly url: (service: Upstream) => string
   readonly process: (name: ServiceProcessName) => ManagedProcess
-  /** Restarts a process on the same port. */
   readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
-  /** Stops gateways first, then services. */
   stop(): Promise<void>
-  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
 }
 
 const startTimeoutMs = 60_000
 
-/** The settings of a service: key rings, connections and upstream services. */
 interface Needs {
   readonly rings: readonly RingName[]
   readonly database: boolean
-  /** The Redis login. */
   readonly redis?: RedisClientName
   readonly upstreams: readonly Upstream[]
 }
@@ -142,7 +132,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
 
 const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** Starts all services and gateways, and resolves when they answer requests. */
+/** Resolves when all answer requests. */
 export async function startServices(options: ServicesOptions): Promise<Services> {
   const running = new Map<ServiceProcessName, ServiceProcess>()
   const starts = new Map<ServiceProcessName, number>()
@@ -161,7 +151,6 @@ export async function startServices(options: ServicesOptions): Promise<Services>
       args: argumentsOf(kind, sources),
       env: { ...(await environment(name, port, options)), ...extra },
       cwd: sources ?? repositoryRoot,
-      // One log per start.
       logFile: join(options.home, 'logs', count === 1 ? `${name}.log` : `${name}.${count}.log`),
     })
     const service = { name, url: `http://${loopback}:${port}`, process }
@@ -202,7 +191,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     })
     const all = [...services.map((name) => [name, options.ports[name]] as const), ...seconds]
     const gateways = options.gateways.map(({ port }, index) => [`gateway-${index + 1}`, port] as const)
-    // Concurrently: a gateway asks for its lease until the keys service grants it.
+    // A gateway asks for its lease until the keys service grants it.
     await settle([...all, ...gateways].map(async ([name, port]) => await startOne(name, port, {})))
     await settle(gateways.map(async ([name]) => await waitForLease(find(name).process)))
   } catch (error) {
@@ -235,7 +224,7 @@ async function waitForLease(gateway: ManagedProcess): Promise<void> {
   await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
 }
 
-/** Waits for all promises, even if one rejects, so that every started process is stopped. */
+/** Every started process must be stopped. */
 async function settle(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work)
   for (const result of results) if (result.status === 'rejected') throw result.reason
@@ -245,12 +234,11 @@ function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
   return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
-/** The program of a service. */
 export function programOf(kind: Upstream | 'gateway'): string {
   return ensurePrograms().pathOf(kind)
 }
 
-/** Whether a service runs from the sources of another release, which may know settings by former names. */
+/** Another release may know settings by former names. */
 function isFromSources(
   kind: Upstream | 'gateway',
   { sources, fromSources }: Pick<ServicesOptions, 'sources' | 'fromSources'>,
@@ -258,13 +246,11 @@ function isFromSources(
   return sources !== undefined && fromSources?.includes(kind) !== false
 }
 
-/** Arguments for Node: our program, or the sources of another working copy. */
 function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
   if (sources === undefined) return [...nodeFlagsOf(kind), programOf(kind)]
   return [...nodeFlagsOf(kind), '--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
 }
 
-/** URLs of a service and its second process. */
 export function urlsOf(
   service: Upstream,
   { ports, secondPorts }: Pick<ServicesOptions, 'ports' | 'secondPorts'>,
@@ -274,7 +260,7 @@ export function urlsOf(
   return second === undefined ? [first] : [first, `http://${loopback}:${second}`]
 }
 
-/** The complete environment of a process. Secrets are paths of files, so that `ps` and crash reports do not show them. */
+/** Secrets are paths of files, so that `ps` and crash reports do not show them. */
 async function environment(
   name: ServiceProcessName,
   port: number,

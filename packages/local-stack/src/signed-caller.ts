@@ -12,36 +12,30 @@ import {
 import type { Dispatcher } from 'undici'
 
 export interface SignedCallerOptions {
-  /** Origin of the service, without a path. */
   readonly baseUrl: string
-  /** The service's name of the ring, such as `findings` or `operator`. */
+  /** Such as `findings` or `operator`. */
   readonly keyName: string
-  /** The key ring, as configuration text. */
   readonly ring: string
-  /** The key ring for tenant assertions, as configuration text. */
   readonly assertionKeys: string
 }
 
-/** The principal of a call. Default: an API key without scopes. */
+/** Default: an API key without scopes. */
 export type Principal = Pick<Caller, 'tenantId'> & Partial<Caller>
 
 export interface CallOptions {
-  /** Sent as JSON, unless it is a buffer, a string or a stream. */
   readonly body?: unknown
-  /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type CallAnswer = ServiceAnswer
 
-/** Calls a service directly, signed like the gateway or the operator's command. */
+/** Signs like the gateway or the operator's command. */
 export interface SignedCaller {
   call(principal: Principal, method: Dispatcher.HttpMethod, target: string, options?: CallOptions): Promise<CallAnswer>
 }
 
-/** Signs a request that another client sends. */
 export interface RequestSigner {
-  /** Headers for one request without a body within 30 s. `assertedAt`: milliseconds since the epoch. */
+  /** Headers for a request without a body within 30 s. `assertedAt`: epoch ms. */
   sign(
     principal: Principal,
     method: Dispatcher.HttpMethod,
@@ -50,7 +44,6 @@ export interface RequestSigner {
   ): Readonly<Record<string, string>>
 }
 
-/** The operator, who has all scopes and no tenant. */
 // Operators without a named credential are called `operator`.
 export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'operator', label: 'operator' }
 
@@ -58,7 +51,6 @@ const answerTimeoutMs = 60_000
 /** Tests and the demo send many requests at once. */
 const maxConnections = 512
 
-/** Creates a caller for one service. */
 export function createSignedCaller(options: SignedCallerOptions): SignedCaller & RequestSigner {
   const { baseUrl, keyName } = options
   const ring = parseKeyRing(options.ring)

@@ -15,7 +15,6 @@ import { openSecrets } from './secrets.ts'
 import type { Services } from './services.ts'
 import { startServices } from './services.ts'
 
-/** Ports of all parts. */
 export interface StackPorts {
   readonly postgres: number
   readonly redis: number
@@ -26,34 +25,27 @@ export interface StackPorts {
 }
 
 export interface StackOptions {
-  /** Folder for data, secrets and logs. */
   readonly home: string
   readonly ports: StackPorts
-  /** False is faster and can lose data in a crash. */
   readonly durable: boolean
-  /** Variables for every service. They override those of the stack. */
+  /** Overrides variables of the stack. */
   readonly env?: Readonly<Record<string, string>>
-  /** Aborts the start and stops what runs. */
   readonly signal?: AbortSignal
   readonly log: (line: string) => void
 }
 
-/** A running Postern. */
 export interface Stack {
   readonly secrets: Secrets
   readonly services: Services
-  /** Connection string of a service's own role. A secret. */
+  /** The service's own role; a secret. */
   readonly databaseUrl: (service: Upstream) => string
   readonly console: ConsoleProcesses | undefined
-  /** Resolves with a process that ended unexpectedly. */
   readonly failed: Promise<ManagedProcess>
-  /** Stops everything in reverse order. */
   stop(): Promise<void>
 }
 
 const database = 'postern'
 
-/** Starts PostgreSQL and Redis, migrates, starts the services and then the gateways. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { home, ports, signal } = options
   const secrets = await openSecrets(home)
@@ -62,7 +54,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     for (const part of started.splice(0).toReversed()) await part.stop()
   }
   try {
-    // Concurrently, because a build takes seconds.
+    // A build takes seconds.
     const pages = ports.console === undefined ? undefined : buildConsolePages(options.log)
     pages?.catch(() => undefined)
     const [postgres, redis] = await startServers(options, secrets, started)
@@ -124,7 +116,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** Starts PostgreSQL and Redis concurrently. If one fails, the other is stopped. */
+/** If one fails, the other is stopped. */
 async function startServers(
   { home, ports, durable, log }: StackOptions,
   secrets: Secrets,

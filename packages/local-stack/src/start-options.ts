@@ -1,19 +1,17 @@
 import { join, resolve } from 'node:path'
 import { repositoryRoot } from './paths.ts'
 
-/** Options of `npm start`, from the environment. */
 export interface StartOptions {
-  /** POSTERN_HOME, default `.postern` in the clone: data, secrets, logs and demo.json. */
+  /** POSTERN_HOME, default `.postern` in the clone. */
   readonly home: string
-  /** POSTERN_PORT, default 8080: the first gateway; more count upward. */
+  /** POSTERN_PORT, default 8080. More gateways count upward. */
   readonly port: number
   /** POSTERN_GATEWAYS, default 1. */
   readonly gateways: number
   /** POSTERN_CONSOLE_PORT. Undefined: 8090, or a free port if that is taken. */
   readonly consolePort: number | undefined
-  /** POSTERN_DEMO_SCALE, default 1: multiplies the data of the first demo tenant. */
+  /** POSTERN_DEMO_SCALE, default 1: multiplies the first tenant's data. */
   readonly demoScale: number
-  /** All other POSTERN_ variables, for every service. */
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -27,7 +25,7 @@ const own = new Set([
   'POSTERN_PARENT_FD',
 ])
 
-/** Reads the options. Throws an error that names the variable and its valid values. */
+/** Throws an error that names the variable and its valid values. */
 export function readStartOptions(env: Readonly<Record<string, string | undefined>>): StartOptions {
   const home = env['POSTERN_HOME']
   const gateways = readNumber(env, 'POSTERN_GATEWAYS', 1, 1, 64)

@@ -11,7 +11,7 @@ import { startStack } from './stack.ts'
 import type { StartOptions } from './start-options.ts'
 import { readStartOptions } from './start-options.ts'
 
-/** Preferred internal ports. If one is taken, a free port is used. */
+/** If one is taken, a free port is used. */
 const usualPorts = {
   postgres: 15_432,
   redis: 16_379,
@@ -22,7 +22,6 @@ const usualPorts = {
   signIn: 8190,
 } as const
 
-/** How long to wait for the processes of a killed start to end. */
 const abandonedTimeoutMs = 15_000
 
 async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promise<StackPorts> {
@@ -67,7 +66,6 @@ async function waitUntilFree(port: number): Promise<void> {
   while (!(await isPortFree(port)) && performance.now() < deadline) await delay(100)
 }
 
-/** Resolves on Ctrl-C, a signal, or the end of the parent process. */
 function listenForEnd(): AbortSignal {
   const controller = new AbortController()
   // Ctrl-C can arrive from the terminal and from npm.
@@ -83,7 +81,7 @@ function listenForEnd(): AbortSignal {
   return controller.signal
 }
 
-/** Writes addresses of the stack for the command line and scripts. It contains no secrets. */
+/** For the command line and scripts, without secrets. */
 async function writeStackFile(path: string, ports: StackPorts): Promise<void> {
   const content = {
     pid: process.pid,
@@ -102,7 +100,7 @@ async function runUntilEnd(stack: Stack, signal: AbortSignal): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<'asked'>()
   if (signal.aborted) resolve('asked')
   else signal.addEventListener('abort', () => resolve('asked'), { once: true })
-  // Sockets to children and the parent do not keep the process alive.
+  // Sockets do not keep the process alive.
   const alive = setInterval(() => undefined, 60_000)
   try {
     const end = await Promise.race([promise, stack.failed])
@@ -145,7 +143,6 @@ async function main(): Promise<number> {
       await rm(stackFile, { force: true })
     }
   } catch (error) {
-    // Ctrl-C during the start needs no explanation.
     if (signal.aborted) return 0
     throw error
   } finally {
@@ -153,7 +150,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Prints a working curl. Its key belongs to a demo tenant of this machine. */
+/** The key belongs to a demo tenant of this machine. */
 function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string): void {
   const key = tenants['harbourline']?.keys['read:findings'] ?? ''
   console.log(`postern ready ${gateway}`)

@@ -2,18 +2,17 @@ const special = /["\\]/
 const specials = /["\\]/g
 
 /**
- * Returns a PostgreSQL array literal for a parameter that is cast to an array: texts, numbers, bytes, objects as JSON,
- * undefined as null. Faster than the arrays of `pg`.
+ * Returns a PostgreSQL array literal for a parameter that is cast to an array; undefined is null. Faster than the
+ * arrays of `pg`.
  */
 export function arrayLiteral(values: readonly unknown[]): string {
   if (values.every(isPlain)) {
-    // Without characters to escape, JSON is already the literal and is much faster.
+    // Without characters to escape, JSON is already the literal.
     const json = JSON.stringify(values)
     if (!json.includes('\\')) return `{${json.slice(1, -1)}}`
   }
   if (values.every(isJson)) {
-    // JSON contains no control characters or lone surrogates, so a second JSON.stringify escapes only
-    // quotes and backslashes.
+    // JSON has no control characters, so a second JSON.stringify escapes only quotes and backslashes.
     const texts = values.map((value) => (value === undefined || value === null ? null : JSON.stringify(value)))
     return `{${JSON.stringify(texts).slice(1, -1)}}`
   }

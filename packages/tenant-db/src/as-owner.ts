@@ -1,12 +1,12 @@
 import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
-/** Runs a statement, or several without values, and returns pg's result. */
+/** Several statements need to be without values. */
 export type RunAsOwner = (text: string, values?: readonly unknown[]) => Promise<{ rows: unknown[] }>
 
 /**
- * Runs a set-up of a foreign schema as the owner of all schemas. A lock on `name` prevents concurrent runs.
- * `connectionString` is the migrator's.
+ * Sets up a foreign schema as the owner of all schemas. A lock on `name` prevents concurrent runs. `connectionString`
+ * is the migrator's.
  */
 export async function asOwner(
   connectionString: string,

@@ -1,20 +1,15 @@
 import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
-/** A secret that signs tenant assertions. */
 export interface AssertionSecret {
   /** 1 to 32 of A-Z a-z 0-9 _ - */
   readonly keyId: string
   /** 32 to 64 bytes. */
   readonly secret: Buffer
-  /** When PostgreSQL stops accepting it; absent: never. */
   readonly notAfter?: Date
 }
 
-/**
- * Stores or replaces a secret. A retired secret stays retired unless `notAfter` is given: a migration must not
- * reactivate it. Connects as the migrator after the tenancy migrations.
- */
+/** Stores or replaces a secret. A retired one stays retired unless `notAfter` is given. Connects as the migrator. */
 export async function setAssertionSecret(
   migratorConnectionString: string,
   { keyId, secret, notAfter }: AssertionSecret,
@@ -33,9 +28,7 @@ export async function setAssertionSecret(
   )
 }
 
-/**
- * Retires every secret that is not named, in ten minutes: longer than any assertion lives. Returns the retired key ids.
- */
+/** Retires all other secrets in ten minutes, which is longer than any assertion lives. Returns the retired key ids. */
 export async function retireAssertionSecrets(
   migratorConnectionString: string,
   keep: readonly string[],

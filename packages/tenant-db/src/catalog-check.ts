@@ -5,15 +5,13 @@ import { definerRoles, loginRoles, ownerRole, runtimeRoles, secondLogins } from 
 
 export type { CatalogRule } from './catalog-rules.ts'
 
-/** A flaw in the database through which a tenant could reach another's rows. */
 export interface Violation {
   readonly rule: CatalogRule
-  /** Name of the table, function, role, … */
   readonly object: string
   readonly problem: string
 }
 
-/** Intended exceptions by their full name. Explain each one beside it. */
+/** Intended exceptions by their full name, each with an explanation. */
 export interface CatalogAllowances {
   /** Tables without tenant rows: `schema.table`. */
   readonly tablesWithoutTenant?: readonly string[]
@@ -28,11 +26,10 @@ const ownAllowances = {
   definerFunctions: [
     'tenancy.tenant_id()',
     'tenancy.assert_operator()',
-    // The change feed: triggers that record the row's own tenant. They are never called directly.
+    // The change feed's triggers record the row's own tenant and are never called directly.
     'tenancy.note_changes()',
     'tenancy.end_changes()',
     'tenancy.sequence_changes()',
-    // Counts for the row's own tenant, in the same way.
     'tenancy.count_new_links()',
     // For work that the tenant requested, in its own transaction.
     'tenancy.hold_work(uuid,uuid)',
@@ -42,10 +39,7 @@ const ownAllowances = {
   ],
 }
 
-/**
- * Reads the catalogs of a migrated database and reports every violation of tenant isolation. It finds unprotected new
- * tables without knowing their names. Any role can run it.
- */
+/** Reports every violation of tenant isolation in a migrated database, including new tables. Any role can run it. */
 export async function checkCatalog(
   connectionString: string,
   { allow }: { readonly allow: CatalogAllowances },
@@ -55,7 +49,7 @@ export async function checkCatalog(
   return await findViolations(connection.client, allow)
 }
 
-/** The same check in the open transaction of `client`, including its own changes, by all rules or one. */
+/** Runs the check in the open transaction of `client`, by all rules or one. */
 export async function findViolations(
   client: Client,
   allow: CatalogAllowances,
@@ -86,10 +80,9 @@ export async function findViolations(
   return violations
 }
 
-/** The second logins with the roles that they become. */
 const seconds = Object.fromEntries(
   (['keys', 'findings', 'universe', 'evidence', 'sync'] as const).map((name) => [secondLogins[name], loginRoles[name]]),
 )
 
-/** The form in which pg_get_expr returns the only allowed condition. */
+/** As pg_get_expr returns the only allowed condition. */
 const canonicalCondition = '(tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))'

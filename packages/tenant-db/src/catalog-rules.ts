@@ -1,7 +1,7 @@
-/** The rules by number. A comment at each query says what it forbids. */
+/** A comment at each query says what it forbids. */
 export type CatalogRule = 'C1' | 'C2' | 'C3' | 'C4' | 'C5' | 'C6' | 'C7' | 'C8' | 'C9' | 'C10' | 'C11' | 'C12' | 'C13'
 
-/** Common table expressions of the rules, over the parameters of the check. Objects of extensions are excluded. */
+/** Common table expressions of the rules. Objects of extensions are excluded. */
 export const vocabulary = `
 with argument as (
   select $1::text[] as tables, $2::text[] as functions, $3::text[] as indexes, $4::name[] as runtime,

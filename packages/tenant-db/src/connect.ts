@@ -1,14 +1,13 @@
 import type { Client } from 'pg'
 import { openServers, trySeveral } from './servers.ts'
 
-/** A dedicated connection for administration, closed at the end of the scope. */
 export interface Connection extends AsyncDisposable {
   readonly client: Client
 }
 
 const connectTimeoutMs = 10_000
 
-/** Connects to the writable server. Rejects after ten seconds. */
+/** Connects to the writable server, or rejects after ten seconds. */
 export async function connect(connectionString: string): Promise<Connection> {
   const servers = openServers(connectionString)
   return await trySeveral(servers.count, async () => {
@@ -17,7 +16,7 @@ export async function connect(connectionString: string): Promise<Connection> {
       application_name: 'postern-admin',
       keepAlive: true,
     })
-    // The current statement reports the failure. Without a listener, the process would end.
+    // Without a listener, the process would end.
     client.on('error', () => undefined)
     await client.connect()
     return { client, [Symbol.asyncDispose]: () => client.end() }

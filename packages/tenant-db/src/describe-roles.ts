@@ -23,8 +23,8 @@ import {
 } from './roles.ts'
 
 /**
- * Returns SQL that creates roles and database like `ensureRoles` and `ensureDatabase`, for one session with CREATEROLE
- * and CREATEDB. Passwords are verifiers; a login without one is a comment to complete.
+ * Returns SQL that creates roles and database like `ensureRoles` and `ensureDatabase`. Passwords are verifiers; a login
+ * without one is a comment to complete.
  */
 export function describeRoles(database: string, passwords: GivenPasswords): string {
   assertPasswords(passwords)

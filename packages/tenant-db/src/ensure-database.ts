@@ -13,8 +13,7 @@ import {
 import { logins, ownerRole } from './roles.ts'
 
 /**
- * Creates the database if it does not exist, and revokes access for all roles except ours, which must exist. Only a
- * superuser can close large objects.
+ * Creates the database if missing, and revokes access for all other roles. Only a superuser can close large objects.
  */
 export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
   let isNew = false
@@ -26,7 +25,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
       await connection.client.query(createDatabaseSql(database, ownerRole))
       isNew = true
     } catch (error) {
-      // Another process created it first: duplicate_database, or the unique index behind it.
+      // duplicate_database, or the unique index behind it.
       if (!isState(error, '42P04', '23505')) throw error
     }
   })
@@ -84,16 +83,15 @@ async function findDatabase(client: Client, database: string): Promise<FoundData
   return rows[0]
 }
 
-/** PostgreSQL 16 and later: the creator of the owner can administer it, but needs a grant to become it. */
+/** PostgreSQL 16 and later: the creator of the owner needs a grant to become it. */
 async function ensureMayBecomeOwner(client: Client): Promise<void> {
   const { rows } = await client.query<{ may: boolean }>(`select ${mayBecomeOwnerSql(ownerRole)} as may`)
   if (rows[0]?.may !== true) await client.query(becomeOwnerSql(ownerRole))
 }
 
 /**
- * Revokes the public rights on other databases of the cluster once, at installation. Otherwise a service's role could
- * connect there and leave temporary tables or large objects. Monitoring roles keep their access, and later grants are
- * not touched.
+ * Revokes public rights on the cluster's other databases once. Otherwise a service's role could leave temporary tables
+ * or large objects there.
  */
 async function closeOthers(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
@@ -110,7 +108,7 @@ async function closeOthers(client: Client): Promise<void> {
         `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
       )
     } catch (error) {
-      // In a managed cluster, this may not be allowed.
+      // A managed cluster may not allow this.
       if (!isState(error, '42501')) throw error
     }
   }

@@ -6,19 +6,16 @@ import { DatabaseUnavailable } from './sql-error.ts'
 
 /** A longer snapshot would keep PostgreSQL from vacuuming. */
 const longestMs = 3_600_000
-/** Much shorter than idle_in_transaction_session_timeout, so that slow readers keep their transaction. */
+/** Much shorter than idle_in_transaction_session_timeout. */
 const stayAwakeMs = 3_000
-/** The size of the first batch, before row sizes are known. */
+/** Before row sizes are known. */
 const firstRows = 8
-/** The approximate size of a batch in memory. */
 const partBytes = 4 * 1024 * 1024
-/** How long a reader waits for a free place. */
 const placeWithinMs = 15_000
 
 /**
- * Reads the rows of one statement through a cursor, in batches. `list` is called for each batch. PostgreSQL verified
- * the assertion when the cursor was opened, so it may expire during the reading. At most a quarter of the connections
- * (two at least) are used at once.
+ * Reads the rows of one statement through a cursor, in batches. The assertion is verified when the cursor opens and may
+ * expire later. Uses at most a quarter of the connections.
  */
 export async function* follow<Item>(
   pool: Pool,
@@ -63,7 +60,7 @@ async function* batches<Item>(
       const wanted = Math.min(size, count)
       const rows = await session.query<Row>({ text: `fetch forward ${wanted} from following`, values: [] })
       isOver = rows.length < wanted
-      // Based on the previous batch, because tenants decide how long rows are.
+      // From the previous batch, because rows have any length.
       count = Math.max(1, Math.min(2 * wanted, Math.floor((partBytes * rows.length) / (1 + lengthOf(rows)))))
       return rows
     },
@@ -76,7 +73,6 @@ async function* batches<Item>(
   }
 }
 
-/** Returns the approximate size of rows, from their texts. */
 function lengthOf(rows: readonly QueryResultRow[]): number {
   let length = 0
   for (const row of rows) {
@@ -96,7 +92,6 @@ interface Waiting {
 interface Places {
   free: number
   readonly mostOfOne: number
-  /** Occupied places by tenant. */
   readonly held: Map<string, number>
   readonly waiting: Waiting[]
 }
@@ -108,7 +103,7 @@ function newPlaces(pool: Pool): Places {
   return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
 }
 
-/** Waits for a place among the long readers. Returns a function that frees it. */
+/** Waits for a place among the long readers and returns a function that frees it. */
 async function enter(pool: Pool, tenant: string): Promise<() => void> {
   const places = placesOf.get(pool) ?? newPlaces(pool)
   placesOf.set(pool, places)
@@ -148,7 +143,7 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   return leave
 }
 
-/** Returns the tenant that an assertion names. Use it to group work only: PostgreSQL decides whose data is read. */
+/** Returns the tenant that an assertion names. Only for grouping: PostgreSQL decides whose data is read. */
 export function tenantOf(assertion: string): string {
   return assertion.split('.')[2] ?? ''
 }

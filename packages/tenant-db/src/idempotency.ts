@@ -2,15 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { type Tx, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
-/** A request with an Idempotency-Key, identified by hashes of 32 bytes. */
+/** Identified by hashes of 32 bytes. */
 export interface RepeatableRequest {
-  /** Hash of principal, route and key. Identifies the request. */
+  /** Hash of principal, route and key. */
   readonly slot: Buffer
-  /** Hash of the content. Distinguishes a repetition from another request with the same key. */
+  /** Hash of the content, which tells a repetition from another request. */
   readonly fingerprint: Buffer
 }
 
-/** The right to execute a request and store its response. */
 export interface HeldClaim {
   readonly slot: Buffer
   readonly id: string
@@ -18,47 +17,32 @@ export interface HeldClaim {
 
 export type ClaimOutcome =
   | { readonly kind: 'claimed'; readonly claim: HeldClaim }
-  /** Another attempt is running. */
   | { readonly kind: 'in-flight' }
-  /** It was executed before; `answer` is its stored response. */
   | { readonly kind: 'answered'; readonly answer: string }
-  /** The key was used for a different request. */
   | { readonly kind: 'other' }
 
-/** Stores the responses of a service in a table of the tenant. */
+/** Stores responses in a table of the tenant. */
 export interface AnswerMemory {
-  /**
-   * Claims a request in its own asynchronous transaction. A claim may be lost in a crash, because it has no response
-   * yet.
-   */
+  /** Claims a request in its own asynchronous transaction; a crash may lose it. */
   claim(tenant: TenantAssertion, request: RepeatableRequest): Promise<ClaimOutcome>
-  /**
-   * Stores the response in the transaction of the change. Returns false if another attempt took the claim: then the
-   * transaction must be rolled back.
-   */
+  /** Stores the response in the transaction of the change. False: another attempt took the claim, so roll back. */
   keep(tx: Pick<Tx, 'execute'>, claim: HeldClaim, answer: string): Promise<boolean>
-  /** Stores the response in its own transaction, if the change has none. */
+  /** Stores the response in its own transaction. */
   keepAlone(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
-  /** Releases a claim whose request changed nothing, so that it can be repeated. A stored response stays. */
+  /** Releases a claim whose request changed nothing. A stored response stays. */
   release(tenant: TenantAssertion, claim: HeldClaim): Promise<void>
 }
 
-/** How long a response is stored, in seconds: 24 hours. */
 const keptSeconds = 24 * 60 * 60
 
-/**
- * After this many seconds without a response, the next attempt takes the claim. This is safe even if the first attempt
- * still runs: it stores its response under its claim's id, finds the claim gone, and rolls back.
- */
+/** The next attempt then takes the claim. A first attempt that still runs finds its claim gone and rolls back. */
 const abandonedSeconds = 60
 
-/** Opens the memory in the table that `tenancy.create_idempotency_table` created in `schema`. */
 export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): AnswerMemory {
   if (!/^[a-z_]{1,40}$/.test(schema)) throw new Error('not the name of a schema')
   const table = `${schema}.idempotency_record`
 
-  // Served by the primary key; deletions by idempotency_record_by_claimed_at. Never waits for the transaction of
-  // another attempt.
+  // Never waits for another attempt. Served by the primary key; deletions by idempotency_record_by_claimed_at.
   const claimText = `
     with forgotten as (
       delete from ${table} as r
@@ -85,7 +69,7 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
      where r.tenant_id = (select tenancy.tenant_id())
        and r.slot = $1`
 
-  // Only one of several attempts takes an abandoned claim, because the others no longer find its id.
+  // Only one attempt takes an abandoned claim; the others no longer find its id.
   const takeOverText = `
     update ${table} as r
        set claim_id = $3,
@@ -131,7 +115,7 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
           tx.query<Found>(named('read', readText, [slot, keptSeconds, abandonedSeconds])),
         ])
         if (claimed === 1) return { kind: 'claimed', claim: { slot, id } }
-        // It was released between the two statements. The next attempt finds it free.
+        // Released between the two statements; the next attempt finds it free.
         if (found === undefined) return { kind: 'in-flight' }
         const isSame = found.fingerprint.equals(fingerprint)
         if (!found.is_forgotten) {

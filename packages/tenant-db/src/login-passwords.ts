@@ -1,7 +1,4 @@
-/**
- * The two logins of a role: `a` has the role's name, `b` is the second one. PostgreSQL stores one password per login,
- * so a rotation alternates between two logins.
- */
+/** `a` has the role's name. PostgreSQL stores one password per login, so a rotation alternates between two. */
 export type Login = 'a' | 'b'
 
 export interface LoginPassword {
@@ -11,10 +8,7 @@ export interface LoginPassword {
 
 const form = /^([ab]):([A-Za-z0-9_-]{16,})(?:,([ab]):([A-Za-z0-9_-]{16,}))?$/
 
-/**
- * Parses the passwords of a role: one password for login `a`, or `a:PASSWORD,b:PASSWORD` during a rotation. Services
- * use the first; the other is accepted too.
- */
+/** Parses one password, or `a:PASSWORD,b:PASSWORD` during a rotation. Services use the first. */
 export function parseLoginPasswords(text: string): readonly [LoginPassword, ...LoginPassword[]] {
   const [, login, password, otherLogin, otherPassword] = form.exec(text) ?? []
   if (login === undefined || password === undefined || login === otherLogin) return [{ login: 'a', password: text }]
@@ -23,7 +17,6 @@ export function parseLoginPasswords(text: string): readonly [LoginPassword, ...L
   return [first, { login: otherLogin === 'a' ? 'a' : 'b', password: otherPassword }]
 }
 
-/** Returns the password of each login; undefined for a closed login. */
 export function loginsOf(text: string): Readonly<Record<Login, string | undefined>> {
   const passwords = parseLoginPasswords(text)
   const of = (login: Login): string | undefined => passwords.find((each) => each.login === login)?.password

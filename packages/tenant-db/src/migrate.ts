@@ -7,30 +7,28 @@ import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
 export interface MigrateOptions {
-  /** Of the migrator, who becomes the owner. */
   readonly connectionString: string
-  /** The schema of the migrations, used for bookkeeping. It is not created here. */
+  /** Used for bookkeeping, not created here. */
   readonly schema: string
-  /** Contains files named 000001_verb_noun.sql. Other files are ignored. */
+  /** Files other than 000001_verb_noun.sql are ignored. */
   readonly directory: string | URL
 }
 
-/** The directory and the database do not match. Nothing was changed. */
+/** Nothing was changed. */
 export class MigrationRefused extends Error {
   override readonly name = 'MigrationRefused'
 }
 
-/** The migrations of the tenancy schema, which all other schemas need. */
+/** All other schemas need this one. */
 export const tenancyMigrations: MigrateOptions['directory'] = new URL('../migrations/', import.meta.url)
 
-// Long enough for a concurrent start. Short enough for statements of a running release, which queue behind a migration
-// that waits for a table.
+// Longer than a concurrent start, but short for statements that queue behind a waiting migration.
 const otherMigratorTimeout = '120s'
 const lockTimeout = '3s'
 
 /**
- * Applies missing migrations in order, each in its own transaction. Safe to run concurrently. Rejects edited files,
- * numbers below the last applied one, and databases of a newer release or from before 1.0.0-beta.2.
+ * Applies missing migrations in order, each in its own transaction; safe to run concurrently. Rejects edited files,
+ * lower numbers, and databases of other releases.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const files = await readMigrations(options.directory)
@@ -38,7 +36,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   const { client } = connection
   await client.query(`set role ${ownerRole}`)
   await client.query("set search_path = ''")
-  // Locked until the connection ends. A concurrent start waits here and then finds nothing to do.
+  // A concurrent start waits here and then finds nothing to do.
   await client.query(`set lock_timeout = '${otherMigratorTimeout}'`)
   await client.query("select pg_advisory_lock(hashtextextended('postern.migrate', 0))")
   await client.query(`set lock_timeout = '${lockTimeout}'`)
@@ -61,12 +59,11 @@ const bookkeeping = `
 interface MigrationFile {
   readonly name: string
   readonly sql: string
-  /** Of the text with Unix line ends, so that checkouts on other systems are equal. */
+  /** Of the text with Unix line ends. */
   readonly sha256: string
 }
 
 const fileName = /^\d{6}_[a-z0-9]+(_[a-z0-9]+)*\.sql$/
-// In a function body, begin and end have no semicolon directly after begin.
 const transactionControl = /^\s*(begin|commit|rollback|start\s+transaction)\s*;/im
 
 async function readMigrations(directory: string | URL): Promise<MigrationFile[]> {

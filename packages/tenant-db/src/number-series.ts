@@ -2,22 +2,20 @@ import { tenantOf } from './follow.ts'
 import { type Statement, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
-/** References of a tenant with a number per year, such as F-2026-0042. */
+/** References such as F-2026-0042. */
 export interface NumberSeries {
   readonly name: string
   /**
-   * Returns a table expression `next (tenant_id, year, number)` with the lowest free numbers of the year (UTC): `count`
-   * of them or fewer. Skips numbers locked by concurrent transactions. A rolled-back transaction frees its number.
+   * Returns a table expression `next (tenant_id, year, number)` with up to `count` free numbers (UTC year). Skips
+   * locked numbers; a rollback frees a number.
    */
   next(count?: string): string
-  /** Adds at least `wanted` free numbers. */
   add(wanted: number): Statement
 }
 
-/** There is no free number, or concurrent transactions have locked all. Add numbers and retry. */
+/** No free number, or all are locked. Add numbers and retry. */
 export class NoFreeNumberError extends Error {
   readonly series: NumberSeries
-  /** How many numbers the transaction may need. */
   readonly wanted: number
 
   constructor(series: NumberSeries, wanted = 1) {
@@ -28,7 +26,7 @@ export class NoFreeNumberError extends Error {
   }
 }
 
-/** Creates a series with numbers in `<schema>.free_number` and the last number of each year in `<schema>.<counter>`. */
+/** Uses `<schema>.free_number`, and `<schema>.<counter>` for the last number of each year. */
 export function createNumberSeries({
   schema,
   name,
@@ -40,7 +38,7 @@ export function createNumberSeries({
 }): NumberSeries {
   if (![schema, name, counter].every((part) => /^[a-z_]{1,40}$/.test(part))) throw new Error('not the name of a series')
   const thisYear = `extract(year from now() at time zone 'UTC')::integer`
-  // Tenants with more numbers get larger batches, 16 at least.
+  // Tenants with more numbers get larger batches, at least 16.
   const text = `
     with counted as (
       insert into ${schema}.${counter} as counter (tenant_id, year, last_number)
@@ -75,16 +73,13 @@ export function createNumberSeries({
   }
 }
 
-/** The maximum number of attempts, because concurrent transactions may take the new numbers. */
+/** Concurrent transactions may take the new numbers. */
 const mostTries = 50
 
-/**
- * Returns a database that adds numbers and retries a write without a free number. The numbers are added in their own
- * transaction, so that no write locks the tenant's counter until its commit.
- */
+/** Adds numbers in their own transaction and retries the write, so that no write locks the tenant's counter. */
 export function withNumberSeries(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()
-  // Without the request's share: its client may leave while other requests wait.
+  // Its client may leave while other requests wait.
   const add = async ({ assertion }: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
     const key = `${tenantOf(assertion)} ${series.name}`
     const running = adding.get(key)

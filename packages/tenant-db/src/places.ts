@@ -2,12 +2,8 @@ import { DatabaseUnavailable } from './sql-error.ts'
 
 export type Access = 'read' | 'write'
 
-/** Shares the connections of a pool between tenants. */
 export interface Places {
-  /**
-   * Takes a place. Returns undefined if one was free; otherwise resolves when one becomes free, or rejects with
-   * DatabaseUnavailable.
-   */
+  /** Returns undefined if a place was free. Otherwise resolves when one is, or rejects with DatabaseUnavailable. */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
   readonly waiting: number
@@ -17,16 +13,15 @@ export interface Places {
 const leastShared = 8
 
 /**
- * Reserves a quarter of `max` places for tenants without one, so that a tenant's slow statements do not block others.
- * Reads of one tenant take at most a third. Waiting tenants are served in turn. Pools of fewer than eight places are
- * not divided.
+ * Reserves a quarter of `max` for tenants without a place; reads of one tenant take at most a third. Smaller pools than
+ * eight are not divided.
  */
 export function createPlaces(max: number, withinMs: number): Places {
   const kept = max < leastShared ? 0 : Math.floor(max / 4)
   const maxReads = max < leastShared ? max : Math.floor(max / 3)
   const held = new Map<string, number>()
   const reading = new Map<string, number>()
-  /** One per tenant and access, so that writes do not wait behind reads. */
+  /** Writes do not wait behind reads. */
   const queues = new Map<string, Queue>()
   let free = max
   let waiting = 0
@@ -46,7 +41,7 @@ export function createPlaces(max: number, withinMs: number): Places {
     if (entries.length === 0) queues.delete(key)
   }
 
-  /** Serves the first tenant with a free share, which moves to the end of the queue. */
+  /** The tenant moves to the end of the queue. */
   function serveOne(): boolean {
     for (const [key, queue] of queues) {
       const [enter] = queue.entries

@@ -5,25 +5,24 @@ import { type Servers, openServers, socketOf, trySeveral } from './servers.ts'
 import { DatabaseUnavailable } from './sql-error.ts'
 
 export interface PoolOptions {
-  /** Of a runtime role, with one host or several. Contains the password. A secret. */
+  /** Contains the password. */
   readonly connectionString: string
   readonly maxConnections: number
-  /** How long a caller waits for a new or used connection. */
+  /** For a new or used connection. */
   readonly connectTimeoutMs: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
 }
 
-// Connections are replaced regularly, to notice a changed address and to free session memory.
+// To notice a changed address and to free session memory.
 const maxLifetimeSeconds = 1800
 const idleTimeoutMs = 30_000
 
 const lost = new WeakMap<object, Error>()
 const altered = new WeakSet<object>()
-/** Servers of pools with several hosts. */
 const severalOf = new WeakMap<Pool, Servers>()
 
-/** Opens a bounded pool of pipelined connections. Connections that fail while idle are dropped silently. */
+/** Opens a bounded pool of pipelined connections. Connections that fail while idle are dropped. */
 export function openPool(options: PoolOptions): Pool {
   const servers = openServers(options.connectionString)
   const pool = new Pool({
@@ -38,11 +37,10 @@ export function openPool(options: PoolOptions): Pool {
     types: { getTypeParser: typeParser },
   })
   pool.on('error', () => undefined)
-  // The pool does not listen to borrowed connections, and an unhandled error event would end the process.
+  // The pool does not listen to borrowed connections, and an unhandled error would end the process.
   pool.on('connect', (client) => {
     client.on('error', (error) => lost.set(client, error))
-    // PostgreSQL reports changes of settings that affect how values and names are read. Decision 0008 says why pg's
-    // undocumented event is used.
+    // Settings can change how values and names are read. Decision 0008 says why pg's undocumented event is used.
     client.connection.on('parameterStatus', () => altered.add(client))
   })
   if (servers.count > 1) {
@@ -52,10 +50,7 @@ export function openPool(options: PoolOptions): Pool {
   return pool
 }
 
-/**
- * After a switch to another server, closes connections to the previous one. Borrowed connections close when they are
- * returned.
- */
+/** Borrowed connections to the former server close when they are returned. */
 function leaveFormerServer(pool: Pool, servers: Servers): void {
   const opened = new Set<PoolClient>()
   const lent = new Set<PoolClient>()
@@ -82,7 +77,6 @@ export async function acquire(pool: Pool): Promise<PoolClient> {
   }
 }
 
-/** Tries the servers within the time that a caller waits for a connection. */
 async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClient> {
   const late = Promise.withResolvers<never>()
   let isLate = false
@@ -109,19 +103,18 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
   }
 }
 
-/** Returns why the connection is lost, or undefined. Known before its statements are rejected. */
+/** Returns why the connection is lost, before its statements are rejected. */
 export function whyLost(client: PoolClient): Error | undefined {
   return lost.get(client)
 }
 
-/** Returns whether the session's settings differ from those at its start, or its server is no longer used. */
 export function isAltered(client: PoolClient): boolean {
   return altered.has(client)
 }
 
-/** Closes a connection at once, even if the server does not respond, and frees its place in the pool. */
+/** Closes a connection at once and frees its place, even if the server does not respond. */
 export function destroy(client: PoolClient): void {
-  // Close the socket first: pg would wait for outstanding responses.
+  // pg would wait for outstanding responses.
   socketOf(client).destroy()
   client.release(true)
 }

@@ -1,28 +1,26 @@
 import { Query, type QueryConfig, type QueryResultRow, types } from 'pg'
 
-/** The text of a statement, and its values. Without values it is sent as plain text. */
+/** Without values it is sent as plain text. */
 export interface SentStatement {
   readonly text: string
   readonly name?: string
   readonly values?: readonly unknown[]
 }
 
-/** How many bytes the rows of a statement may have. */
 export interface RowLimit {
   readonly maxBytes: number
-  /** Returns whether this many more bytes may be held. */
+  /** Whether this many more bytes may be held. */
   readonly reserve: ((bytes: number) => boolean) | undefined
 }
 
-/** Why rows of a statement were discarded. */
 export type Excess = 'too-large' | 'over-share'
 
-/** Returns a query for `client.query`. It emits `end` with its result, or `error`. */
+/** Returns a query for `client.query` that emits `end` with its result, or `error`. */
 export function createQuery<Row extends QueryResultRow>(statement: SentStatement): Query<Row> {
   return new Query<Row>(configOf(statement))
 }
 
-/** Like `createQuery`, but discards rows beyond the limit. `excess` returns whether, and why, there were such rows. */
+/** Discards rows beyond the limit; `excess` returns why. */
 export function createLimitedQuery<Row extends QueryResultRow>(
   statement: SentStatement,
   { maxBytes, reserve }: RowLimit,
@@ -39,7 +37,7 @@ export function createLimitedQuery<Row extends QueryResultRow>(
   }
   const query = new Query<Row>({ ...configOf(statement), types: { getTypeParser: countingParser } })
   query.on('row', (row, result) => {
-    // The length of PostgreSQL's DataRow message: 6 bytes, 4 for each column, and the values.
+    // A DataRow message has 6 bytes, 4 per column, and the values.
     const length = 6 + 4 * (result?.fields.length ?? 0) + valueBytes
     valueBytes = 0
     if (excess !== undefined) return
@@ -58,14 +56,13 @@ interface ExtendedConfig extends QueryConfig<unknown[]> {
 
 function configOf({ text, name, values }: SentStatement): ExtendedConfig {
   if (values === undefined) return { text, name }
-  // One statement a message, also without values: a second one behind a semicolon is a syntax error. The values are a
-  // copy, because pg reads them later if it has to wait.
+  // An extended message is one statement, so a second one behind a semicolon is a syntax error. pg may read the values
+  // later.
   return { text, name, values: [...values], queryMode: 'extended' }
 }
 
 const dateOid = 1082
 
-// pg would parse a date into a Date that depends on the local time zone. It stays text: '2026-03-31'. bigint and
-// numeric are text by default.
+// A Date would depend on the local time zone, so dates stay text. bigint and numeric are text by default.
 export const typeParser: typeof types.getTypeParser = (oid, format) =>
   oid === dateOid ? String : types.getTypeParser(oid, format)

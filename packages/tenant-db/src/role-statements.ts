@@ -1,7 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { escapeIdentifier, escapeLiteral } from 'pg'
 
-/** Whether the role can log in. */
 export type RoleKind = 'login' | 'nologin'
 
 export function createRoleSql(role: string, login: RoleKind): string {
@@ -22,14 +21,14 @@ export function settingsSql(role: string, settings: Readonly<Record<string, stri
   ]
 }
 
-/** Sets the password as a verifier. Without one, the login is closed, which `pg_roles` shows by the date. */
+/** Sets a verifier. Without a password, the login is closed, which `pg_roles` shows by the date. */
 export function passwordSql(role: string, password: string | undefined): string {
   if (password === undefined) return `alter role ${escapeIdentifier(role)} password null valid until '-infinity'`
   const verifier = makeVerifier(password, randomBytes(16), scramIterations)
   return `alter role ${escapeIdentifier(role)} password ${escapeLiteral(verifier)} valid until 'infinity'`
 }
 
-/** The locale is equal on all machines and never changes under an index. */
+/** Sets a locale that is equal on all machines and never changes under an index. */
 export function createDatabaseSql(database: string, owner: string): string {
   return `create database ${escapeIdentifier(database)} owner ${escapeIdentifier(owner)} template template0 encoding 'UTF8'
     locale_provider builtin builtin_locale 'C.UTF-8' lc_collate 'C' lc_ctype 'C'`
@@ -43,7 +42,7 @@ export function becomeOwnerSql(owner: string): string {
   return `grant ${escapeIdentifier(owner)} to current_user with set true, inherit false, admin false`
 }
 
-/** Run as the owner: no CONNECT for other roles, and no temporary tables, which come first on every search_path. */
+/** Run as the owner: no CONNECT for other roles, and no temporary tables, which precede every search_path. */
 export function databaseGrantsSql(database: string, logins: readonly string[]): readonly string[] {
   const name = escapeIdentifier(database)
   return [
@@ -52,10 +51,7 @@ export function databaseGrantsSql(database: string, logins: readonly string[]): 
   ]
 }
 
-/**
- * Run as a superuser in the database: large objects belong to roles, not tenants, so they would leak data between
- * tenants.
- */
+/** Run as a superuser in the database: large objects belong to roles and would leak data between tenants. */
 export const closeLargeObjectsSql: readonly string[] = [
   'lo_creat(integer)',
   'lo_create(oid)',
@@ -66,10 +62,10 @@ export const closeLargeObjectsSql: readonly string[] = [
   'lo_get(oid, bigint, integer)',
 ].map((name) => `revoke execute on function pg_catalog.${name} from public`)
 
-// PostgreSQL's default. The passwords are random, so more rounds would only slow down new connections.
+// Passwords are random, so more rounds would only slow down connections.
 const scramIterations = 4096
 
-/** Returns a SCRAM verifier (RFC 5802 §3), which proves a password without containing it. */
+/** Returns a SCRAM verifier (RFC 5802 §3). */
 function makeVerifier(password: string, salt: Buffer, iterations: number): string {
   const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256')
   const clientKey = createHmac('sha256', salted).update('Client Key').digest()

@@ -6,7 +6,6 @@ import { loginsOf, parseLoginPasswords } from './login-passwords.ts'
 import { isState, withRetries } from './retries.ts'
 import { type RoleKind, createRoleSql, isVerifierOf, memberSql, passwordSql, settingsSql } from './role-statements.ts'
 
-/** Roles that log in: one per service with tables, and one for migrations. */
 export const loginRoles = {
   migrator: 'postern_migrator',
   keys: 'postern_keys',
@@ -16,7 +15,7 @@ export const loginRoles = {
   sync: 'postern_sync',
 } as const
 
-/** The roles of services. They own nothing and see one tenant at a time. */
+/** They own nothing and see one tenant at a time. */
 export const runtimeRoles = [
   loginRoles.keys,
   loginRoles.findings,
@@ -25,10 +24,10 @@ export const runtimeRoles = [
   loginRoles.sync,
 ] as const
 
-/** Owns every schema and table. It cannot log in; the migrator becomes it. */
+/** Cannot log in; the migrator becomes it. */
 export const ownerRole = 'postern_owner'
 
-/** Roles of SECURITY DEFINER functions, with the schemas in which they can see all tenants. They cannot log in. */
+/** Roles of SECURITY DEFINER functions, with the schemas in which they see all tenants. They cannot log in. */
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
   postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],
@@ -37,10 +36,7 @@ export const definerRoles: Readonly<Record<string, readonly string[]>> = {
 
 export type LoginRole = keyof typeof loginRoles
 
-/**
- * The second login of each service role, for password rotations. It becomes the role when it logs in and has only that
- * role's rights.
- */
+/** For password rotations. It becomes the role when it logs in. */
 export const secondLogins = {
   keys: `${loginRoles.keys}_b`,
   findings: `${loginRoles.findings}_b`,
@@ -49,13 +45,10 @@ export const secondLogins = {
   sync: `${loginRoles.sync}_b`,
 } as const
 
-/**
- * The passwords of each role in the form of `parseLoginPasswords`: printable ASCII, at least 16 characters. A login
- * without one is closed.
- */
+/** In the form of `parseLoginPasswords`, with at least 16 printable ASCII characters. A login without one is closed. */
 export type RolePasswords = Readonly<Record<LoginRole, string>>
 
-// Default limits, so that no statement runs forever. Services do not set them.
+// No statement runs forever.
 const runtimeSettings: Readonly<Record<string, string>> = {
   statement_timeout: '5s',
   lock_timeout: '2s',
@@ -67,7 +60,6 @@ const runtimeSettings: Readonly<Record<string, string>> = {
 
 const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** Every role that can log in. */
 export const logins: readonly string[] = [...Object.values(loginRoles), ...Object.values(secondLogins)]
 
 export const allRoles: ReadonlyArray<readonly [role: string, kind: RoleKind]> = [
@@ -77,7 +69,7 @@ export const allRoles: ReadonlyArray<readonly [role: string, kind: RoleKind]> = 
 
 export const memberships: ReadonlyArray<readonly [member: string, role: string]> = [
   [loginRoles.migrator, ownerRole],
-  // Migrations assign functions to their definer (alter function … owner to …).
+  // Migrations assign functions to their definer.
   ...Object.keys(definerRoles).map((role) => [ownerRole, role] as const),
   ...services.map((name) => [secondLogins[name], loginRoles[name]] as const),
 ]
@@ -90,7 +82,7 @@ export const roleSettings: ReadonlyArray<readonly [role: string, settings: Reado
 
 export type GivenPasswords = { readonly [Role in LoginRole]?: string | undefined }
 
-/** Returns each login of the named roles with its password; undefined closes the login. */
+/** Returns undefined closes the login. */
 export function loginPasswords({
   migrator,
   ...passwords
@@ -108,22 +100,22 @@ export function loginPasswords({
 export function assertPasswords(passwords: GivenPasswords): void {
   for (const [role, text] of Object.entries(passwords)) {
     if (text === undefined) continue
-    // SASLprep (RFC 4013) does not change these characters, so the verifier needs no normalization.
+    // SASLprep (RFC 4013) does not change these characters.
     if (!parseLoginPasswords(text).every(({ password }) => /^[\x20-\x7e]{16,}$/.test(password)))
       throw new Error(`the password of ${role} must be 16 or more printable ASCII characters`)
   }
 }
 
 /**
- * Creates the roles and corrects differences. Needs a superuser, or CREATEROLE with ADMIN on existing roles. Safe to
- * run concurrently. Statements contain only SCRAM-SHA-256 verifiers (RFC 5803), never passwords.
+ * Creates the roles and corrects differences; safe to run concurrently. Needs a superuser, or CREATEROLE with ADMIN on
+ * existing roles. Statements contain only SCRAM-SHA-256 verifiers (RFC 5803).
  */
 export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
   assertPasswords(passwords)
   await withRetries(async () => {
     await using connection = await connect(superuserConnectionString)
     const { client } = connection
-    // Advisory locks are per database. The retries handle concurrent runs in another database.
+    // Advisory locks are per database, so retries handle other databases.
     await client.query("begin; select pg_advisory_xact_lock(hashtextextended('postern.roles', 0))")
     const created = new Set<string>()
     for (const [role, login] of allRoles) if (await ensureRole(client, role, login)) created.add(role)
@@ -163,7 +155,6 @@ async function ensureRole(client: Client, role: string, login: RoleKind): Promis
   return false
 }
 
-/** The member can become the role but does not inherit its rights. */
 async function ensureMember(client: Client, member: string, role: string): Promise<void> {
   const { rowCount } = await client.query(
     `select from pg_auth_members
@@ -174,7 +165,7 @@ async function ensureMember(client: Client, member: string, role: string): Promi
   await client.query(memberSql(member, role))
 }
 
-/** Replaces all settings of the role, because roles can change their own. */
+/** Replaces all settings, because roles can change their own. */
 async function ensureSettings(client: Client, role: string, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<{ settings: string[] }>(
     "select coalesce(rolconfig, '{}') as settings from pg_roles where rolname = $1",
@@ -185,10 +176,10 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   for (const statement of settingsSql(role, settings)) await client.query(statement)
 }
 
-/** Returns whether a role accepts only this password, or none if undefined. */
+/** Whether a role accepts only this password, or none if undefined. */
 type PasswordCheck = (role: string, password: string | undefined) => Promise<boolean>
 
-/** Superusers compare stored verifiers. Others try to log in. */
+/** Superusers compare verifiers; others try to log in. */
 async function passwordCheck(client: Client, connectionString: string): Promise<PasswordCheck> {
   const { rows } = await client.query<{ readable: boolean }>(
     "select has_table_privilege('pg_catalog.pg_authid', 'select') as readable",
@@ -225,7 +216,7 @@ async function canLogIn(connectionString: string, role: string, password: string
     await connection[Symbol.asyncDispose]()
     return true
   } catch (error) {
-    // PostgreSQL checks the password before CONNECT, so this error means that the password was correct.
+    // PostgreSQL checks the password before CONNECT, so the password was correct.
     if (isState(error, '42501')) return true
     if (isState(error, '28P01', '28000')) return false
     throw error

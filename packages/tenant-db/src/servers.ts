@@ -2,35 +2,33 @@ import { Socket } from 'node:net'
 import { type DatabaseUrl, parseDatabaseUrl } from '@postern/contracts/internal'
 import { Client, type ClientConfig, DatabaseError } from 'pg'
 
-/** The server responded but does not match the connection string's requirements. */
+/** The server does not match the connection string's requirements. */
 export class UnsuitableServerError extends Error {
   override readonly name = 'UnsuitableServerError'
 }
 
-/** The servers of a connection string. */
 export interface Servers {
   readonly count: number
-  /** Connects to the server in use. If that fails or it is read-only, the next client tries the next server. */
+  /** Connects to the server in use. After a failure or if it is read-only, the next client tries the next server. */
   readonly Client: new (config?: ClientConfig) => Client
-  /** Returns whether both clients use the same server. */
+  /** Whether both use the same server. */
   areTogether(one: Client, other: Client): boolean
 }
 
 const sockets = new WeakMap<Client, Socket>()
 
-/** Records the socket of a client, for `socketOf`. */
 export function recordSocket(client: Client, socket: Socket): void {
   sockets.set(client, socket)
 }
 
-/** Returns the socket of a client of `openServers`. With TLS it carries encrypted bytes. */
+/** Returns the socket of a client, which with TLS carries encrypted bytes. */
 export function socketOf(client: Client): Socket {
   const socket = sockets.get(client)
   if (socket === undefined) throw new Error('the client has no recorded socket')
   return socket
 }
 
-/** Parses a connection string with one or several hosts. Throws a DatabaseUrlError. */
+/** Throws a DatabaseUrlError. */
 export function openServers(connectionString: string): Servers {
   const { servers, requires } = parseDatabaseUrl(connectionString)
   const indexes = new WeakMap<Client, number>()
@@ -42,7 +40,7 @@ export function openServers(connectionString: string): Servers {
 
     constructor({ connectionTimeoutMillis = 0, ...config }: ClientConfig = {}) {
       const index = inUse
-      // Each server gets a share of the time, so that an unresponsive one does not use it up.
+      // An unresponsive server must not use up the time.
       const timeoutMs = Math.ceil(connectionTimeoutMillis / servers.length)
       const socket = new Socket()
       super({
@@ -100,8 +98,8 @@ export function openServers(connectionString: string): Servers {
 }
 
 /**
- * Tries each server once. A standby may lack a new database or password, so a failed login does not stop the search.
- * Rejects with the first login failure, or another error. `isOver`: whether the caller has given up.
+ * Tries each server once. A failed login does not stop the search, because a standby may lack a new password. Rejects
+ * with the first login failure, or another error.
  */
 export async function trySeveral<T>(
   count: number,
@@ -129,7 +127,7 @@ function isRefusedLogin(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:28|3D)/.test(error.code ?? '')
 }
 
-/** Asks the server directly, because a pooler may cache an old answer. */
+/** A pooler may cache an old answer. */
 async function assertSuitable(client: Client, requires: DatabaseUrl['requires']): Promise<void> {
   const { rows } = await client.query<{ standby: boolean; read_only: boolean }>(
     `select pg_catalog.pg_is_in_recovery() as standby,

@@ -6,34 +6,23 @@ import { type Excess, type SentStatement, createLimitedQuery, createQuery } from
 import { socketOf } from './servers.ts'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
-/**
- * A statement with its parameters. A named statement is prepared once per connection; a name always has the same text.
- */
+/** A named statement is prepared once per connection, so a name always has the same text. */
 export interface Statement {
   readonly text: string
   readonly values: readonly unknown[]
   readonly name?: string
-  /**
-   * Whether one generic plan fits all values. For cursors, PostgreSQL would otherwise plan each request again, which
-   * dominates short pages. Not for conditional filters such as `$1 is null or …`.
-   */
+  /** One generic plan fits all values, which avoids planning of cursors. Not for filters such as `$1 is null or …`. */
   readonly plannedOnce?: boolean
-  /**
-   * The maximum size of all rows in bytes. Larger results reject with ResultTooLarge, and the rest is discarded. For
-   * lists with rows of any length.
-   */
+  /** Larger results reject with ResultTooLarge. */
   readonly maxBytes?: number
 }
 
-/** Counts the bytes of rows that a request holds until its response is sent. */
 export interface RowBudget {
-  /** Returns whether this many more bytes may be held. */
   readonly reserve: (bytes: number) => boolean
-  /** The error of a statement beyond the budget. */
   refusal(): Error
 }
 
-/** The open transaction. It ends with its function; later statements reject. */
+/** Ends with its function; later statements reject. */
 export interface Tx {
   /** Returns the rows. bigint, numeric and date are text, timestamptz is a Date. */
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]>
@@ -41,7 +30,7 @@ export interface Tx {
   execute(statement: Statement): Promise<number>
 }
 
-/** Publishes each statement's text and name for tracing, never its parameters. A listener may set `ended`. */
+/** Text and name for tracing, never parameters. A listener may set `ended`. */
 const statements = channel('postern:statement')
 
 interface StatementMessage {
@@ -56,9 +45,9 @@ function announce({ text, name }: SentStatement): StatementMessage {
   return message
 }
 
-// Transaction-local, so that it also works behind a pooler in transaction mode.
+// Transaction-local, for a pooler in transaction mode.
 const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
-// The same setting in one statement, because each extra statement costs a response.
+// One statement, because each costs a response.
 const setAssertionAndPlanOnce = {
   name: 'postern_set_assertion_plan_once',
   text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
@@ -66,10 +55,7 @@ const setAssertionAndPlanOnce = {
 const planOnce = prepared('postern_plan_once', 'set local plan_cache_mode = force_generic_plan')
 const planAsUsual = prepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
 
-/**
- * The commit waits for neither disk nor standby. For data that may be lost in a crash. A later synchronous commit also
- * makes this one durable.
- */
+/** For data that may be lost in a crash. A later synchronous commit makes it durable. */
 export const commitAsynchronously: Statement = {
   name: 'postern_set_asynchronous_commit',
   text: 'set local synchronous_commit = off',
@@ -77,10 +63,8 @@ export const commitAsynchronously: Statement = {
 }
 
 const commit = prepared('postern_commit', 'commit')
-// Not prepared, so that it works in any state.
 const rollback = { text: 'rollback' }
 
-/** The statements that begin a transaction. */
 export const begins = {
   // All statements share one snapshot. Read-only transactions never fail because of repeatable read.
   read: prepared('postern_begin_read', 'begin isolation level repeatable read read only'),
@@ -94,12 +78,11 @@ function prepared(name: string, text: string): SentStatement {
 // in_failed_sql_transaction: caused by an earlier statement.
 const consequence = '25P02'
 
-// After these errors, the connection is usable once the transaction is rolled back. After any other error it is closed.
+// After these errors, a rollback makes the connection usable. After any other error it is closed.
 const ordinaryStates = new Set([consequence, '28000', '42501', '55000', '55P03', '57014', 'P0001'])
 const ordinaryClasses = new Set(['22', '23', '40'])
 
-// The command tags of allowed statements. Others (PREPARE, DO, DECLARE, LISTEN …) could leave state in the session for
-// the next tenant.
+// Other commands (PREPARE, DO, DECLARE, LISTEN …) could leave state for the next tenant.
 const ordinaryCommands = new Set([
   'BEGIN',
   'COMMIT',
@@ -113,7 +96,6 @@ const ordinaryCommands = new Set([
   'MERGE',
 ])
 
-/** One transaction on a borrowed connection, and its outcome. */
 export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
@@ -143,7 +125,7 @@ export class Session implements Tx {
     this.#onReturn = onReturn
   }
 
-  /** Runs `issue` and sends its statements in one write, unless the connection uses TLS. */
+  /** Sends the statements of `issue` in one write, unless the connection uses TLS. */
   together<T>(issue: () => T): T {
     const socket = socketOf(this.#client)
     this.#issued = 0
@@ -157,7 +139,7 @@ export class Session implements Tx {
   }
 
   begin(how: keyof typeof begins, assertion: string): void {
-    // A failure appears in every later statement and in the response to COMMIT, as does a failed assertion.
+    // A failure appears in every later statement and in the response to COMMIT.
     this.#send(begins[how], (error) => (this.#notBegun = error))
     this.#assertion = assertion
   }
@@ -170,18 +152,18 @@ export class Session implements Tx {
     return this.#issue(statement, (result) => result.rowCount ?? 0)
   }
 
-  /** Ends the transaction. Returns PostgreSQL's command tag: COMMIT, or ROLLBACK if the transaction had failed. */
+  /** Returns COMMIT, or ROLLBACK if the transaction had failed. */
   end(command: 'commit' | 'rollback'): Promise<string> {
     this.#ended = true
     return this.#promise(command === 'commit' ? commit : rollback, (result) => result.command)
   }
 
-  /** Whether a statement failed without PostgreSQL's knowledge, so that a COMMIT would be wrong. */
+  /** A statement failed without PostgreSQL's knowledge, so a COMMIT would be wrong. */
   get isOdd(): boolean {
     return this.#odd
   }
 
-  /** Like `answer`, but rejects if the connection is lost while `answer` waits for something else. */
+  /** Rejects if the connection is lost while `answer` waits for something else. */
   async orLost<T>(answer: Promise<T>): Promise<T> {
     const connectionLost = Promise.withResolvers<never>()
     const reject = (error: Error): void => connectionLost.reject(this.#translate(error))
@@ -193,16 +175,16 @@ export class Session implements Tx {
     }
   }
 
-  /** Returns the original failure, if `error` is only its consequence or undefined. */
+  /** Returns the original failure if `error` is only its consequence. */
   reason(error: unknown): unknown {
-    // After a failed BEGIN, failures of later statements are meaningless.
+    // After a failed BEGIN, later failures are meaningless.
     if (this.#notBegun !== undefined && this.#notBegun !== null) return cannotBegin(this.#notBegun)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
     return this.#firstFailure ?? error ?? new DatabaseUnavailable('the transaction was rolled back')
   }
 
-  /** Returns the connection to the pool, or closes it unless its state is known to be good. */
+  /** Closes the connection unless its state is known to be good. */
   release(): void {
     this.#ended = true
     const isWell =
@@ -250,7 +232,7 @@ export class Session implements Tx {
       else resolve(take(result))
     }
     this.#send<Row>(statement, settle, maxBytes)
-    // The caller may be waiting for another statement. The failure must not end the process.
+    // The failure must not end the process.
     promise.catch(ignore)
     return promise
   }
@@ -265,7 +247,7 @@ export class Session implements Tx {
     const announced = statements.hasSubscribers ? announce(statement) : undefined
     const { query, excess } = this.#createQuery<Row>(statement, maxBytes)
     let settled = false
-    // pg may emit twice: for a value that it could not send, and for the response to what it sent instead.
+    // pg may emit twice: for a value that it could not send, and for the response.
     const end = (error: Error | undefined, result?: QueryResult<Row>): void => {
       if (settled) return
       settled = true
@@ -350,7 +332,7 @@ export class Session implements Tx {
 
 function ignore(): void {}
 
-/** A server that rejects BEGIN is unavailable: a standby rejects transactions that write. */
+/** A standby rejects transactions that write. */
 function cannotBegin(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
   return new DatabaseUnavailable('the database begins no transaction', { cause: error })

@@ -1,17 +1,16 @@
 import { DatabaseError } from 'pg'
 
-/** The meaning of a database error for the caller. */
 export type SqlErrorKind =
   | 'unique'
   | 'foreign-key'
   | 'check'
   | 'not-null'
-  /** A policy or grant rejected the role (42501). A bug in the service, not the caller's mistake. */
+  /** A policy or grant rejected the role (42501): a bug in the service. */
   | 'rls'
   /** PostgreSQL rejected the tenant assertion (28000). */
   | 'assertion'
   | 'timeout'
-  /** No connection, none free in time, or the server is shutting down. The statement may or may not have run. */
+  /** No connection in time, or the server is shutting down. The statement may have run. */
   | 'unavailable'
   /** Serialization failure or deadlock: retry the transaction. */
   | 'serialization'
@@ -19,37 +18,33 @@ export type SqlErrorKind =
 
 export interface SqlError {
   readonly kind: SqlErrorKind
-  /** Name of the violated constraint. */
   readonly constraint?: string
-  /** Five characters, PostgreSQL appendix A. */
+  /** PostgreSQL, appendix A. */
   readonly sqlState?: string
 }
 
-/** The database was unreachable, had no free connection, or the connection was lost. See `cause`. */
+/** No connection, or it was lost. See `cause`. */
 export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable'
 }
 
-/** A statement timed out and its connection was closed. It may or may not have run. */
+/** The connection was closed. The statement may have run. */
 export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
 }
 
-/**
- * The rows exceed the size limit (`Statement.maxBytes`). Request smaller parts. The transaction is otherwise intact.
- */
+/** The rows exceed `Statement.maxBytes`. The transaction is otherwise intact. */
 export class ResultTooLarge extends Error {
   override readonly name = 'ResultTooLarge'
 }
 
-/** The schema does not exist, or the role cannot read it: migrations have not run. */
+/** Migrations have not run. */
 export class NotMigrated extends Error {
   override readonly name = 'NotMigrated'
 }
 
 const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['23505', 'unique'],
-  // An exclusion constraint is a general form of a unique one.
   ['23P01', 'unique'],
   ['23503', 'foreign-key'],
   ['23001', 'foreign-key'],
@@ -66,10 +61,7 @@ const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['40P01', 'serialization'],
 ])
 
-/**
- * Classifies an error by SQLSTATE and constraint name, never by its message. Errors from elsewhere are 'other' without
- * a state.
- */
+/** Classifies an error by SQLSTATE and constraint name, never by its message. Other errors have no state. */
 export function sqlError(error: unknown): SqlError {
   if (error instanceof DatabaseUnavailable) return { kind: 'unavailable' }
   if (error instanceof DatabaseTimeout) return { kind: 'timeout' }
@@ -81,10 +73,7 @@ export function sqlError(error: unknown): SqlError {
   }
 }
 
-/**
- * Connection exceptions, insufficient resources and shutdown (except 57014 and similar). The first two characters are
- * the class.
- */
+/** The first two characters are the class (except 57014 and similar). */
 function kindOfClass(sqlState: string): SqlErrorKind {
   return ['08', '53', '57'].includes(sqlState.slice(0, 2)) ? 'unavailable' : 'other'
 }

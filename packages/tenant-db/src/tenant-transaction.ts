@@ -8,70 +8,56 @@ import type { RowBudget, Tx } from './session.ts'
 import { Session } from './session.ts'
 import { DatabaseUnavailable, NotMigrated, ResultTooLarge, type SqlErrorKind, sqlError } from './sql-error.ts'
 
-/** The assertion that the gateway signed for this request and PostgreSQL verifies. */
+/** Signed by the gateway and verified by PostgreSQL. */
 export interface TenantAssertion {
   readonly assertion: string
-  /** Limits the total size of rows. A statement beyond it rejects. */
   readonly share?: RowBudget | undefined
 }
 
 /** Runs statements for one tenant at a time. `sqlError` classifies failures. */
 export interface TenantDb {
   /**
-   * Runs statements in one READ ONLY transaction and one round trip: BEGIN, the assertion, every statement that `fn`
-   * issues before its first await, and COMMIT. Later statements reject. All statements share one snapshot.
+   * One READ ONLY transaction in one round trip, with all statements that `fn` issues before its first await. Later
+   * statements reject. All share one snapshot.
    */
   read<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Runs `fn` in a transaction. It commits when `fn` resolves and rolls back when `fn` rejects or any statement failed,
-   * even if `fn` catches the error. Resolves after PostgreSQL has confirmed the commit.
+   * Commits when `fn` resolves, and rolls back if `fn` or any statement failed. Resolves after PostgreSQL has confirmed
+   * the commit.
    */
   write<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Reads the rows of one statement in batches of `size`, from one snapshot, for an hour at most. `list` is called for
-   * each batch. It holds a connection, so use it for exports that outlive the assertion and `read` for short lists.
+   * Reads one statement in batches of `size` from one snapshot, for up to an hour. Holds a connection, so use it for
+   * exports that outlive the assertion.
    */
   follow<Item>(
     tenant: TenantAssertion,
     list: (tx: Tx) => Promise<readonly Item[]>,
     size: number,
   ): AsyncIterable<readonly Item[]>
-  /** Like `write`, without a tenant: for definer functions and tables without tenants. Tenant tables reject it. */
+  /** Like `write`, without a tenant. Tenant tables reject it. */
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
-  /** Rejects if the database is unavailable or, with `schema`, the role cannot read its tables. */
+  /** Rejects if the database is unavailable or, with `schema`, its tables are unreadable. */
   ping(schema?: string): Promise<void>
-  /**
-   * Returns an id of the database, equal for every role and pooler: 16 hexadecimal digits. Undefined if the server does
-   * not allow it.
-   */
+  /** Returns 16 hexadecimal digits, equal for every role and pooler. Undefined if the server does not allow it. */
   databaseId(): Promise<string | undefined>
-  /** Waits for running transactions, then closes every connection. */
   close(): Promise<void>
   stats(): { readonly total: number; readonly idle: number; readonly waiting: number }
 }
 
 export interface TenantDbOptions extends PoolOptions {
-  /**
-   * How long a statement may run before its connection is closed. Limits of concurrent statements add up. Must exceed
-   * statement_timeout.
-   */
+  /** After this, the connection is closed. Must exceed statement_timeout; limits of concurrent statements add up. */
   readonly queryTimeoutMs: number
-  /**
-   * Attempts to get a connection before `DatabaseUnavailable`; 1 by default. Retries only while the pool has other
-   * connections, because the server is then only slow.
-   */
+  /** Default 1. Retries only while the pool has other connections, because the server is then only slow. */
   readonly connectAttempts?: number
-  /**
-   * Called with the pool's state at each use and with the kind of every failure. `late`: the rejected assertion had
-   * expired.
-   */
+  /** Called at each use and failure. `late`: the rejected assertion had expired. */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
     failed(kind: SqlErrorKind | 'late'): void
   }
 }
 
-/** The wait for a connection in units of the connect timeout, because writers of one tenant wait for each other. */
+/** In connect timeouts, because writers of one tenant wait for each other. */
 const waitsPerConnect = 5
 
 /** Opens a pool for one runtime role. Connects on first use. */
@@ -86,7 +72,6 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   }
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
-    // The database is not the cause.
     if (error instanceof ResultTooLarge) throw error
     observer?.failed(sqlError(error).kind)
     throw error
@@ -94,8 +79,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const noteOf =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
-      // Expired assertions are counted separately: single ones come from slow uploads, many from replays or stored
-      // assertions.
+      // Single expired assertions come from slow uploads, many from replays.
       const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
       if (!isLate) return note(error)
       observer?.failed('late')
@@ -121,8 +105,8 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
 }
 
 /**
- * Returns a database whose outages and overload reject with `refusal`'s error. So do rejected assertions: then
- * PostgreSQL's clock or secrets differ from the gateway's. Other errors pass unchanged, including a missing assertion.
+ * Outages, overload and rejected assertions reject with `refusal`'s error. Other errors pass unchanged, including a
+ * missing assertion.
  */
 export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access: 'read' | 'write') => Error): TenantDb {
   const refuse =
@@ -142,9 +126,7 @@ export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access:
   }
 }
 
-/**
- * Returns a database that treats the rejection of an unexpired assertion (by `now`, ms since the epoch) as an outage.
- */
+/** Treats the rejection of an unexpired assertion (by `now`, epoch ms) as an outage. */
 export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantDb {
   const doubt =
     (tenant: TenantAssertion) =>
@@ -160,7 +142,6 @@ export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantD
   }
 }
 
-/** Yields the items and converts failures with `rethrow`. */
 async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unknown) => never): AsyncGenerator<Item> {
   try {
     yield* items
@@ -175,7 +156,7 @@ function endOf({ assertion }: TenantAssertion): number | undefined {
   return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
 }
 
-// read_only_sql_transaction. In a read, it is a bug in the service.
+// read_only_sql_transaction; in a read, a bug in the service.
 const readOnly = '25006'
 
 interface Connections {
@@ -224,7 +205,7 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
   })
   // A failure of `work` waits until PostgreSQL has finished.
   answer.catch(() => undefined)
-  // The connection returns to the pool as soon as PostgreSQL has finished, even if `work` still computes.
+  // The connection returns to the pool even if `work` still computes.
   const command = await ending.catch(() => 'lost').finally(() => session.release())
   try {
     const value = await answer
@@ -248,10 +229,10 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
     if (session.isOdd || (await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
     return value
   } catch (error) {
-    // A failing rollback adds nothing: the connection is then closed, which also rolls back.
+    // After a failing rollback, closing the connection rolls back.
     await session.end('rollback').catch(() => undefined)
     const reason = session.reason(error)
-    // The server is read-only. The next connection may reach another one.
+    // The next connection may reach another server.
     if (sqlError(reason).sqlState === readOnly)
       throw new DatabaseUnavailable('the database is read-only', { cause: reason })
     throw reason
@@ -260,7 +241,7 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
   }
 }
 
-/** Runs `work` synchronously up to its first await. A throw becomes a rejection. */
+/** Runs `work` up to its first await. A throw becomes a rejection. */
 async function start<T>(work: Work<T>, tx: Tx): Promise<T> {
   return await work(tx)
 }

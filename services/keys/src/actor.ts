@@ -1,17 +1,14 @@
 import { problem } from '@postern/service-kit'
 import type { TenantContext } from '@postern/signed-context'
 
-/** The actor of an action as the audit trail records it. `label` is the actor's name at that time. */
+/** `label` is the actor's name at that time. */
 export interface Actor {
   readonly type: string
   readonly id: string
   readonly label: string
 }
 
-/**
- * Returns the actor of a request. Only people and the operator may act on keys; other callers indicate a bug in a
- * route.
- */
+/** Only people and the operator may act on keys; other callers indicate a bug in a route. */
 export function actorOf(context: TenantContext): Actor & { readonly type: 'user' | 'operator' } {
   const { kind, id, label } = context
   if (kind === 'user' || kind === 'operator') return { type: kind, id, label }

@@ -9,7 +9,6 @@ import { leaseRoutes } from './revocation/routes.ts'
 import { tenantRoutes } from './tenant/routes.ts'
 import { usageRoutes } from './usage/routes.ts'
 
-/** Registers the public key routes, then the internal routes for gateways and the operator. */
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   apiKeyRoutes(app, deps)

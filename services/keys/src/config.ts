@@ -11,10 +11,9 @@ import {
 } from '@postern/service-kit'
 import type { KeyCacheOptions } from './key-cache.ts'
 
-/** The configuration of the keys service. */
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
-  /** Redis and its signing keys. Without Redis, leases carry revocations within half a second. */
+  /** Without Redis, leases carry revocations within half a second. */
   readonly cache: KeyCacheOptions | undefined
 }
 
@@ -43,7 +42,7 @@ export const environment = {
   ),
 } as const
 
-/** Reads the configuration. Throws an error that lists every invalid setting, without values. */
+/** Throws an error that lists every invalid setting, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return Object.freeze({

@@ -1,15 +1,12 @@
 import { databaseAway, problem } from '@postern/service-kit'
 import { type TenantDb, sqlError } from '@postern/tenant-db'
 
-/** PostgreSQL did not confirm whether it committed. The transaction may or may not be committed. */
+/** PostgreSQL did not confirm whether it committed. */
 export class CommitInDoubtError extends Error {
   override readonly name = 'CommitInDoubtError'
 }
 
-/**
- * Returns a database that rejects with 503 problems if PostgreSQL is unreachable, too slow or deadlocked. Other errors
- * pass unchanged: stores handle violated constraints, and the rest is a bug (500).
- */
+/** Rejects with 503 problems if PostgreSQL is unreachable, too slow or deadlocked. Other errors pass unchanged. */
 export function mapDatabaseErrors(db: TenantDb): TenantDb {
   return {
     read: async (tenant, work) => await db.read(tenant, work).catch((error: unknown) => refuse(error)),
@@ -43,8 +40,7 @@ async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
 }
 
 /**
- * Constraints that fail only if the clock was set back or the policy changed between two statements. A retry reads the
- * new values.
+ * These fail only if the clock was set back or the policy changed between two statements; a retry reads the new values.
  */
 const transientConstraints: ReadonlySet<string | undefined> = new Set([
   'api_key_created_now',
@@ -58,13 +54,13 @@ const diskFull = '53100'
 /** `isCommitting`: the transaction failed during its commit. */
 function refuse(cause: unknown, isCommitting = false): never {
   const { kind, constraint, sqlState } = sqlError(cause)
-  // PostgreSQL rolls back after an error of its own. A lost connection leaves the result unknown.
+  // PostgreSQL rolls back after its own errors; a lost connection leaves the result unknown.
   const isInDoubt = isCommitting && (sqlState === undefined || kind === 'unavailable')
   switch (transientConstraints.has(constraint) ? 'unavailable' : kind) {
     case 'unavailable':
     case 'timeout':
     case 'serialization':
-    // The gateway creates an assertion for each request. If PostgreSQL rejects one, secrets or clocks are wrong.
+    // The gateway creates an assertion per request, so secrets or clocks are wrong.
     case 'assertion':
       throw problem('service_unavailable', {
         detail: 'The database is not available. Try again in a moment.',

@@ -8,7 +8,6 @@ import { type Announcer, openAnnouncer } from './revocation/announce.ts'
 import { type LeaseWatch, openLeaseWatch } from './revocation/lease-watch.ts'
 import { type Enforcer, openEnforcer } from './revocation/revoke.ts'
 
-/** The dependencies of the routes. */
 export interface Deps extends BaseDeps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
@@ -18,7 +17,7 @@ export interface Deps extends BaseDeps {
   readonly enforcer: Enforcer
 }
 
-/** Opens the database and Redis and starts the housekeeping. Does not wait for either server. */
+/** Does not wait for PostgreSQL or Redis. */
 export async function openDeps(config: Config, base: { logger: Logger; metrics: Registry }): Promise<Deps> {
   const db = mapDatabaseErrors(
     openTenantDb({

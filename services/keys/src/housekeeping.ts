@@ -7,7 +7,7 @@ import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
 
-/** Starts the periodic work of a replica: prune the log and old counts, and write events for counted denials. */
+/** Prunes the log and old counts, and writes events for counted denials. */
 export function startHousekeeping({
   db,
   logger,
@@ -39,7 +39,7 @@ export function startHousekeeping({
     try {
       leases.set(await db.system(countLeases))
     } catch (error) {
-      // Do not keep reporting the last count while leases cannot be renewed.
+      // The last count is outdated while leases cannot be renewed.
       leases.set(0)
       logger.warn({ event: 'housekeeping_failed', err: error })
       return

@@ -6,16 +6,12 @@ import type { KeyRing } from '@postern/signed-context'
 import { observeRedis, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 import { Counter } from '@prometheus-io/client'
 
-/**
- * The cache that gateways share, and the channel that announces revocations. Calls return at once and failures are
- * counted: leases carry what Redis loses.
- */
+/** Shared by gateways. Calls return at once and failures are counted: leases carry what Redis loses. */
 export interface KeyCache {
   /** Stores a record or a tombstone, unless Redis has a later one. */
   store(record: KeyRecord): void
   publish(revocation: Revocation): void
   isHealthy(): boolean
-  /** Waits for pending commands, then closes the connection. */
   close(): Promise<void>
 }
 
@@ -27,10 +23,7 @@ export const noCache: KeyCache = {
   close: async () => undefined,
 }
 
-/**
- * Returns why Redis rejected a command, without its arguments. Of an error reply only the code remains, such as OOM or
- * READONLY.
- */
+/** Returns an error reply's code, such as OOM or READONLY, without the command's arguments. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   if (error.message === 'Command timed out') return 'timeout'
@@ -39,12 +32,10 @@ export function reasonOf(error: unknown): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
 }
 
-/** The default time limit of a command. */
 const usualTimeoutMs = 50
-/** The pause after a failure, so that a frozen Redis does not collect commands in memory. */
+/** A frozen Redis must not collect commands in memory. */
 const pauseMs = 1000
 
-/** The Redis server and its signing keys. */
 export interface KeyCacheOptions {
   readonly url: string
   readonly mac: KeyRing
@@ -52,7 +43,7 @@ export interface KeyCacheOptions {
   readonly commandTimeoutMs?: number
 }
 
-/** Opens the connection to Redis. Redis need not be reachable. */
+/** Redis need not be reachable. */
 export function openKeyCache(
   options: KeyCacheOptions,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
@@ -85,7 +76,7 @@ export function openKeyCache(
     const task = command().then(
       () => undefined,
       (error: unknown) => {
-        // The command's arguments contain a key's hash, so the error itself is not logged.
+        // The error contains a key's hash, so it is not logged.
         failures.inc({ operation })
         if (redis.status === 'ready') {
           pausedUntil = performance.now() + pauseMs

@@ -1,5 +1,4 @@
-// The yardstick: fastify with @fastify/http-proxy as documented, without authentication or other work, with its best
-// connection settings.
+// fastify with @fastify/http-proxy as documented, with its best connection settings.
 import httpProxy from '@fastify/http-proxy'
 import { fastify } from 'fastify'
 

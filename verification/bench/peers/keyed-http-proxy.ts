@@ -1,5 +1,5 @@
-// @fastify/http-proxy with hooks for an API-key gateway: key lookup in memory by hash, a limit, and an HMAC signature.
-// No revocation, tenant assertion, metrics or audit trail.
+// @fastify/http-proxy with key lookup by hash, a limit and an HMAC signature, but no revocation, tenant assertion,
+// metrics or audit trail.
 import { createHash, createHmac } from 'node:crypto'
 import httpProxy from '@fastify/http-proxy'
 import { fastify } from 'fastify'
@@ -12,7 +12,7 @@ if (port === undefined || upstream === undefined || key === undefined) {
 interface KeyRecord {
   readonly tenant: string
   readonly scopes: readonly string[]
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the epoch. */
   readonly expiresAt: number
   requests: number
 }

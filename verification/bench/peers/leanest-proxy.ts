@@ -1,4 +1,4 @@
-// The leanest proxy with node:http and undici: no authentication, limits, log or checks.
+// node:http and undici without authentication, limits, log or checks.
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import { Pool } from 'undici'
 
@@ -7,7 +7,6 @@ if (port === undefined || upstream === undefined) throw new Error('usage: leanes
 
 const pool = new Pool(upstream, { connections: 256, pipelining: 1, keepAliveTimeout: 30_000 })
 
-/** Hop-by-hop headers (RFC 9110 §7.6.1). */
 const ownHeaders = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade'])
 
 function passedHeaders(raw: readonly string[]): string[] {

@@ -4,12 +4,11 @@ import { join } from 'node:path'
 import { findFreePort } from '@postern/local-stack/testing'
 import { type Peer, findProgram, loadCore, measuredCore, startPeer } from '../processes.ts'
 
-/** The response of every upstream: one kibibyte of JSON. */
+/** One kibibyte of JSON. */
 const answer = JSON.stringify({ padding: 'x'.repeat(1024 - '{"padding":""}'.length) })
 
 const script = (name: string): readonly string[] => [join(import.meta.dirname, name)]
 
-/** Starts a server that always responds with one kibibyte of JSON, on the core of the load generator. */
 export async function startUpstream(folder: string): Promise<Peer> {
   const port = await findFreePort()
   const nginx = findProgram('nginx')
@@ -31,9 +30,6 @@ export async function startUpstream(folder: string): Promise<Peer> {
   })
 }
 
-/**
- * Starts fastify with plain @fastify/http-proxy.
- */
 export async function startHttpProxy(name: string, upstream: Peer): Promise<Peer> {
   const port = await findFreePort()
   return await startPeer({
@@ -45,7 +41,6 @@ export async function startHttpProxy(name: string, upstream: Peer): Promise<Peer
   })
 }
 
-/** fastify with @fastify/http-proxy, with a key check, a limit and a signature in hooks. */
 export async function startKeyedHttpProxy(upstream: Peer, key: string): Promise<Peer> {
   const port = await findFreePort()
   return await startPeer({
@@ -57,7 +52,6 @@ export async function startKeyedHttpProxy(upstream: Peer, key: string): Promise<
   })
 }
 
-/** node:http and undici with as little between them as possible. */
 export async function startLeanestProxy(upstream: Peer): Promise<Peer> {
   const port = await findFreePort()
   return await startPeer({
@@ -69,10 +63,8 @@ export async function startLeanestProxy(upstream: Peer): Promise<Peer> {
   })
 }
 
-/** A peer that is started, or why it cannot be. */
 export type Found = { readonly peer: Peer } | { readonly leftOut: string }
 
-/** Caddy as a bare reverse proxy. */
 export async function startCaddy(folder: string, upstream: Peer): Promise<Found> {
   const caddy = findProgram('caddy')
   if (caddy === undefined) return { leftOut: 'Caddy is not installed' }
@@ -93,7 +85,6 @@ export async function startCaddy(folder: string, upstream: Peer): Promise<Found>
   return { peer }
 }
 
-/** Traefik as a bare reverse proxy. */
 export async function startTraefik(folder: string, upstream: Peer): Promise<Found> {
   const traefik = findProgram('traefik')
   if (traefik === undefined) return { leftOut: 'Traefik is not installed' }
@@ -131,7 +122,6 @@ function upstreamBlock(upstream: Peer): string {
   return `upstream upstream { server ${new URL(upstream.url).host}; keepalive 256; keepalive_requests 1000000000; }`
 }
 
-/** nginx as a bare reverse proxy, one worker. */
 export async function startNginxProxy(folder: string, upstream: Peer): Promise<Found> {
   const program = findProgram('nginx')
   if (program === undefined) return { leftOut: 'nginx is not installed' }
@@ -148,7 +138,7 @@ export async function startNginxProxy(folder: string, upstream: Peer): Promise<F
 
 const luaModules = ['ndk_http_module.so', 'ngx_http_lua_module.so']
 
-/** nginx that asks Redis for the Authorization header of each request, over kept-alive connections. */
+/** Asks Redis for the Authorization header of each request. */
 export async function startNginxLua(folder: string, upstream: Peer, redisUrl: string): Promise<Found> {
   const program = findProgram('nginx')
   const modules = ['/usr/lib/nginx/modules', '/usr/share/nginx/modules'].find((path) =>

@@ -1,4 +1,3 @@
-// Answers everything with one kibibyte of JSON, if nginx is not available.
 import { createServer } from 'node:http'
 
 const [port, body] = process.argv.slice(2)

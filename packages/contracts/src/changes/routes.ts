@@ -4,7 +4,7 @@ import { pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import type { NamedScope } from '../scope.ts'
 
-/** The kinds of the feed and their scopes. A caller without the scope does not learn of a change. */
+/** The kinds of the feed and the scopes to read them. */
 export const changeKinds = {
   finding: 'read:findings',
   recommendation: 'read:findings',
@@ -18,7 +18,7 @@ export const changeKinds = {
 } as const satisfies Readonly<Record<string, NamedScope>>
 export type ChangeKind = keyof typeof changeKinds
 
-/** The path of a changed resource; `{id}` is the id of the change. */
+/** `{id}` is the id of the change. */
 export const changePaths: Readonly<Record<ChangeKind, string>> = {
   finding: '/api/v1/findings/{id}',
   recommendation: '/api/v1/recommendations/{id}',
@@ -33,7 +33,7 @@ export const changePaths: Readonly<Record<ChangeKind, string>> = {
 
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
-/** How long a change is stored, in days. */
+/** In days. */
 export const changesKeptDays = 30
 
 export const changeSchema = z

@@ -5,24 +5,22 @@ import { senderDigestSchema, testProceduresSchema } from './receipt.ts'
 export const collectionMethods = ['manual', 'api_export', 'screenshot', 'query', 'report', 'log'] as const
 export const classifications = ['public', 'internal', 'confidential', 'restricted'] as const
 
-/** The largest evidence file, in bytes (5 GiB). */
+/** 5 GiB. */
 export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 
-/** The most files of one upload, which are stored together or not at all. */
 export const maxFilesAtOnce = 10
 
-/** The maximum number of test procedures of a file, over all requests. */
 export const maxAttachments = 1_000
 
-// Of what a name may not hold: controls, lone surrogates, separators of paths and lines, marks that turn text around or
-// are not to be seen.
+// Excludes controls, lone surrogates, path separators, line breaks, and characters that are invisible or change the
+// text direction.
 const fileNameCharacters =
   /^[^\p{Cc}\p{Cs}/\\\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e007f}]+$/u
 
-/** Device names of Windows, with any extension. */
+/** Windows devices, with any extension. */
 const deviceName = /^(?:con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)/i
 
-/** A bare file name, in NFC: no path, no device, no control characters, nothing that turns text around or hides. */
+/** A bare file name in NFC: no path, device, control or invisible characters. */
 export const fileNameSchema = z
   .string()
   .transform((name) => name.normalize('NFC'))
@@ -30,7 +28,6 @@ export const fileNameSchema = z
   .refine((name) => !/^[. ]+$/.test(name) && !deviceName.test(name), { message: 'must be a file name' })
   .meta({ minLength: 1, maxLength: 255, examples: ['access-review-2026-q3.csv'] })
 
-/** The details of a file that fit in a query. */
 export const briefDetails = {
   evidence_date: dateSchema.optional().meta({
     description: 'The day that the evidence is about, at most tomorrow (UTC). Default: the day of receipt (UTC)',
@@ -46,7 +43,7 @@ export const briefDetails = {
   description: text(1, 5_000).optional(),
 }
 
-/** All details of an upload: the `metadata` of a multipart or resumable upload. */
+/** The `metadata` of a multipart or resumable upload. */
 export const evidenceDetailsSchema = z
   .strictObject({
     ...briefDetails,
@@ -65,7 +62,7 @@ export const evidenceDetailsSchema = z
   .meta({ id: 'EvidenceDetails' })
 export type EvidenceDetails = z.output<typeof evidenceDetailsSchema>
 
-/** Whether a period does not end before it begins. Dates in this format compare as text. */
+/** Dates in this format compare as text. */
 export function isPeriodOrdered({
   period_start: start,
   period_end: end,

@@ -19,12 +19,11 @@ const base = {
   access: { kind: 'person', role: 'admin' },
 } as const
 
-/** Auditors read and review evidence; administrators decide about it. */
 const forAuditors = { ...base, access: { kind: 'person', role: 'auditor' } } as const
 
 const oneFile = z.strictObject({ id: uuidSchema })
 
-/** Evidence files are sorted by the time of receipt. */
+/** By the time of receipt. */
 export const evidenceFileSorts = ['-received_at', 'received_at'] as const
 
 export const listEvidenceFiles = defineRoute({

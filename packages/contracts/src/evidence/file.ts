@@ -3,7 +3,7 @@ import { createdBySchema, dateSchema, personRefSchema, saying, timestampSchema, 
 import { classifications, collectionMethods } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
-/** The status of a file: the last of these events. */
+/** The last of these events. */
 export const evidenceStatuses = [
   'accepted',
   'quarantined',
@@ -16,7 +16,6 @@ export const evidenceStatuses = [
 
 const { reference, sha256, scan } = receiptSchema.shape
 
-/** An attachment of a file to a test procedure. */
 export const attachmentSchema = z
   .object({
     test_procedure_id: z.string(),
@@ -26,10 +25,9 @@ export const attachmentSchema = z
   })
   .meta({ id: 'EvidenceAttachment' })
 
-/** The maximum number of attachments of each file in a list, which keeps pages small. */
+/** Keeps pages small. */
 export const maxListedAttachments = 20
 
-/** The metadata of an evidence file, for auditors and administrators of the tenant. */
 export const evidenceFileSchema = z
   .object({
     id: uuidSchema,
@@ -77,17 +75,14 @@ export type EvidenceFile = z.infer<typeof evidenceFileSchema>
 
 const reasonSchema = saying(2_000)
 
-/** The reason of a decision, which the custody trail keeps. */
 export const decideBodySchema = z
   .strictObject({ reason: reasonSchema })
   .meta({ id: 'EvidenceDecision', examples: [{ reason: 'Looked at by the security team: a test signature.' }] })
 
-/** The verdict of an auditor, with its reason. */
 export const reviewBodySchema = z
   .strictObject({ verdict: z.enum(['reviewed', 'rejected']), reason: reasonSchema })
   .meta({ id: 'EvidenceReview', examples: [{ verdict: 'rejected', reason: 'The list is of another period.' }] })
 
-/** One event of a custody trail. */
 export const custodyEventSchema = z
   .object({
     id: uuidSchema,
@@ -113,7 +108,6 @@ export const custodyEventSchema = z
   .meta({ id: 'CustodyEvent' })
 export type StoredCustodyEvent = z.infer<typeof custodyEventSchema>
 
-/** How long a tenant stores evidence. */
 export const evidencePolicySchema = z
   .object({
     retention_years: z.int().min(1).max(100).meta({ description: 'Counted from the day of receipt (UTC)' }),

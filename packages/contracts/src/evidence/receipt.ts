@@ -17,8 +17,8 @@ const jwsSchema = z.string().meta({
 const referenceSchema = z.string().meta({ examples: ['EV-2026-000042'] })
 
 /**
- * What the uploader keeps: the proof that exactly these bytes were received at this time. `jws` is a compact JWS
- * (RFC 7515, EdDSA with Ed25519, RFC 8037) over the other fields.
+ * Proves that exactly these bytes were received at this time. `jws` is a compact JWS (RFC 7515, EdDSA with Ed25519, RFC
+ * 8037) over the other fields.
  */
 export const receiptSchema = z
   .object({
@@ -51,7 +51,7 @@ export const receiptSchema = z
   .meta({ id: 'EvidenceReceipt' })
 export type Receipt = z.infer<typeof receiptSchema>
 
-/** The proof that a file was attached to test procedures, signed like a receipt. */
+/** Signed like a receipt. */
 export const attachmentReceiptSchema = z
   .object({
     id: uuidSchema.meta({ description: 'The evidence file' }),
@@ -71,7 +71,7 @@ export const attachmentReceiptSchema = z
   .meta({ id: 'EvidenceAttachmentReceipt' })
 export type AttachmentReceipt = z.infer<typeof attachmentReceiptSchema>
 
-/** Test procedures by id, `ref:` or `ext:`; each once. */
+/** By id, `ref:` or `ext:`, without duplicates. */
 export const testProceduresSchema = z
   .array(
     resourceAddressSchema.refine((address) => address.isWellFormed(), { message: 'must not hold lone surrogates' }),
@@ -79,5 +79,4 @@ export const testProceduresSchema = z
   .max(50)
   .transform((addresses) => [...new Set(addresses)])
 
-/** A SHA-256 from the sender. */
 export const senderDigestSchema = sha256Schema

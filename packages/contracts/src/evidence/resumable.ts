@@ -3,14 +3,12 @@ import { uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
 import { maxEvidenceBytes } from './details.ts'
 
-/** The version of the protocol and the supported extensions. */
 export const tusVersion = '1.0.0'
 export const tusExtensions = 'creation,termination,checksum,expiration'
 
-/** Media type of a piece of a resumable upload. */
 export const offsetMediaType = 'application/offset+octet-stream'
 
-/** The receipt (a compact JWS) of a resumable upload that is complete, on the answers to PATCH and HEAD. */
+/** The receipt (a compact JWS) of a complete upload, on responses to PATCH and HEAD. */
 export const receiptHeader = 'postern-receipt'
 
 const base = {
@@ -36,7 +34,6 @@ const receiptOnAnswers = {
 
 const ownUpload = { path: '/api/v1/evidence/uploads/:id', params: z.strictObject({ id: uuidSchema }) } as const
 
-/** The problems of an upload whose last byte has arrived. */
 const completionProblems = [
   'not_found',
   'unsupported_protocol',
@@ -133,7 +130,7 @@ export const deleteUpload = defineRoute({
   problems: ['not_found', 'conflict', 'unsupported_protocol'],
 })
 
-/** Public: clients ask before they send credentials, and the response is the same for all tenants. */
+/** Public: clients ask before they send credentials. */
 const describing = {
   ...base,
   method: 'OPTIONS',

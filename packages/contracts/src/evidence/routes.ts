@@ -13,7 +13,6 @@ const base = {
   access: { kind: 'scope', scope: 'write:evidence' },
 } as const
 
-/** The parts that a first upload and a revision share. */
 const fileBody = {
   bodyMediaTypes: ['*/*'],
   maxBodyBytes: maxEvidenceBytes,

@@ -24,7 +24,6 @@ import {
   yesOrNo,
 } from './route-parts.ts'
 
-/** The columns of the CSV, in order. */
 const planColumns = [
   'id',
   'reference',

@@ -26,7 +26,7 @@ export const actionPlanStatuses = [
 ] as const
 export const actionPlanPriorities = ['high', 'medium', 'low'] as const
 
-/** An amount as decimal text, so that no digit is lost, and an ISO 4217 code. */
+/** Decimal text, so that no digit is lost, and an ISO 4217 code. */
 const money = {
   amount: z
     .string()
@@ -38,10 +38,10 @@ const money = {
     .meta({ examples: ['EUR'] }),
 }
 export const moneySchema = z.strictObject(money).meta({ id: 'Money' })
-/** A merge patch (RFC 7396) of an amount. The result must have both members. */
+/** A merge patch (RFC 7396). The result must have both members. */
 const moneyPatchSchema = z.strictObject(money).partial().meta({ id: 'MoneyPatch' })
 
-/** A link that people follow. It is stored and shown, never fetched. */
+/** Stored and shown, never fetched. */
 export const httpsUrlSchema = z
   .string()
   .max(2000)
@@ -50,10 +50,8 @@ export const httpsUrlSchema = z
   })
   .meta({ pattern: '^https://[!-~]+$' })
 
-/** The maximum number of extensions of an action plan. */
 export const maxExtensions = 100
 
-/** One agreed change of a due date. */
 export const extensionSchema = z
   .object({
     number: z.int().min(1),
@@ -67,7 +65,6 @@ export const extensionSchema = z
   .meta({ id: 'Extension' })
 export type Extension = z.infer<typeof extensionSchema>
 
-/** The work that remediates a finding, with its owner and due date. */
 export const actionPlanSchema = z
   .object({
     id: uuidSchema,
@@ -102,7 +99,6 @@ export const actionPlanSchema = z
   .meta({ id: 'ActionPlan' })
 export type ActionPlan = z.infer<typeof actionPlanSchema>
 
-/** The response to a write of a caller that cannot read findings. */
 export const actionPlanStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(actionPlanStatuses) })
   .meta({ id: 'ActionPlanStub' })
@@ -132,10 +128,7 @@ export type CreateActionPlan = z.output<typeof createActionPlanBodySchema>
 
 const evidenceRefs = z.array(evidenceRefSchema).max(50)
 
-/**
- * A merge patch (RFC 7396), of objects within it too. A `status` moves as by `POST /action-plans/{id}/status`, with the members that the move
- * needs beside it.
- */
+/** A recursive merge patch (RFC 7396). `status` follows the rules of `POST /action-plans/{id}/status`. */
 export const updateActionPlanBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),

@@ -7,10 +7,9 @@ import { updateActionPlanBodySchema } from './action-plan.ts'
 import { updateFindingBodySchema } from './finding.ts'
 import { write } from './route-parts.ts'
 
-/** Items that one bulk request may hold. */
 export const maxBulkItems = 500
 
-/** A bulk body may be larger than others: it holds up to 500 of them. */
+/** Holds up to 500 items. */
 const maxBulkBytes = 8 * 1024 * 1024
 
 const bulkMode = z
@@ -32,7 +31,7 @@ const addressing = {
     .meta({ description: 'The version to change, like If-Match of a single change; required with `id`' }),
 }
 
-/** A finding of a bulk request: what a creation needs where it is new, else a merge patch (RFC 7396). */
+/** A creation if the finding is new, otherwise a merge patch (RFC 7396). */
 export const findingBulkItemSchema = updateFindingBodySchema
   .safeExtend({
     ...addressing,
@@ -44,10 +43,7 @@ export const findingBulkItemSchema = updateFindingBodySchema
   .meta({ id: 'FindingBulkItem', examples: [{ external_id: 'SAP-4711', title: 'Backups are not tested' }] })
 export type FindingBulkItem = z.output<typeof findingBulkItemSchema>
 
-/**
- * An action plan of a bulk request: what a proposal needs where it is new, else a merge patch (RFC 7396). Its status
- * moves as by a patch of a single plan, and of a new one from `proposed`.
- */
+/** A proposal if the plan is new, otherwise a merge patch (RFC 7396). */
 export const actionPlanBulkItemSchema = updateActionPlanBodySchema
   .safeExtend({
     ...addressing,
@@ -59,7 +55,6 @@ export const actionPlanBulkItemSchema = updateActionPlanBodySchema
   .meta({ id: 'ActionPlanBulkItem', examples: [{ external_id: 'JIRA-12', status: 'in_progress' }] })
 export type ActionPlanBulkItem = z.output<typeof actionPlanBulkItemSchema>
 
-/** What has become of one item. */
 export const bulkResultSchema = z
   .object({
     index: z.int().min(0).meta({ description: 'Position of the item in the request' }),

@@ -6,11 +6,9 @@ import { findingSchema } from './finding.ts'
 import { recommendationSchema } from './recommendation.ts'
 import { logEntrySchema } from './tracker-log.ts'
 
-/** The expansions of a finding. */
 export const expansions = ['recommendations', 'action_plans', 'log', 'entities'] as const
 export type Expansion = (typeof expansions)[number]
 
-/** A finding with its expansions. */
 export const expandedFindingSchema = findingSchema
   .extend({
     recommendations: z

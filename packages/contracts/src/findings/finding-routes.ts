@@ -31,7 +31,6 @@ import {
   yesOrNo,
 } from './route-parts.ts'
 
-/** The columns of the CSV, in order. */
 const findingColumns = [
   'id',
   'reference',
@@ -73,7 +72,7 @@ const findingColumns = [
   'version',
 ] as const
 
-/** What a list of findings can be sorted by; a leading `-` turns the order round. The id breaks ties. */
+/** A leading `-` reverses the order; the id breaks ties. */
 export const findingSorts = [
   '-created_at',
   'created_at',

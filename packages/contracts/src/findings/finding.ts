@@ -64,7 +64,7 @@ export const managementResponseSchema = z
     }),
   })
 
-/** A merge patch (RFC 7396) of a management response. The result must be complete. */
+/** A merge patch (RFC 7396). The result must be complete. */
 const managementResponsePatchSchema = z
   .strictObject({
     agreement: z.enum(agreements).optional(),
@@ -73,7 +73,6 @@ const managementResponsePatchSchema = z
   })
   .meta({ id: 'ManagementResponsePatch' })
 
-/** A finding: the five Cs (condition, criteria, cause, consequence, corrective action) and its state. */
 export const findingSchema = z
   .object({
     id: uuidSchema,
@@ -120,7 +119,6 @@ export const findingSchema = z
   .meta({ id: 'Finding' })
 export type Finding = z.infer<typeof findingSchema>
 
-/** A closed finding about the same entity with similar criteria. */
 export const possibleRepeatSchema = z
   .object({
     id: uuidSchema,
@@ -137,7 +135,6 @@ export const possibleRepeatSchema = z
   .meta({ id: 'PossibleRepeat' })
 export type PossibleRepeat = z.infer<typeof possibleRepeatSchema>
 
-/** A new finding, with hints for its author. */
 export const documentedFindingSchema = findingSchema
   .extend({
     possible_repeats: z
@@ -150,7 +147,6 @@ export const documentedFindingSchema = findingSchema
   })
   .meta({ id: 'DocumentedFinding' })
 
-/** The response to a write of a caller that cannot read findings. */
 export const findingStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(findingStatuses) })
   .meta({ id: 'FindingStub' })
@@ -227,7 +223,7 @@ export const updateFindingBodySchema = z
   .meta({ id: 'UpdateFinding', minProperties: 1, examples: [{ title: 'Backups are not tested' }] })
 export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 
-/** Evidence with the values of its receipt. A quarantined, rejected or purged file is not evidence. */
+/** The values of the receipt. A quarantined, rejected or purged file is not evidence. */
 export const evidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema,
@@ -259,7 +255,6 @@ export const changeFindingStatusBodySchema = z
   .meta({ id: 'ChangeFindingStatus' })
 export type ChangeFindingStatus = z.output<typeof changeFindingStatusBodySchema>
 
-/** A requirement of a transition that is not met yet. */
 export const missingSchema = z
   .object({
     code: z.string(),
@@ -268,7 +263,6 @@ export const missingSchema = z
   })
   .meta({ id: 'MissingForTransition' })
 
-/** The possible next statuses. */
 export const transitionsSchema = z
   .object({
     status: z.string(),
@@ -286,7 +280,6 @@ export type Transitions = z.infer<typeof transitionsSchema>
 export const summaryGroups = ['severity', 'status', 'entity', 'owner', 'age_bucket'] as const
 export type SummaryGroup = (typeof summaryGroups)[number]
 
-/** The number of findings in each group; the key is null for findings without a value. */
 export const findingsSummarySchema = z
   .array(
     z.object({

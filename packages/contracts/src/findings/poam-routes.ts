@@ -3,7 +3,6 @@ import { summarizeFindings } from './finding-routes.ts'
 import { oscalMediaType, poamSchema } from './poam.ts'
 import { read } from './route-parts.ts'
 
-/** Most findings of one document. */
 export const maxPoamFindings = 20_000
 
 export const exportPoam = defineRoute({
@@ -16,7 +15,7 @@ export const exportPoam = defineRoute({
   summary: 'Export findings and action plans as an OSCAL plan of action and milestones',
   description: `For NIST OSCAL 1.2. The filters of the list of findings apply; without \`status\`, drafts and cancelled findings are left out. At most ${maxPoamFindings} findings; use filters to export more in parts. Returns 404 if no finding matches, because a document must contain at least one. The UUIDs of a finding, its plans and its entries are the same in every export.`,
   query: summarizeFindings.query.omit({ group_by: true }),
-  // For as long it is read page by page; what takes longer is read with a cursor, which holds a connection.
+  // A slower export continues with a cursor, which holds a connection.
   assertionSeconds: 270,
   answers: {
     200: {

@@ -1,20 +1,19 @@
 import { z } from 'zod'
 
 /**
- * The part of an OSCAL plan of action and milestones (NIST) that an export contains. It rejects all other members, so a
- * document that is valid here is also valid for NIST's JSON schema of the release.
+ * The exported part of an OSCAL plan of action and milestones (NIST). Rejects all other members, so valid documents are
+ * valid for NIST's JSON schema.
  */
 export const oscalVersion = '1.2.0'
 
-/** The media type that NIST asks to use for OSCAL as JSON. */
+/** As NIST requests for OSCAL as JSON. */
 export const oscalMediaType = 'application/oscal+json'
 
-// OSCAL allows only UUIDs of versions 4 and 5.
+// OSCAL allows only versions 4 and 5.
 const uuid = z
   .string()
   .regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   .meta({ examples: ['3f6ac1d9-6a0e-5c4e-8a53-0e6f1f0c7a11'] })
-/** One line, not empty, without white space around it. */
 const word = z
   .string()
   .regex(/^\S(.*\S)?$/)
@@ -23,19 +22,17 @@ const token = z
   .string()
   .regex(/^(\p{L}|_)(\p{L}|\p{N}|[.\-_])*$/u)
   .meta({ examples: ['severity'] })
-/** One line of Markdown. */
 const markupLine = z
   .string()
   .regex(/^[^\n]+$/)
   .meta({ examples: ['Privileged access is not recertified'] })
-/** Markdown. */
 const markup = z.string().meta({ examples: ['No recertification since January.'] })
 const moment = z
   .string()
   .regex(
     /^(19|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]12:00)$/,
   )
-  // NIST's pattern knows how many days each month has, except that it has no 29 February of 19xx.
+  // NIST's pattern has no 29 February of 19xx.
   .refine((time) => !/^19\d\d-02-29/.test(time), { message: 'must not be 29 February of the years 1900 to 1999' })
   .refine((time) => isDay(time.slice(0, 10)), { message: 'must be on a calendar day' })
   .meta({ examples: ['2026-11-21T09:30:00.000Z'] })

@@ -20,7 +20,6 @@ export const recommendationStatuses = [
   'superseded',
 ] as const
 
-/** A recommendation of the auditor for a finding, with the response. */
 export const recommendationSchema = z
   .object({
     id: uuidSchema,
@@ -41,7 +40,6 @@ export const recommendationSchema = z
   .meta({ id: 'Recommendation' })
 export type Recommendation = z.infer<typeof recommendationSchema>
 
-/** The response to a write of a caller that cannot read findings. */
 export const recommendationStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(recommendationStatuses) })
   .meta({ id: 'RecommendationStub' })

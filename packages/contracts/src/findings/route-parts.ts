@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { externalIdSchema, line, resourceAddressSchema } from '../common.ts'
 import { keyFilter, textFilter } from '../page.ts'
 
-/** What the routes of the findings service have in common. */
 export const read = { kind: 'scope', scope: 'read:findings' } as const
 export const write = { kind: 'scope', scope: 'write:findings' } as const
 export const addressed = z.strictObject({ id: resourceAddressSchema })

@@ -41,7 +41,6 @@ export * from './poam-routes.ts'
 export * from './recommendation-routes.ts'
 export * from './tracker-log-routes.ts'
 
-/** Every route of the findings service but the change feed. */
 export const findingsRoutes = [
   listFindings,
   getFinding,

@@ -13,7 +13,6 @@ import {
   maxLogWalk,
 } from './tracker-log.ts'
 
-/** The columns of the CSV, in order. */
 const logColumns = [
   'position',
   'seq',
@@ -33,7 +32,6 @@ const logColumns = [
   'hash',
 ] as const
 
-/** A count in a query: digits, up to the largest integer that the log can count. */
 const countAfter = z
   .string()
   .refine((digits) => /^(0|[1-9][0-9]{0,14})$/.test(digits), { message: 'must be a number' })

@@ -19,14 +19,14 @@ export const logKinds = [
 ] as const
 export type LogKind = (typeof logKinds)[number]
 
-/** Entries of a tenant's log that one page, or one count, of those of a kind or an actor looks through. */
+/** Entries that one page or count of a filtered log reads at most. */
 export const maxLogWalk = 500_000
 
 const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 /**
- * An entry of the remediation tracker log. `hash` is the SHA-256, in hex, of the canonical JSON (RFC 8785) of all other
- * members except `position`; `prev_hash` is the hash of the entry before it in the same finding.
+ * `hash` is the SHA-256 (hex) of the canonical JSON (RFC 8785) of the other members except `position`; `prev_hash` is
+ * the hash of the finding's previous entry.
  */
 export const logEntrySchema = z
   .object({
@@ -50,7 +50,6 @@ export const logEntrySchema = z
   .meta({ id: 'LogEntry' })
 export type LogEntry = z.infer<typeof logEntrySchema>
 
-/** The response to an entry for a caller without the right to read findings. */
 export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int() }).meta({ id: 'LogEntryStub' })
 
 export const createLogEntryBodySchema = z
@@ -87,7 +86,7 @@ export const createLogEntryBodySchema = z
   })
 export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
 
-/** A signed statement that the log of a tenant ends in `root` at `position`. */
+/** States that the log of a tenant ends in `root` at `position`. */
 export const logCheckpointSchema = z
   .object({
     position: z.int().min(0).meta({ description: '0 if nothing has been logged yet' }),
@@ -100,7 +99,7 @@ export const logCheckpointSchema = z
   .meta({ id: 'LogCheckpoint' })
 export type LogCheckpoint = z.infer<typeof logCheckpointSchema>
 
-/** Whether the entries of one finding are what they were when they were written. */
+/** Whether the entries of a finding are unchanged. */
 export const logVerificationSchema = z
   .object({
     finding_id: uuidSchema,

@@ -1,12 +1,12 @@
-/** The address of a PostgreSQL database. A secret: it contains the password. */
+/** A secret: it contains the password. */
 export interface DatabaseUrl {
-  /** A connection string for each host, in order of preference. */
+  /** Connection strings in order of preference. */
   readonly servers: readonly string[]
-  /** The required state of a server. `anything` needs no check. */
+  /** `anything` needs no check. */
   readonly requires: 'anything' | 'primary' | 'read-write'
 }
 
-/** Explains what is wrong with a connection string, without quoting it. */
+/** Does not quote the connection string. */
 export class DatabaseUrlError extends Error {
   override readonly name = 'DatabaseUrlError'
 }
@@ -15,8 +15,8 @@ const form = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const queryForm = /\?[^#]*/
 
 /**
- * Reads a connection string that names one host, or several with commas between them, in the authority or in the parameters
- * `host` and `port` (PostgreSQL 18 documentation, 32.1.1.3). Throws a DatabaseUrlError.
+ * Reads a connection string for one or several hosts (PostgreSQL 18 documentation, 32.1.1.3). Throws a
+ * DatabaseUrlError.
  */
 export function parseDatabaseUrl(text: string): DatabaseUrl {
   const { before, hosts, after } = split(text)
@@ -38,7 +38,6 @@ export function parseDatabaseUrl(text: string): DatabaseUrl {
   return { servers, requires: requirementOf(requires, servers.length > 1) }
 }
 
-/** One port applies to all hosts. */
 function authoritiesOf(hosts: readonly string[], ports: readonly string[]): string[] {
   if (![0, 1, hosts.length].includes(ports.length))
     throw new DatabaseUrlError('must have one port for all hosts, or one for each')
@@ -49,7 +48,7 @@ function authoritiesOf(hosts: readonly string[], ports: readonly string[]): stri
   })
 }
 
-/** The connection string with everything changed that `change` changes, except its hosts. */
+/** Applies `change` to a connection string, except to its hosts. */
 export function changeDatabaseUrl(text: string, change: (url: URL) => void): string {
   const { before, hosts, after } = split(text)
   const url = new URL(`${before}hosts${after}`)

@@ -3,12 +3,10 @@ import { resourceAddressSchema, uuidSchema } from '../common.ts'
 import { entityStatuses, entityTypes } from '../universe/routes.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 
-/** The maximum number of entities in a subtree whose ids are returned. */
 export const maxSubtreeEntities = 100_000
 
 /**
- * `POST /internal/v1/entities/subtree` (findings → universe): the entities of a subtree, as `subtree_of` and `hierarchy` of
- * `GET /api/v1/entities` mean it. An address that names nothing has none.
+ * `POST /internal/v1/entities/subtree` (findings → universe): `subtree_of` and `hierarchy` of `GET /api/v1/entities`.
  */
 export const subtreeBodySchema = z.union([
   z.strictObject({ subtree_of: resourceAddressSchema }),
@@ -16,14 +14,12 @@ export const subtreeBodySchema = z.union([
 ])
 export type SubtreeBody = z.output<typeof subtreeBodySchema>
 
-/** The ids, or null if there are more than `maxSubtreeEntities`. */
 export const subtreeAnswerSchema = z.strictObject({ entity_ids: z.array(uuidSchema).nullable() })
 export type SubtreeAnswer = z.infer<typeof subtreeAnswerSchema>
 
-/** `POST /internal/v1/entities/names` (findings → universe): returns the names of these entities. */
+/** `POST /internal/v1/entities/names` (findings → universe). */
 export const entityNamesBodySchema = z.strictObject({ ids: z.array(uuidSchema).min(1).max(1000) })
 
-/** The existing entities, unordered. */
 export const entityNamesAnswerSchema = z.strictObject({
   entities: z.array(
     z.strictObject({

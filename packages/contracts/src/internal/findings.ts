@@ -2,13 +2,11 @@ import { z } from 'zod'
 import { uuidSchema } from '../common.ts'
 import { findingCountsSchema } from '../universe/finding-counts.ts'
 
-/** The maximum number of entities in a request. */
 export const maxCountedEntities = 1000
 
-/** `POST /internal/v1/findings/open-counts` (universe → findings): counts the open findings of these entities. */
+/** `POST /internal/v1/findings/open-counts` (universe → findings). */
 export const openCountsBodySchema = z.strictObject({ entity_ids: z.array(uuidSchema).min(1).max(maxCountedEntities) })
 
-/** The entities with open findings, unordered. */
 export const openCountsAnswerSchema = z.strictObject({
   counts: z.array(z.strictObject({ entity_id: uuidSchema, ...findingCountsSchema.shape })),
 })

@@ -1,39 +1,31 @@
 import { z } from 'zod'
 import { grantableScopes, roles } from '../scope.ts'
 
-/**
- * The internal API between the gateway and the keys service. Every request is signed (RFC 9421) with their shared
- * secret.
- */
+/** The internal API between the gateway and the keys service, signed (RFC 9421) with their shared secret. */
 
 /** The length of a lease in milliseconds (L in revocation.md). */
 export const leaseMs = 2000
-/** How long before the end of a lease the gateway stops using it, in milliseconds. */
 export const leaseMarginMs = 50
-/** Renewals per lease: a gateway renews every `leaseMs / renewalsPerLease`. */
 export const renewalsPerLease = 4
-/**
- * How long a cached key record can be used after the keys service read it, in milliseconds. Redis and memory both use
- * it.
- */
+/** How long any cache may use a key record after the keys service read it, in milliseconds. */
 export const recordTtlMs = 10 * 60 * 1000
-/** How long a gateway remembers a change of a key or tenant. Longer than any older record can stay in a cache. */
+/** How long a gateway remembers a change. Longer than any older record can stay in a cache. */
 export const watermarkTtlMs = 2 * recordTtlMs
 /**
- * The minimum time that the log keeps a change, by the monotonic clock of the process that prunes it. A starting
- * gateway gets all of it.
+ * How long the log keeps a change, so that a starting gateway gets all of it. By the monotonic clock of the pruning
+ * process.
  */
 export const keepLogMs = 2 * watermarkTtlMs
 
-/** Redis: the key of a record, and the channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
+/** The key of a record and the channel of revocations. `hash` is the lower-case hex SHA-256 of the key. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
 export const redisRevocationChannel = 'postern:revocations'
-/** Redis: the channel on which a gateway receives its own messages, to check that its subscription works. */
+/** A gateway receives its own messages here, to check its subscription. */
 export const redisHeartbeatChannel = (gateway: string): string => `postern:heartbeat:${gateway}`
 
 const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** A key for the gateway. Times are milliseconds since the epoch on the database clock. */
+/** Times are milliseconds since the epoch on the database clock. */
 export const keyRecordSchema = z.strictObject({
   hash: hashSchema,
   id: z.uuid(),
@@ -50,12 +42,12 @@ export const keyRecordSchema = z.strictObject({
   revoked: z.boolean(),
   /** Increases with every change that could narrow the key. */
   version: z.int(),
-  /** When the keys service read the record, on the database clock. No cache may use it after `readAt + recordTtlMs`. */
+  /** On the database clock. No cache may use the record after `readAt + recordTtlMs`. */
   readAt: z.int(),
-  /** Requests a minute of the key and of its tenant on all gateways. */
+  /** Requests a minute on all gateways. */
   keyLimit: z.int().min(1),
   tenantLimit: z.int().min(1),
-  /** The id that counts its requests if it is not its own. Keys of one chain of rotations share a limit. */
+  /** Keys of one chain of rotations share a limit. */
   limitId: z.uuid().optional(),
 })
 export type KeyRecord = z.infer<typeof keyRecordSchema>
@@ -71,8 +63,8 @@ export const tenantRecordSchema = z.strictObject({
 export type TenantRecord = z.infer<typeof tenantRecordSchema>
 
 /**
- * One entry of the revocation log, in commit order. `key`: records of the hash below `version` are void, and when
- * `revoked` is set the key is dead. `tenant`: records of the tenant with a `tenantVersion` below `version` are void.
+ * An entry of the revocation log, in commit order. It voids records of the key or tenant below `version`; with
+ * `revoked` the key is dead.
  */
 export const revocationSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('key'), seq: z.int(), hash: hashSchema, version: z.int(), revoked: z.boolean() }),
@@ -81,43 +73,36 @@ export const revocationSchema = z.discriminatedUnion('kind', [
 export type Revocation = z.infer<typeof revocationSchema>
 
 /**
- * SHA-256, in hex, of all entries of the log up to a number, one after the other, from a random beginning on: of two logs
- * that have a number in common it tells whether they are the same up to there. `mark seq kind hash-or-tenant version
- * revoked`, with a blank between two, has the next; `revoked` is 1 or 0, and 0 of a tenant.
+ * A running SHA-256 (hex) over all entries from a random start identifies the log. Each next mark hashes `mark seq kind
+ * hash-or-tenant version revoked`, separated by blanks; `revoked` is 1 or 0, and 0 for a tenant.
  */
 const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** The maximum length of a gateway's name. */
 export const maxGatewayName = 100
 
-/**
- * `POST /internal/v1/leases`. `gateway` is new for each process; `cursor` is null until the first response is applied.
- */
+/** `gateway` is new for each process; `cursor` is null until the first response is applied. */
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
-  /** The mark of the log at the cursor, or null if unknown. */
+  /** Null if unknown. */
   mark: logMarkSchema.nullable(),
-  /** Whether the response contains the number of gateways with a lease. */
   counts: z.literal(true).optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 
 export const leaseAnswerSchema = z.strictObject({
-  /** Whether the lease is valid until `leaseMs` after the request was sent. False while the gateway's cursor lags. */
+  /** Valid until `leaseMs` after the request was sent. False while the gateway's cursor lags. */
   granted: z.boolean(),
-  /** All log entries after the request's cursor. Without a cursor, all entries, at least of the last `keepLogMs`. */
+  /** All entries after the cursor, or at least those of the last `keepLogMs`. */
   revocations: z.array(revocationSchema),
-  /** The position of the log when it was read. */
   cursor: z.int().min(0),
-  /** The mark of the log at the request's cursor, or null if the log no longer has it. */
+  /** The mark at the request's cursor, or null if the log no longer has it. */
   mark: logMarkSchema.nullable(),
-  /** The cursor is too old, ahead of the log, or of another log: clear all caches and start again. */
+  /** The cursor is too old, ahead of the log, or of another log: clear all caches. */
   reset: z.boolean(),
-  /** The database clock when the log was read, in milliseconds since the epoch. */
+  /** The database clock when the log was read (epoch ms). */
   now: z.int(),
-  /** The number of gateways with a lease, if requested. */
   gateways: z.int().min(0).optional(),
 })
 export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
@@ -125,24 +110,23 @@ export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
 /** `POST /internal/v1/leases/release`: a stopping gateway returns its lease, so that no revocation waits for it. */
 export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
 
-/** The maximum number of keys in a look-up. */
 export const maxLookups = 100
 
-/** `POST /internal/v1/keys/lookups` → a key record or null for each hash, in order. */
+/** `POST /internal/v1/keys/lookups`: a record or null for each hash, in order. */
 export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
-/** `POST /internal/v1/tenants/lookup` → a tenant record, or null. */
+/** `POST /internal/v1/tenants/lookup`: a tenant record or null. */
 export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
 /**
- * The number of lines recorded in one transaction, which a revocation may have to wait for. A report of one kind with
- * at most this many is recorded completely or not at all, so it can be retried.
+ * Lines of one transaction, which a revocation may wait for. A report with at most this many is recorded completely or
+ * not at all.
  */
 export const maxUsageTogether = 500
 
-/** `POST /internal/v1/usage`: the requests of keys and people since the gateway's last report. Returns 204. */
+/** `POST /internal/v1/usage`: requests since the gateway's last report. Returns 204. */
 export const usageReportSchema = z.strictObject({
   uses: z
     .array(
@@ -152,7 +136,7 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
-        /** The number of accepted requests by route id. */
+        /** By route id. */
         routes: z.record(z.string().min(1).max(64), z.int().min(1)),
       }),
     )
@@ -169,7 +153,7 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
-  /** People who signed in, from their tokens. Absent without sign-ins. */
+  /** Absent without sign-ins. */
   people: z
     .array(
       z.strictObject({

@@ -1,6 +1,6 @@
 /**
- * An error in a row of the universe, regardless of other rows and stored data, beyond its schema. The universe and sync
- * services share these rules, so that sync never sends a row that would reject a whole batch.
+ * Errors in a row, regardless of other rows. Universe and sync share these rules, so that sync never sends a row that
+ * rejects a batch.
  */
 export interface OwnFault {
   readonly field: string
@@ -8,7 +8,6 @@ export interface OwnFault {
   readonly detail: string
 }
 
-/** A row that its schema accepts. */
 type Row = Readonly<Record<string, unknown>>
 
 const earliestDate = '1900-01-01'
@@ -35,7 +34,6 @@ export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
 
 export const ownReview = { field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' } as const
 
-/** Returns an error for each date before 1900. */
 function earlyDates(row: Row, fields: readonly string[]): OwnFault[] {
   return fields.flatMap((field): OwnFault[] => {
     const date = row[field]
@@ -50,7 +48,7 @@ function disorder(row: Row, first: string, last: string): OwnFault[] {
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]
 }
 
-/** Whether two references name the same person: by id, by address, or by being equal. */
+/** Compares two people by id, by address, or as a whole. */
 export function isSamePerson(one: unknown, other: unknown): boolean {
   const isSame = (member: string): boolean => partOf(one, member) === partOf(other, member)
   if (partOf(one, 'person_id') !== undefined && isSame('person_id')) return true

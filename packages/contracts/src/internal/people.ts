@@ -2,17 +2,13 @@ import { z } from 'zod'
 import { uuidSchema } from '../common.ts'
 import { emailSchema } from '../email.ts'
 
-/** The maximum number of e-mail addresses in a request. */
 export const maxLookedUpPeople = 1000
 
-/**
- * `POST /internal/v1/people/lookup` (findings → universe): returns the people with these e-mail addresses, in any case.
- */
+/** `POST /internal/v1/people/lookup` (findings → universe), in any case. */
 export const lookupPeopleBodySchema = z.strictObject({
   emails: z.array(emailSchema).min(1).max(maxLookedUpPeople),
 })
 
-/** The existing people, unordered; addresses in lower case. */
 export const lookupPeopleAnswerSchema = z.strictObject({
   people: z.array(z.strictObject({ email: z.string(), person_id: uuidSchema })),
 })

@@ -4,10 +4,10 @@ export const queueSchema = 'queue'
 /** How long a worker can be silent before another worker gets its job, in seconds. */
 export const workerSilenceSeconds = 10
 
-/** The queues of run jobs, scheduled jobs, and runs whose workers have died. */
+/** Runs in `lost` have lost their worker. */
 export const queueNames = { run: 'sync-run', schedule: 'sync-schedule', lost: 'sync-run-lost' } as const
 
-/** The settings of the queues, which `postern migrate` creates. A job that fails finally moves to `lost`. */
+/** A job that fails finally moves to `lost`. */
 export const syncQueues = [
   {
     name: queueNames.lost,

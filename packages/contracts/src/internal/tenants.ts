@@ -6,15 +6,15 @@ import { pushedPersonSchema } from '../universe/person.ts'
 import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
 import { importBatchSchema } from './imports.ts'
 
-/** Platform operations on tenants, only for the operator's command. */
+/** Only for the operator's command. */
 export const tenantSchema = z.object({
   id: uuidSchema,
   slug: z.string(),
   name: z.string(),
   status: z.enum(['active', 'suspended']),
-  /** Requests a minute of one key on all gateways. */
+  /** Requests a minute on all gateways. */
   key_limit: z.int(),
-  /** Requests a minute of all keys and people of the tenant on all gateways. */
+  /** Requests a minute on all gateways. */
   tenant_limit: z.int(),
   created_at: timestampSchema,
   version: z.int(),
@@ -39,12 +39,11 @@ export const updateTenantBodySchema = z
     message: 'name what is to change: name, key_limit or tenant_limit',
   })
 
-/** An entry of a tenant's trail, with the name and limits after the event. */
 export const tenantEventSchema = z.object({
   id: uuidSchema,
   type: z.enum(['created', 'suspended', 'resumed', 'changed']),
   at: timestampSchema,
-  /** Null where a release that kept no trail was asked. */
+  /** Null in entries of a release that kept no trail. */
   operator: z.string().nullable(),
   name: z.string(),
   key_limit: z.int(),
@@ -63,10 +62,7 @@ export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
 
 const applyPeople = z.array(pushedPersonSchema).min(1).max(5000)
 
-/**
- * `POST /internal/v1/org-structures` (sync → universe): a complete or partial hierarchy, and people who belong to it, all rows
- * or none.
- */
+/** `POST /internal/v1/org-structures` (sync → universe): a hierarchy and its people, all rows or none. */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
   batch: importBatchSchema.optional(),
@@ -90,6 +86,6 @@ export const applyPeopleBodySchema = z.strictObject({
   people: applyPeople,
 })
 
-/** The response of the universe service to each push. Only hierarchies have `deactivated`. */
+/** Only hierarchies have `deactivated`. */
 export const applyAnswerSchema = applyEntitiesAnswerSchema.extend({ deactivated: z.int().optional() })
 export type ApplyAnswer = z.infer<typeof applyAnswerSchema>

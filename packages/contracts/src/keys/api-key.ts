@@ -18,20 +18,18 @@ const scopesSchema = z
   .refine((scopes) => new Set(scopes).size === scopes.length, { message: 'must not repeat a scope' })
   .meta({ uniqueItems: true, examples: [['read:findings']] })
 
-/** The error for an invalid entry. */
 export const addressForms = 'must be an address or a network, as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/32'
 
-/** The error for an IPv4-compatible IPv6 address (RFC 4291 §2.5.5.1). */
+/** RFC 4291 §2.5.5.1. */
 export const deprecatedAddress = 'must not be within ::/96, the deprecated IPv6 form of IPv4. Write the IPv4 address'
 
-/** One CIDR range or single address, IPv4 or IPv6. */
+/** A CIDR range or single address. */
 export const cidrSchema = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms }).meta({
   description:
     'IPv4 or IPv6 range in CIDR notation, or one address. A range within ::/96, except ::/128 and ::1/128, is rejected: it is the deprecated IPv6 form of IPv4',
   examples: ['203.0.113.0/24'],
 })
 
-/** The addresses of a key or of a tenant's policy. */
 export const addressesSchema = z.array(cidrSchema).max(100)
 
 export const apiKeySchema = z
@@ -60,7 +58,7 @@ export const apiKeySchema = z
   .meta({ id: 'ApiKey' })
 export type ApiKey = z.infer<typeof apiKeySchema>
 
-/** The only response that contains a key's value. */
+/** The only response with a key's value. */
 export const createdApiKeySchema = apiKeySchema
   .extend({ key: z.string().meta({ description: 'The key. Only this response contains it.' }) })
   .meta({ id: 'CreatedApiKey' })
@@ -104,7 +102,6 @@ export const updateApiKeyBodySchema = z
 
 export const revokeApiKeyBodySchema = z.strictObject({ reason: line(1, 500).optional() }).meta({ id: 'RevokeApiKey' })
 
-/** How the gateways enforce a revocation. */
 export const enforcementSchema = z
   .object({
     gateways: z.int().min(0).meta({ description: 'Gateways that could accept the key when it was revoked' }),

@@ -3,7 +3,6 @@ import { timestampSchema } from '../common.ts'
 import { addressesSchema } from './api-key.ts'
 import { mostKeyDays } from './limits.ts'
 
-/** The tenant's rules for new keys. */
 export const keyPolicySchema = z
   .object({
     max_key_days: z.int().min(1).meta({ description: 'The maximum lifetime of a key in days' }),
@@ -19,7 +18,6 @@ export const keyPolicySchema = z
   .meta({ id: 'KeyPolicy' })
 export type KeyPolicy = z.infer<typeof keyPolicySchema>
 
-/** A change of the policy, with the new rules. */
 export const keyPolicyEventSchema = z
   .object({
     version: z.int().meta({ description: 'The version of the policy since this change' }),

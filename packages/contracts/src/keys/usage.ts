@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import { dateSchema, timestampSchema } from '../common.ts'
 
-/** The number of days in the usage of a key, including today. */
 export const usageDays = 30
 
-/** The accepted requests of a key by day and by route, and the addresses that used it. Accurate to one minute. */
+/** Accepted requests by day and route. Accurate to one minute. */
 export const apiKeyUsageSchema = z
   .object({
     days: z.array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) })).meta({

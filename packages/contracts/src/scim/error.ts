@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type ProblemCode, type ProblemInput, problemTypes, seeErrors } from '../problem.ts'
 
-/** Routes below this path follow SCIM 2.0 (RFC 7644): its media type, its errors, and keys as bearer tokens. */
+/** Routes below this path follow SCIM 2.0 (RFC 7644). */
 export const scimBase = '/scim/v2'
 
 export const scimMediaType = 'application/scim+json'
@@ -13,7 +13,7 @@ export function isScimTarget(target: string): boolean {
   return next === undefined || next === '/' || next === '?'
 }
 
-/** The error types of RFC 7644 (table 9). The code of a problem's first error can be one of them. */
+/** RFC 7644, table 9. The code of a problem's first error can be one of them. */
 export const scimTypes = [
   'invalidFilter',
   'tooMany',
@@ -30,7 +30,6 @@ export type ScimType = (typeof scimTypes)[number]
 
 export const scimErrorUrn = 'urn:ietf:params:scim:api:messages:2.0:Error'
 
-/** An error of RFC 7644 §3.12. */
 export const scimErrorSchema = z
   .object({
     schemas: z.array(z.literal(scimErrorUrn)).min(1).max(1),
@@ -47,7 +46,7 @@ export const scimErrorSchema = z
   })
 export type ScimError = z.infer<typeof scimErrorSchema>
 
-/** Returns the status of a problem below `/scim/v2`. SCIM has no 422 (RFC 7644 table 8). */
+/** Returns the status of a problem, because SCIM has no 422 (RFC 7644, table 8). */
 export function scimStatusOf(code: ProblemCode): number {
   const { status } = problemTypes[code]
   return status === 422 ? 400 : status
@@ -58,7 +57,6 @@ const typeOfCode: Partial<Record<ProblemCode, ScimType>> = {
   invalid_content: 'invalidValue',
 }
 
-/** Returns a problem as a SCIM error. */
 export function scimError(code: ProblemCode, requestId: string, input: ProblemInput = {}): ScimError {
   const { title } = problemTypes[code]
   const [first] = input.errors ?? []
@@ -67,7 +65,7 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     const place = pointer ?? parameter ?? ''
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
-  // A SCIM error has no `errors`, so the detail contains them.
+  // A SCIM error has no `errors`.
   const summary = input.detail === undefined || input.detail === seeErrors ? `${title}.` : input.detail
   const words = [summary, ...places, `Request ${requestId}.`]
   return {

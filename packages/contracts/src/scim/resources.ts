@@ -7,12 +7,10 @@ export const enterpriseUrn = 'urn:ietf:params:scim:schemas:extension:enterprise:
 export const listUrn = 'urn:ietf:params:scim:api:messages:2.0:ListResponse'
 export const patchUrn = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 
-/** The maximum number of resources in a response. */
 export const maxScimCount = 200
-/** The maximum number of members in a request. */
 export const maxScimMembers = 20_000
 
-/** An object with case-insensitive names (RFC 7643 §2.1) that must not repeat. */
+/** Case-insensitive names (RFC 7643 §2.1) that must not repeat. */
 function named<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]))
   return z.preprocess((value, { addIssue }) => {
@@ -32,12 +30,12 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
 
 /** RFC 7643 §2.3.1 allows several lines in any text. */
 const word = lines(0, 255).nullish()
-/** Some providers send "True" and "False" instead of true and false (RFC 7643 §2.3.2). */
+/** Some providers send "True" and "False" (RFC 7643 §2.3.2). */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
 const schemas = z.array(line(1, 255)).max(10).nullish()
 
 const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
-/** Longer than any e-mail address, so that an invalid address does not reject the user. */
+/** Longer than any valid address, so that an invalid one does not reject the user. */
 const address = { ...plural, value: lines(0, 1000).nullish() }
 
 const nameParts = {
@@ -60,7 +58,6 @@ const addressParts = {
 }
 const managerParts = { value: word, displayName: word }
 
-/** The simple attributes of a user. */
 const userWords = {
   displayName: word,
   nickName: word,
@@ -82,7 +79,7 @@ const enterpriseWords = {
 /** Some providers send only the manager's id. */
 const managerSchema = z.union([named(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
 
-/** A user from an identity provider. Unsupported attributes are ignored (RFC 7643 §3.1). */
+/** Unsupported attributes are ignored (RFC 7643 §3.1). */
 export const scimUserInputSchema = named({
   schemas,
   userName: line(1, 255),
@@ -125,7 +122,7 @@ const pluralOut = z.array(
   z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
 )
 
-/** A user as last sent. `attributes` can omit everything except the id. */
+/** As last sent. `attributes` can omit everything except the id. */
 export const scimUserSchema = z
   .object({
     schemas: z.array(z.string()),
@@ -182,14 +179,12 @@ export const scimUserSchema = z
   .meta({ id: 'ScimUser' })
 export type ScimUser = z.infer<typeof scimUserSchema>
 
-/** A user or a group. */
 export const scimResourceSchema = z
   .looseObject({ schemas: z.array(z.string()), id: uuidSchema })
   .meta({ id: 'ScimResource', description: 'A user or a group, as their own lists return it' })
 
 const memberInput = named({ value: uuidSchema, display: word, type: word })
 
-/** A group from an identity provider. */
 export const scimGroupInputSchema = named({
   schemas,
   displayName: line(1, 255),
@@ -207,7 +202,7 @@ export const scimGroupSchema = z
     displayName: optional,
     members: z
       .array(
-        // Readers of JSON Schema treat a member named `$ref` as a reference, so only the description mentions it.
+        // Readers of JSON Schema treat a member named `$ref` as a reference.
         z
           .looseObject({
             value: uuidSchema.optional(),
@@ -233,7 +228,7 @@ export const scimPatchSchema = named({
     .array(
       named({
         op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
-        // Some providers send null or an empty text instead of no path.
+        // Some providers send null or an empty text.
         path: line(0, 1000)
           .nullish()
           .transform((path) => path || undefined),
@@ -264,7 +259,6 @@ const pageNumber = z
   .union([z.int(), z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })])
   .nullish()
 
-/** RFC 7644 §3.4.3. */
 export const scimSearchSchema = named({
   schemas: z
     .array(z.string().max(255))
@@ -283,7 +277,6 @@ export const scimSearchSchema = named({
 })
 export type ScimSearch = z.output<typeof scimSearchSchema>
 
-/** RFC 7644 §3.4.2. */
 export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {
   return z.object({
     schemas: z.array(z.literal(listUrn)),
@@ -294,7 +287,6 @@ export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {
   })
 }
 
-/** The descriptions of the service (RFC 7643 §5 to §7). */
 export const scimDescriptionSchema = z
   .record(z.string(), z.json())
   .meta({ id: 'ScimDescription', description: 'RFC 7643 §5 to §7' })

@@ -30,14 +30,14 @@ const media = { mediaType: scimMediaType, alternatives: ['application/json'] } a
 const tagged = { ETag: 'The entity tag of the resource, for If-Match and If-None-Match' } as const
 const bodyMediaTypes = [scimMediaType, 'application/json'] as const
 
-/** A number as RFC 7644 §3.4.2.4 takes it: a negative one is 0, and whoever asks for too many gets as many as there may be. */
+/** RFC 7644 §3.4.2.4: negative numbers count as 0, and large ones as the maximum. */
 const number = z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })
 const names = z
   .string()
   .max(2000)
   .regex(/^[A-Za-z0-9:._,$\- ]*$/, { message: 'must be names of attributes, with commas between' })
 
-/** Administrators of Entra ID can add this flag to the tenant URL. It only concerns Entra ID. */
+/** Administrators of Entra ID can add this flag to the tenant URL. */
 const flag = {
   aadOptscim062020: z
     .string()
@@ -277,7 +277,7 @@ export const scimSearch = defineRoute({
   },
 })
 
-/** What RFC 7644 §4 has ignored. A filter is refused there. */
+/** Ignored according to RFC 7644 §4; a filter is rejected. */
 const ignored = z.string().max(2000).optional().meta({ description: 'Ignored (RFC 7644 §4)' })
 const ignoredQuery = z.strictObject({
   ...flag,
@@ -355,8 +355,8 @@ const described = { schema: scimDescriptionSchema, ...media } as const
 const urn = z.strictObject({ urn: z.string().regex(/^[A-Za-z0-9:._-]{1,200}$/) })
 
 /**
- * RFC 7643 §5 wants `authenticationSchemes` to be readable without credentials. The other descriptions are the same for every tenant,
- * and the public OpenAPI document says what they say. RFC 7644 §4 has sorting, paging and attributes ignored here.
+ * Public, because RFC 7643 §5 requires `authenticationSchemes` without credentials. RFC 7644 §4 ignores sorting, paging
+ * and attributes here.
  */
 const description = {
   ...base,

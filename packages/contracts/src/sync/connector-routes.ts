@@ -25,11 +25,10 @@ import {
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
-/** Media types that a service rejects for a file. */
 const noForms =
   'Its media type can be that of any text table, or absent. Forms (`multipart/form-data`), JSON and similar types return 415.'
 
-/** The file that a connector for uploads reads; the others take no body. */
+/** Only a connector for uploads takes a body. */
 const fileBody = {
   bodyMediaTypes: ['*/*'],
   maxBodyBytes: 512 * 1024 * 1024,

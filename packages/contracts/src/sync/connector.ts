@@ -12,7 +12,6 @@ export const connectorKeySchema = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
   .meta({ examples: ['hr-nightly'] })
 
-/** Changes the value of a source field on its way to a target. */
 const transformSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('trim') }),
   z.strictObject({ kind: z.literal('lower') }),
@@ -91,7 +90,7 @@ const aboutSafety =
   'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before, and of its rows where it has brought nothing yet. What becomes inactive counts, also where the source itself says so; rows that are gone count under every policy but `ignore`'
 
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
-/** As a request says it, which may leave any of them out. A component of its own: an answer has all of them. */
+/** Every member is optional in a request. */
 const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
 /** For a merge patch (RFC 7396): absent members get no default. */
 const safetyChangeSchema = z
@@ -123,7 +122,6 @@ const hierarchyOfConnectorSchema = z
       'The hierarchy with this key, created if it does not exist. A run that changes a node also sets this name and kind; a rollback does not restore them',
   })
 
-/** The configuration of a source; its type defines the members. */
 const configSchema = z
   .record(line(1, 64), z.unknown())
   .refine((config) => JSON.stringify(config).length <= 32_768, { message: 'must be at most 32 KiB of JSON' })
@@ -165,7 +163,7 @@ export const connectorSchema = z
   .meta({ id: 'Connector' })
 export type Connector = z.infer<typeof connectorSchema>
 
-/** Types that a connector can have. Those of pushes are created automatically. */
+/** Connectors of pushes are created automatically. */
 export const creatableConnectorTypes = ['csv', 'http_json', 'scim', 'ldap', 'sql'] as const
 
 const secretValue = text(1, 16_384)
@@ -217,12 +215,12 @@ export const updateConnectorBodySchema = z
   .meta({ id: 'ConnectorChange', minProperties: 1, examples: [{ name: 'Departments', state: 'paused' }] })
 export type UpdateConnectorBody = z.output<typeof updateConnectorBodySchema>
 
-/** A connector's address: its id, or `key:` and its key. */
+/** An id, or `key:` and the connector's key. */
 export const connectorAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[a-z0-9][a-z0-9_-]{0,63}$/)])
   .meta({ description: 'An id, or `key:` and the key of a connector' })
 
-/** A row that a connector has brought, and that its source had no longer when it was last read. */
+/** A row that was missing when the source was last read. */
 export const missingRowSchema = z
   .object({
     source_key: z.string().meta({ description: 'The external_id, or node_key, of what it became' }),

@@ -12,13 +12,12 @@ export * from './connector.ts'
 export * from './connector-routes.ts'
 export * from './run.ts'
 
-/** One row of a push: the source's own key, its parent's key if any, and the entity's fields. */
+/** The source's own key, its parent's key if any, and the entity's fields. */
 export const pushedEntitySchema = z
   .strictObject({ external_id: externalIdSchema, parent_external_id: externalIdSchema.optional(), ...entityFields })
   .meta({ id: 'PushedEntity' })
 export type PushedEntity = z.infer<typeof pushedEntitySchema>
 
-/** A row as it is sent. */
 export const sentEntitySchema = pushedEntitySchema
   .extend({
     owner: sentPersonRefSchema.optional(),
@@ -29,7 +28,6 @@ export const sentEntitySchema = pushedEntitySchema
 
 export const pushEntitiesBodySchema = z.array(sentEntitySchema).min(1).max(5000)
 
-/** Most warnings that one answer lists. */
 export const maxPushWarnings = 50
 
 const pushWarningSchema = z
@@ -67,7 +65,7 @@ export type PushResult = z.infer<typeof pushResultSchema>
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
-/** Rows as a list, or a line each. */
+/** A list, or one row per line. */
 const rowMediaTypes = ['application/json', linesMediaType] as const
 
 export const pushEntities = defineRoute({

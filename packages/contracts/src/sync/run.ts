@@ -15,7 +15,7 @@ export const runStatuses = [
   'failed',
   'cancelled',
 ] as const
-/** Statuses that no longer change automatically. */
+/** These no longer change automatically. */
 export const finalRunStatuses = ['succeeded', 'partial', 'failed', 'cancelled'] as const
 export const changeOperations = ['create', 'update', 'move', 'deactivate', 'reactivate'] as const
 
@@ -152,7 +152,7 @@ export const approveBodySchema = z.strictObject({
   reason: line(1, 500).optional(),
 })
 
-/** One row as the source gives it and what the mapping makes of it. */
+/** A source row and its mapped result. */
 export const connectorTestSchema = z
   .object({
     rows: z.array(

@@ -1,6 +1,5 @@
 import { z } from 'zod'
 
-/** How many findings are open, by severity. */
 export const findingCountsSchema = z
   .object({
     critical: z.int().min(0),

@@ -13,9 +13,8 @@ import {
 export const hierarchyKinds = ['legal_entity', 'management', 'process', 'geography', 'technology', 'custom'] as const
 export const nodeStatuses = ['active', 'inactive'] as const
 
-/** Nodes from a root down to the deepest, both counted. */
+/** Including root and leaf. */
 export const maxNodeDepth = 32
-/** Most nodes of one nested tree; a list of nodes has no such limit. */
 export const maxTreeNodes = 5000
 
 export const hierarchyKeySchema = z
@@ -23,7 +22,7 @@ export const hierarchyKeySchema = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
   .meta({ examples: ['legal'] })
 
-/** A hierarchy's key or id in a path. A key that looks like an id is treated as an id. */
+/** A key that looks like an id is treated as an id. */
 export const hierarchyAddressSchema = z
   .union([uuidSchema, hierarchyKeySchema])
   .meta({ description: 'Its key or its id', examples: ['legal'] })
@@ -44,7 +43,6 @@ export const hierarchySchema = z
   .meta({ id: 'Hierarchy' })
 export type Hierarchy = z.infer<typeof hierarchySchema>
 
-/** A node in one version of its hierarchy. */
 const nodeFields = {
   id: uuidSchema,
   node_key: z.string().meta({ description: "The source's own key" }),
@@ -68,7 +66,6 @@ const nodeFields = {
 export const nodeSchema = z.object(nodeFields).meta({ id: 'HierarchyNode' })
 export type HierarchyNode = z.infer<typeof nodeSchema>
 
-/** A single node. */
 export const lookedUpNodeSchema = nodeSchema
   .extend({ hierarchy: hierarchyKeySchema.meta({ description: 'Key of the hierarchy that it belongs to' }) })
   .meta({ id: 'LookedUpHierarchyNode' })
@@ -103,20 +100,20 @@ export const nodeChangeSchema = z
   .meta({ id: 'HierarchyNodeChange' })
 export type HierarchyNodeChange = z.infer<typeof nodeChangeSchema>
 
-/** What a list of nodes can be sorted by; a leading `-` turns the order round. Ties go by id. */
+/** A leading `-` reverses the order; the id breaks ties. */
 export const nodeSorts = ['tree', 'name', '-name', 'node_key', '-node_key'] as const
 
-/** A node's address: its id, or `key:` and the source's own key. */
+/** An id, or `key:` and the source's key. */
 export const nodeAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[^\p{Cc}\p{Cs}]{1,255}$/u)])
   .meta({ description: 'An id, or `key:` and a node_key' })
 
-/** A version of a hierarchy, by its number or by a day: the last version of that day or before (UTC). */
+/** A version number, or a day for its last version (UTC). */
 export const asOfSchema = z
   .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), dateSchema])
   .meta({ description: 'A version, or a day: the last version of that day (UTC) or before' })
 
-/** One row of a push of a hierarchy: the source's own key, its parent's key if any, and what the source says. */
+/** The source's own key, its parent's key if any, and the fields. */
 export const pushedNodeSchema = z
   .strictObject({
     node_key: externalIdSchema,
@@ -138,10 +135,8 @@ export const pushedNodeSchema = z
   .meta({ id: 'PushedNode' })
 export type PushedNode = z.infer<typeof pushedNodeSchema>
 
-/** The maximum number of nodes in a push. */
 export const maxPushedNodes = 20_000
 
-/** A push of a hierarchy. */
 export const pushedHierarchyFields = {
   name: line(1, 255),
   kind: z.enum(hierarchyKinds),
@@ -157,7 +152,6 @@ export const pushedHierarchyFields = {
 export const pushedHierarchySchema = z.strictObject(pushedHierarchyFields).meta({ id: 'PushedHierarchy' })
 export type PushedHierarchy = z.infer<typeof pushedHierarchySchema>
 
-/** A push of a hierarchy as it is sent. */
 export const sentHierarchySchema = pushedHierarchySchema
   .extend({
     nodes: z

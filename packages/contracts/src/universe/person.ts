@@ -16,7 +16,6 @@ export const personSchema = z
   .meta({ id: 'Person' })
 export type Person = z.infer<typeof personSchema>
 
-/** One row of a push of people: the source's own key and what the source says. */
 export const pushedPersonSchema = z
   .strictObject({
     external_id: externalIdSchema,
@@ -28,7 +27,7 @@ export const pushedPersonSchema = z
   .meta({ id: 'PushedPerson' })
 export type PushedPerson = z.infer<typeof pushedPersonSchema>
 
-/** A row before address checks: an unusable address is dropped with a warning and does not fail the push. */
+/** An unusable address is dropped with a warning and does not fail the push. */
 export const sentPersonSchema = pushedPersonSchema
   .extend({
     email: sentEmailSchema.optional().meta({

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { resourceAddressSchema, text } from '../common.ts'
 
-/** What the routes of the universe service have in common. */
 export const base = {
   upstream: 'universe',
   tag: 'Audit universe',

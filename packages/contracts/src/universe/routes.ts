@@ -69,7 +69,6 @@ const riskSchema = z
   .strictObject({ rating: z.enum(riskRatings), score: z.number().min(0).max(100) })
   .meta({ id: 'Risk' })
 
-/** An auditable entity in its source. */
 export const entityFields = {
   name: line(1, 255),
   description: text(0, 20_000).optional(),
@@ -88,7 +87,6 @@ export const entityFields = {
   custom: customSchema.optional(),
 }
 
-/** The connector that provides an entity, and when its source had it. */
 const entitySourceSchema = z
   .object({
     connector_id: uuidSchema.meta({
@@ -144,7 +142,6 @@ export const entitySchema = z
   .meta({ id: 'AuditableEntity' })
 export type Entity = z.infer<typeof entitySchema>
 
-/** An entity with its expansions. */
 export const expandedEntitySchema = entitySchema
   .extend({
     ancestors: z
@@ -170,7 +167,6 @@ export const expandedEntitySchema = entitySchema
   .meta({ id: 'ExpandedAuditableEntity' })
 export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
 
-/** The expansions of an entity. */
 export const entityExpansions = ['ancestors', 'nodes', 'finding_counts'] as const
 export type EntityExpansion = (typeof entityExpansions)[number]
 
@@ -181,7 +177,6 @@ const expandEntity = (more: string) =>
       description: `What belongs to an entity, in the same answer: any of ancestors, nodes, finding_counts (\`open_findings\`; left out without \`read:findings\`); comma-separated${more}`,
     })
 
-/** A depth in a query: how many levels. */
 function levels(max: number, description: string) {
   return z
     .string()
@@ -192,7 +187,7 @@ function levels(max: number, description: string) {
     .meta({ type: 'integer', minimum: 1, maximum: max, description })
 }
 
-/** What a list of entities can be sorted by; a leading `-` turns the order round. Ties go by reference. */
+/** A leading `-` reverses the order; the reference breaks ties. */
 export const entitySorts = [
   'reference',
   '-reference',

@@ -49,7 +49,6 @@ export const testProcedureSchema = z
   .meta({ id: 'TestProcedure' })
 export type TestProcedure = z.infer<typeof testProcedureSchema>
 
-/** One row of a push of test procedures: the source's own key and what the source says. */
 export const pushedTestProcedureSchema = z
   .strictObject({
     external_id: externalIdSchema,
@@ -81,7 +80,6 @@ export const pushedTestProcedureSchema = z
   .meta({ id: 'PushedTestProcedure' })
 export type PushedTestProcedure = z.infer<typeof pushedTestProcedureSchema>
 
-/** A row as it is sent. */
 export const sentTestProcedureSchema = pushedTestProcedureSchema
   .extend({
     tester: sentPersonRefSchema.optional(),

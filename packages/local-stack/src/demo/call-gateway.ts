@@ -1,7 +1,6 @@
 import { request } from 'undici'
 import { retryWhileBusy } from './retry-while-busy.ts'
 
-/** The gateway with a key that can push and read. */
 export interface GatewayTarget {
   readonly gateway: string
   readonly key: string
@@ -10,11 +9,9 @@ export interface GatewayTarget {
 export interface GatewayRequest {
   readonly method: 'GET' | 'POST' | 'PATCH'
   readonly path: string
-  /** Sent as JSON. */
   readonly json?: unknown
   readonly csv?: string
   readonly ifMatch?: string
-  /** Default: only 200. */
   readonly expected?: readonly number[]
 }
 
@@ -24,7 +21,7 @@ export interface GatewayAnswer {
   readonly link: string
 }
 
-/** Calls the gateway and retries while it is busy. Throws if the status is not an expected one. */
+/** Retries while the gateway is busy. Throws for an unexpected status. */
 export async function callGateway(
   { gateway, key }: GatewayTarget,
   { method, path, json, csv, ifMatch, expected = [200] }: GatewayRequest,

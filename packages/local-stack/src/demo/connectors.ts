@@ -1,7 +1,6 @@
 import type { DemoData } from './generate.ts'
 import type { Scenario } from './scenario.ts'
 
-/** A connector of a demo tenant and the CSV files to upload to it, in this order. */
 export interface DemoConnector {
   readonly body: { readonly key: string } & Readonly<Record<string, unknown>>
   readonly uploads: readonly string[]
@@ -11,7 +10,7 @@ export interface DemoConnector {
 type Source = Pick<DemoData, 'scenario' | 'people' | 'universe'>
 type Upload = Scenario['connectors'][number]['uploads'][number]
 
-/** The connectors of a tenant. Their uploads contain rows that exist, so a run changes only what a later upload lacks. */
+/** Uploads contain existing rows, so a run changes only what a later upload lacks. */
 export function makeConnectors(source: Source): readonly DemoConnector[] {
   return source.scenario.connectors.map(({ body, uploads, isPaused }) => ({
     body,
@@ -20,7 +19,7 @@ export function makeConnectors(source: Source): readonly DemoConnector[] {
   }))
 }
 
-/** Users (RFC 7643) that the identity provider pushes. They exist as people already. */
+/** Creates users (RFC 7643) who exist as people already. */
 export function makeScimUsers({ scenario, people }: Source): readonly object[] {
   return people.rows.slice(0, scenario.scimUsers).map(({ external_id, name, email, title, active }) => ({
     schemas: ['urn:ietf:params:scim:schemas:core:2.0:User'],
@@ -46,7 +45,7 @@ function findRows(rows: string, { people, universe }: Pick<Source, 'people' | 'u
   return hierarchy.push.nodes
 }
 
-/** CSV (RFC 4180) with a column for each nested member (`head.name`). Lists are separated by semicolons. */
+/** CSV (RFC 4180) with a column for each nested member (`head.name`); lists have semicolons. */
 function toCsv(rows: readonly object[]): string {
   const flat = rows.map((row) => new Map(cellsOf(row)))
   const columns = [...new Set(flat.flatMap((cells) => [...cells.keys()]))]

@@ -4,38 +4,35 @@ import type { Calendar } from './calendar.ts'
 import { type Random, createRandom, memberOf } from './random.ts'
 import type { Scenario } from './scenario.ts'
 
-/** An evidence file of the demo. Its bytes are generated during the upload. */
 export interface DemoFile {
-  /** Files of one collection are uploaded together, with the same metadata. */
+  /** Uploaded together, with the same metadata. */
   readonly collection: number
   readonly fileName: string
   readonly contentType: string
-  /** External ids. */
   readonly testProcedures: readonly string[]
   readonly evidenceDate: string
   readonly sourceSystem: string
   readonly method: 'manual' | 'api_export' | 'screenshot' | 'query' | 'report' | 'log'
-  /** Name of the file that it replaces. */
+  /** The file that it replaces. */
   readonly revises: string | null
-  /** Size in bytes, roughly. */
   readonly size: number
 }
 
 interface EvidenceOptions {
   readonly seed: string
   readonly calendar: Calendar
-  /** The approximate size of every file. Default: different sizes, up to 6 MiB. */
+  /** Default: different sizes, up to 6 MiB. */
   readonly fileBytes?: number
 }
 
-/** The evidence of a tenant. Files with the same number have the same bytes in every tenant, so that a leak is visible. */
+/** Files with the same number have the same bytes in every tenant, so that a leak is visible. */
 export function makeEvidence(
   { slug, counts, quarantine }: Scenario,
   { seed, calendar, fileBytes }: EvidenceOptions,
 ): DemoFile[] {
   const random = createRandom(`${seed} ${slug} evidence`)
   const { reused, revisions } = counts.evidence
-  // Quarantined files are uploaded separately, with a scanner.
+  // Quarantined files are uploaded separately.
   const files = counts.evidence.files - quarantine.length
   const procedure = (): string => `TP-${String(random.int(1, counts.testProcedures)).padStart(4, '0')}`
   const collections = Array.from({ length: Math.ceil((files - revisions) / perCollection) }, (_none, index) => {
@@ -85,7 +82,7 @@ type Kind = (typeof kinds)[number]
 
 const kibibyte = 1024
 
-/** Kind and size depend only on the number, so they are the same in every tenant. A few files have megabytes. */
+/** Depends only on the number, so it is the same in every tenant. */
 function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   const random = createRandom(`${seed} file ${index}`)
   const kind = memberOf(kinds, random.int(0, kinds.length - 1))
@@ -94,7 +91,7 @@ function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   return { kind, size: random.int(1, 40) * kibibyte }
 }
 
-/** The bytes of a file, valid for its type and always the same for the same name. */
+/** Returns bytes that are valid for the type and always the same for the same name. */
 export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>): Buffer {
   const random = createRandom(`bytes of ${fileName}`)
   switch (fileName.slice(fileName.lastIndexOf('.') + 1)) {
@@ -111,7 +108,6 @@ export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>)
   }
 }
 
-/** About `size` bytes of text, from at most 64 different lines. */
 function lines(size: number, random: Random, line: (random: Random, number: number) => string): string {
   const some = Array.from({ length: Math.min(64, Math.ceil(size / 40)) }, (_none, index) => line(random, index)).join(
     '',
@@ -131,7 +127,7 @@ function reportLine(random: Random, number: number): string {
   return `Sample ${number}: item ${random.int(1000, 9999)} ${random.pick(['passed', 'passed', 'exception'])}\n`
 }
 
-/** A valid document of one page (ISO 32000-1). The text is a comment. */
+/** A valid document of one page (ISO 32000-1) with the text as a comment. */
 function pdfOf(text: string): Buffer {
   const parts = [
     '%PDF-1.4\n',
@@ -149,7 +145,7 @@ function pdfOf(text: string): Buffer {
   )
 }
 
-/** A grey picture of noise (RFC 2083), which does not compress. */
+/** Grey noise (RFC 2083), which does not compress. */
 function pngOf(size: number, random: Random): Buffer {
   const width = 256
   const height = Math.max(1, Math.round(size / width))

@@ -1,6 +1,6 @@
 import type { ActionPlan, Finding, LogEntry, PersonRef, Recommendation } from '@postern/contracts'
 
-/** A finding with its history. Its external id exists in other tenants too, its id does not. */
+/** Its external id exists in other tenants too. */
 export interface DemoFinding {
   readonly id: string
   readonly external_id: string
@@ -16,18 +16,15 @@ export interface DemoFinding {
   readonly source: NonNullable<Finding['source']>
   readonly engagement_ref: string
   readonly status: Finding['status']
-  /** External ids. */
   readonly entities: readonly string[]
   readonly owner: PersonRef
   readonly identifiedOn: string
   readonly targetOn: string
   readonly createdAt: Date
-  /** Id of the finding that it repeats. */
   readonly repeatOf: string | null
   readonly moves: readonly FindingMove[]
   readonly recommendations: readonly DemoRecommendation[]
   readonly plans: readonly DemoPlan[]
-  /** In order of time. */
   readonly log: readonly DemoEntry[]
 }
 
@@ -35,7 +32,6 @@ export interface FindingMove {
   readonly at: Date
   readonly to: Finding['status']
   readonly note: string | null
-  /** The person who validated the remedy or accepted the risk. */
   readonly by: PersonRef | null
   readonly acceptedUntil: string | null
 }
@@ -59,10 +55,8 @@ export interface DemoPlan {
   readonly title: string
   readonly owner: PersonRef
   readonly priority: NonNullable<ActionPlan['priority']>
-  /** As first agreed. */
   readonly dueOn: string
   readonly createdAt: Date
-  /** Ids of recommendations of the same finding. */
   readonly recommendations: readonly string[]
   readonly extensions: readonly {
     readonly at: Date
@@ -82,7 +76,6 @@ export interface PlanMove {
   readonly verifiedBy: PersonRef | null
 }
 
-/** An entry of the tracker log without its place in the chain. */
 export interface DemoEntry {
   readonly at: Date
   readonly kind: LogEntry['kind']
@@ -90,12 +83,11 @@ export interface DemoEntry {
   readonly recommendationId: string | null
   readonly body: string | null
   readonly changes: LogEntry['changes']
-  /** Number of the evidence file, modulo the number of files. */
+  /** Modulo the number of files. */
   readonly evidence: number | null
   readonly onBehalfOf: string | null
 }
 
-/** Whether the remedy needs evidence. */
 export function needsEvidence({ severity }: Pick<DemoFinding, 'severity'>): boolean {
   return severity === 'critical' || severity === 'high'
 }

@@ -21,15 +21,12 @@ type Status = Finding['status']
 
 const severities: readonly Severity[] = ['critical', 'high', 'medium', 'low']
 
-/** Of 100 findings. */
 const severityShares = [6, 22, 45, 27]
 
-/** Days from identification to the target date. */
 const targetDays: Readonly<Record<Severity, number>> = { critical: 30, high: 90, medium: 180, low: 365 }
 
 const finished: ReadonlySet<Status> = new Set(['closed', 'risk_accepted', 'cancelled'])
 
-/** All findings of a tenant, stories first, with exactly the counts of the scenario. */
 export function makeFindings(input: Input): DemoFinding[] {
   const random = createRandom(`${input.seed} ${input.scenario.slug} findings`)
   const told = tellStories(input, random)
@@ -43,7 +40,6 @@ export function makeFindings(input: Input): DemoFinding[] {
   )
 }
 
-/** A finding without its events. */
 type Outline = Omit<FindingPlan, 'recommendations' | 'plans'> & { readonly plans?: readonly PlanOutline[] }
 
 function numberOf(index: number): string {
@@ -141,7 +137,6 @@ function makeOutlines(
       age,
       end,
       targetOn: calendar.date(age - targetDays[level]),
-      // One acceptance ends today.
       acceptedForDays: accepted === 1 ? 0 : random.int(60, 600),
       repeatOf: null,
       validator: random.pick(people.validators),
@@ -162,7 +157,7 @@ function isOverdue({ status, targetOn }: Outline, calendar: Calendar): boolean {
   return !finished.has(status) && calendar.daysAgo(targetOn) > 0
 }
 
-/** Days since a finding was identified, and since its last event. */
+/** Days since identification and since the last event. */
 function agesOf(status: Status, target: number, late: boolean, random: Random): { age: number; end: number } {
   if (late) return { age: target + random.int(5, 120), end: random.int(1, 4) }
   switch (status) {
@@ -186,7 +181,6 @@ function agesOf(status: Status, target: number, late: boolean, random: Random): 
   }
 }
 
-/** Makes some findings repeat one that was closed before. */
 function findRepeats({ scenario }: Input, outlines: readonly Outline[], random: Random): Outline[] {
   const closed = outlines.filter(({ status, repeatOf }) => status === 'closed' && repeatOf === null)
   let left = scenario.counts.findings.repeats - outlines.filter(({ repeatOf }) => repeatOf !== null).length
@@ -208,12 +202,10 @@ function findRepeats({ scenario }: Input, outlines: readonly Outline[], random: 
   })
 }
 
-/** Whether it was generated. */
 function isMade({ plans, owner }: Outline): boolean {
   return plans === undefined && owner.name !== undefined
 }
 
-/** Spreads recommendations and action plans over the findings that can have them. */
 function addPlans(
   { scenario: { counts }, people }: Input,
   outlines: readonly Outline[],
@@ -265,7 +257,6 @@ function addPlans(
 
 const unextended: ReadonlySet<ActionPlan['status']> = new Set(['proposed', 'rejected', 'cancelled'])
 
-/** One for each, and the rest at random, at most `most` each. */
 function spread(whole: number, over: readonly Outline[], most: number, random: Random): Map<string, number> {
   const counts = new Map(over.map(({ id }) => [id, 1]))
   let left = whole - over.length
@@ -279,7 +270,6 @@ function spread(whole: number, over: readonly Outline[], most: number, random: R
   return counts
 }
 
-/** The status of a plan, as the finding's status requires. */
 function planStatus(status: Status, index: number, random: Random): ActionPlan['status'] {
   switch (status) {
     case 'closed':

@@ -6,7 +6,6 @@ import { type DemoPeople, makePeople } from './people.ts'
 import { type Scenario, scaleScenario } from './scenario.ts'
 import { type DemoUniverse, makeUniverse } from './universe.ts'
 
-/** All rows of a demo tenant. */
 export interface DemoData {
   readonly scenario: Scenario
   readonly people: DemoPeople
@@ -16,17 +15,16 @@ export interface DemoData {
 }
 
 export interface DemoOptions {
-  /** The reference day (UTC) of all dates. */
+  /** The reference day (UTC). */
   readonly today: Date
-  /** Another seed gives other rows. */
   readonly seed?: string
   /** Multiplies all counts. Files are then small. */
   readonly factor?: number
 }
 
 /**
- * Generates the rows of a demo tenant, always the same for the same day, seed and factor. Tenants share external ids,
- * references, e-mail addresses and the bytes of files, so that a leak between them is visible.
+ * The same day, seed and factor give the same rows. Tenants share external ids, references, addresses and bytes, so
+ * that a leak is visible.
  */
 export function generateDemo(scenario: Scenario, { today, seed = 'postern demo', factor = 1 }: DemoOptions): DemoData {
   const sized = factor === 1 ? scenario : scaleScenario(scenario, factor)

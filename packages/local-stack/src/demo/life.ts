@@ -4,7 +4,6 @@ import type { DemoFinding, DemoPlan, DemoRecommendation, FindingMove, PlanMove }
 import type { DemoPeople } from './people.ts'
 import { type Random, memberOf, uuidOf } from './random.ts'
 
-/** The future of an action plan. */
 export interface PlanOutline {
   readonly status: ActionPlan['status']
   readonly extensions: number
@@ -12,14 +11,11 @@ export interface PlanOutline {
   readonly owner?: PersonRef
 }
 
-/** The future of a finding. */
 export interface FindingPlan extends Omit<
   DemoFinding,
   'identifiedOn' | 'createdAt' | 'moves' | 'recommendations' | 'plans' | 'log'
 > {
-  /** Days since it was identified. */
   readonly age: number
-  /** Days since the last event. */
   readonly end: number
   readonly acceptedForDays: number
   readonly validator: PersonRef
@@ -33,18 +29,17 @@ interface World {
   readonly random: Random
 }
 
-/** Maps a share of a finding's life, from 0 to 1, to a time. */
+/** Maps 0 to 1 to a time. */
 type Clock = (share: number) => Date
 
 const dayMs = 86_400_000
 
-/** Generates the events of a finding, its recommendations and its plans, without the log. */
 export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 'log'> {
   const { age, end, acceptedForDays, validator, recommendations, plans, ...same } = plan
   const { calendar } = world
   const clock = clockOf(calendar, age, end)
   const recommended = Array.from({ length: recommendations }, (_none, index) => {
-    // Shared out as in carryOut.
+    // As in carryOut.
     const carrying = plans.filter((_plan, turn) => turn % recommendations === index)
     return recommend(plan, clock, { index, plans: carrying.map(({ status }) => status) })
   })
@@ -58,7 +53,7 @@ export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 
   }
 }
 
-/** Spreads a life over office hours (UTC) of its days. */
+/** Uses office hours (UTC). */
 function clockOf(calendar: Calendar, age: number, end: number): Clock {
   const [first, last] = [Date.parse(calendar.date(age)), Date.parse(calendar.date(end - 1)) - 1]
   return (share) => {
@@ -124,7 +119,7 @@ const recommendationShares: Readonly<Record<string, number>> = {
 
 const advice = ['', 'Report progress to the committee every month. ', 'Show by a sample of 25 that it works. '] as const
 
-/** The statuses of a recommendation. An accepted one has the status of its live plans. */
+/** An accepted recommendation has the status of its live plans. */
 function recommendationPath(
   status: DemoFinding['status'],
   plans: readonly ActionPlan['status'][],
@@ -208,7 +203,7 @@ function carryOut(
 ): DemoPlan {
   const { random, people } = world
   const owner = outline.owner ?? finding.owner
-  // About a third of the finding's life, so that only some plans are late.
+  // Only some plans are late.
   const createdAt = clock(planShares.proposed + 0.01 * index)
   let due = dateOf(new Date(createdAt.getTime() + random.int(20, 90) * dayMs))
   const dueOn = due

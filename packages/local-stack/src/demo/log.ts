@@ -4,7 +4,7 @@ import { type Random, memberOf } from './random.ts'
 
 type Unlogged = Omit<DemoFinding, 'log'>
 
-/** Adds the tracker logs: an entry for each event, and notes until there are at least `entries` entries. */
+/** Adds an entry for each event, and notes until there are `entries` entries. */
 export function fillLog(findings: readonly Unlogged[], entries: number, random: Random): DemoFinding[] {
   const logs = findings.map(entriesOf)
   const talked = findings.flatMap(({ status }, index) => (status === 'draft' ? [] : [index]))
@@ -146,7 +146,6 @@ function change(field: string, from: unknown, to: unknown): DemoEntry['changes']
   return { field, from, to }
 }
 
-/** The number of a finding's evidence file, from its external id. */
 function placeOf({ external_id }: Pick<DemoFinding, 'external_id'>): number {
   return Number(external_id.slice(external_id.lastIndexOf('-') + 1)) * 2
 }

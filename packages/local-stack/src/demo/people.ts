@@ -7,13 +7,13 @@ export interface DemoPeople {
   readonly owners: readonly PersonRef[]
   /** Inactive people who still own action plans. */
   readonly leavers: readonly PersonRef[]
-  /** People who verify remedies. They own nothing. */
+  /** They own nothing. */
   readonly validators: readonly PersonRef[]
 }
 
 const validators = 12
 
-/** The people of a tenant. Names and addresses are the same in every tenant, so that a leak between them is visible. */
+/** Creates the same people in every tenant, so that a leak is visible. */
 export function makePeople({ counts: { people } }: Scenario, seed: string): DemoPeople {
   const { firstNames, lastNames, titles } = readNames()
   const random = createRandom(`${seed} people`)

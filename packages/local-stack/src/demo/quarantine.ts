@@ -6,25 +6,19 @@ import type { Services } from '../services.ts'
 import type { Principal, SignedCaller } from '../signed-caller.ts'
 import type { Scenario } from './scenario.ts'
 
-/** Somebody who sends files that end up in quarantine. */
 export interface QuarantineSender {
   readonly principal: Principal
   readonly files: Scenario['quarantine']
 }
 
-/** The installation whose quarantine is filled. */
 interface QuarantineTarget {
   readonly services: Pick<Services, 'restart'>
-  /** Connection string of the role of the evidence service. */
   readonly databaseUrl: string
   readonly assertionKeys: string
   readonly evidence: SignedCaller
 }
 
-/**
- * Uploads the files of each tenant whose quarantine is empty. Meanwhile the evidence service runs with a stand-in scanner
- * that reports malware in every file.
- */
+/** Uploads files while the evidence service runs with a scanner that reports malware in every file. */
 export async function seedQuarantine(target: QuarantineTarget, senders: readonly QuarantineSender[]): Promise<void> {
   const lacking: QuarantineSender[] = []
   for (const sender of senders) if (!(await hasQuarantine(target, sender.principal.tenantId))) lacking.push(sender)
@@ -38,7 +32,7 @@ export async function seedQuarantine(target: QuarantineTarget, senders: readonly
       await target.services.restart('evidence')
     }
   } finally {
-    // The restart fails if `npm start` is being stopped. An open server would keep the process alive.
+    // An open server would keep the process alive.
     await standIn.stop()
   }
 }
@@ -71,7 +65,6 @@ async function uploadFiles(evidence: SignedCaller, { principal, files }: Quarant
   }
 }
 
-/** A malware scanner with clamd's session protocol that reports malware in everything. */
 async function startStandIn(): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const open = new Set<Socket>()
   const server = createServer((socket) => {

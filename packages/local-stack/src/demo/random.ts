@@ -1,17 +1,14 @@
 import { createHash } from 'node:crypto'
 
-/** Pseudo-random numbers, the same for the same seed. */
+/** The same for the same seed. */
 export interface Random {
-  /** An integer from `min` to `max`, inclusive. */
   int(min: number, max: number): number
   pick<T>(list: readonly T[]): T
-  /** A shuffled copy. */
   shuffled<T>(list: readonly T[]): T[]
 }
 
-/** Starts an independent sequence. */
 export function createRandom(seed: string): Random {
-  // The sfc32 generator. Not for secrets.
+  // The sfc32 generator; not for secrets.
   const state = createHash('sha256').update(seed).digest()
   let [a, b, c, d] = [state.readInt32LE(0), state.readInt32LE(4), state.readInt32LE(8), state.readInt32LE(12)]
   const next = (): number => {
@@ -42,14 +39,13 @@ export function createRandom(seed: string): Random {
   }
 }
 
-/** The member at an index, modulo the length. */
 export function memberOf<T>(list: readonly T[], index: number): T {
   const found = list[index % list.length]
   if (found === undefined) throw new RangeError('an empty list has no member')
   return found
 }
 
-/** Splits a whole in proportion to the shares. The parts are integers and add up. */
+/** Splits a whole into integers in proportion to the shares. */
 export function apportion(whole: number, shares: readonly number[]): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0)
   const exact = shares.map((share) => (whole * share) / total)
@@ -62,7 +58,6 @@ export function apportion(whole: number, shares: readonly number[]): number[] {
   return parts
 }
 
-/** Derives a UUID from a text. */
 export function uuidOf(text: string): string {
   const bytes = createHash('sha256').update(text).digest().subarray(0, 16)
   // Version 8 (RFC 9562, section 5.8).

@@ -3,17 +3,16 @@ import { NoAnswerError } from '@postern/service-client'
 import type { SignedCaller } from '../signed-caller.ts'
 
 export interface RetryLimits {
-  /** No attempt starts later than this after the first one. */
   readonly forMs?: number
-  /** The wait before the second attempt. It doubles up to 2 s. */
+  /** Doubles up to 2 s. */
   readonly firstDelayMs?: number
 }
 
-/** Statuses after which a repetition is safe. */
+/** A repetition is safe after these. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const maxDelayMs = 2_000
 
-/** Repeats a request while the service is busy or does not listen yet. Returns the last answer when the time is over. */
+/** Repeats a request while the service is busy. Returns the last answer when the time is over. */
 export async function retryWhileBusy<Answer>(
   ask: () => Promise<Answer>,
   statusOf: (answer: Answer) => number,
@@ -32,7 +31,7 @@ export async function retryWhileBusy<Answer>(
   }
 }
 
-/** Wraps a caller with `retryWhileBusy`. Bodies must not be streams. */
+/** Bodies must not be streams. */
 export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
   return {
     call: async (...request) =>

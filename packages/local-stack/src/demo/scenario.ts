@@ -16,12 +16,11 @@ const count = z.int().min(0)
 const texts = z.array(z.string()).min(1)
 
 const countsSchema = z.strictObject({
-  /** `severe`: high or critical inherent risk. `pastDue`: the next audit is late. `regulated`: a regulator set its date. */
+  /** `severe`: high or critical inherent risk. `regulated`: a regulator set the audit date. */
   entities: z.strictObject({ all: count, severe: count, pastDue: count, regulated: count }),
-  /** `owners` own findings. `leavers` are inactive and still own action plans. */
+  /** `leavers` are inactive and still own action plans. */
   people: z.strictObject({ all: count, owners: count, leavers: count }),
   testProcedures: count,
-  /** The rest is in remediation. */
   findings: z.strictObject({
     all: count,
     repeats: count,
@@ -36,7 +35,7 @@ const countsSchema = z.strictObject({
   recommendations: count,
   actionPlans: z.strictObject({ all: count, extended: count, blocked: count }),
   logEntries: count,
-  /** `files` includes the revisions and the quarantined files. `reused` ones belong to several test procedures. */
+  /** `files` includes revisions and quarantined files; `reused` ones belong to several test procedures. */
   evidence: z.strictObject({ files: count, reused: count, revisions: count }),
 })
 
@@ -45,16 +44,14 @@ const hierarchySchema = z.strictObject({
   name: z.string(),
   kind: z.enum(hierarchyKinds),
   nodes: count,
-  /** Names of the levels, from the root down. */
   levels: texts,
 })
 
-/** An entity described in full. `assessed` and `audited` are days before today. */
+/** `assessed` and `audited` are days before today. */
 const storyEntitySchema = pushedEntitySchema
   .omit({ external_id: true, parent_external_id: true, risk_assessed_at: true, last_audit_date: true })
   .extend({ key: z.string(), parent: z.string().optional(), assessed: count.optional(), audited: count.optional() })
 
-/** A finding described in full, with the progress of its remediation. */
 const storyFindingSchema = z.strictObject({
   title: z.string(),
   condition: z.string(),
@@ -66,21 +63,18 @@ const storyFindingSchema = z.strictObject({
   severity: z.enum(severities),
   type: z.enum(findingTypes),
   engagement_ref: z.string(),
-  /** Keys of the entities. */
   entities: texts,
   daysAgo: count,
-  /** E-mail address. */
   owner: z.string(),
   status: z.enum(findingStatuses),
   source: z.enum(findingSources).default('internal_audit'),
-  /** Title of the closed finding that it repeats. */
   repeats: z.string().optional(),
-  /** For an accepted risk: days from today. */
+  /** Days from today. */
   acceptedForDays: count.default(0),
   plans: z.array(z.strictObject({ status: z.enum(actionPlanStatuses), extensions: count })).optional(),
 })
 
-/** Words for generated rows. Topics are worded so that they fit any entity. */
+/** Topics fit any entity. */
 const vocabularySchema = z.strictObject({
   group: z.string(),
   areas: texts,
@@ -104,7 +98,7 @@ const vocabularySchema = z.strictObject({
   places: texts,
 })
 
-/** What to upload to a CSV connector: the first rows of a kind, then `unnamed` invalid rows. */
+/** The first rows of a kind, then `unnamed` invalid rows. */
 const uploadSchema = z.strictObject({
   /** `people`, `open_test_procedures` or the key of a hierarchy. */
   rows: z.string(),
@@ -117,7 +111,7 @@ const scenarioSchema = z.strictObject({
   name: z.string(),
   counts: countsSchema,
   hierarchies: z.array(hierarchySchema).min(1),
-  /** Keys of integrations. Their values are discarded. */
+  /** Key values are discarded. */
   keys: z.array(
     z.strictObject({
       label: z.string(),
@@ -133,15 +127,13 @@ const scenarioSchema = z.strictObject({
       isPaused: z.boolean(),
     }),
   ),
-  /** Users that the identity provider pushes. */
   scimUsers: count,
-  /** Files in quarantine. They contain only text; a stand-in scanner reports malware in them. */
+  /** Only text; a stand-in scanner reports malware. */
   quarantine: z.array(z.strictObject({ fileName: z.string(), contentType: z.string(), body: z.string() })),
   stories: z.strictObject({ entities: z.array(storyEntitySchema), findings: z.array(storyFindingSchema) }),
   vocabulary: vocabularySchema,
 })
 
-/** Everything that defines a demo tenant, except its people's names. */
 export type Scenario = z.infer<typeof scenarioSchema>
 export type DemoHierarchy = Scenario['hierarchies'][number]
 export type StoryEntity = Scenario['stories']['entities'][number]
@@ -152,17 +144,15 @@ function readScenarioFile(name: string): unknown {
   return JSON.parse(readFileSync(new URL(`../../scenarios/${name}.json`, import.meta.url), 'utf8'))
 }
 
-/** Reads the scenarios of both demo tenants. */
 export function readScenarios(): readonly [Scenario, Scenario] {
   return [scenarioSchema.parse(readScenarioFile('harbourline')), scenarioSchema.parse(readScenarioFile('korvex'))]
 }
 
-/** Reads the names and job titles that the people of all tenants share. */
 export function readNames(): z.infer<typeof namesSchema> {
   return namesSchema.parse(readScenarioFile('people'))
 }
 
-/** The scenario with all counts multiplied, except stories and quarantined files. */
+/** Multiplies all counts, except stories and quarantined files. */
 export function scaleScenario(scenario: Scenario, factor: number): Scenario {
   const times = (value: unknown): unknown =>
     typeof value === 'number'

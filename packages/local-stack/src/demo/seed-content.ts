@@ -10,36 +10,31 @@ import { countFindings, hasFinding, writeFindings } from './write-findings.ts'
 import { writeEvidence } from './write-evidence.ts'
 import { completeTestProcedures, pushUniverse, readEntityIds } from './write-universe.ts'
 
-/** The installation to write to. */
 export interface DemoTarget {
   readonly gateway: string
-  /** Connection string of a service's own role, so row-level security applies. */
+  /** The service's own role, so row-level security applies. */
   databaseUrl(service: 'findings' | 'evidence'): string
-  /** The key ring whose assertions PostgreSQL accepts. */
   readonly assertionKeys: string
   readonly evidence: SignedCaller
 }
 
 export interface DemoTenantKeys {
   readonly id: string
-  /** Value of a key with all scopes. */
+  /** A key with all scopes. */
   readonly key: string
-  /** The key that uploads the evidence. */
   readonly sender: { readonly id: string; readonly label: string }
 }
 
 const actor: CreatedBy = { type: 'connector', id: 'demo', label: 'Demo data' }
 
-/** The content to write. */
 export interface WantedDemo {
   readonly findings: number
-  /** Generates the content. Called only if findings are missing. */
+  /** Called only if findings are missing. */
   make(): DemoData
-  /** Receives a line before each long step. */
   say?(step: string): void
 }
 
-/** Writes the rows of a demo tenant. Findings come last, so a tenant with all findings is complete. A retry resumes. */
+/** Findings come last, so a tenant with all findings is complete. A retry resumes. */
 export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wanted: WantedDemo): Promise<void> {
   const ring = parseKeyRing(target.assertionKeys)
   const assertion = (): string => mintAssertion(ring, tenant.id, Date.now())
@@ -68,7 +63,7 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
     say(data.findings.length, 'findings with their logs')
     for (const batch of batchesOf(data.findings)) {
       await findings.write({ assertion: assertion() }, async (tx) => {
-        // A batch exists whole or not at all.
+        // A batch exists completely or not at all.
         if (await hasFinding(tx, batch[0]?.id ?? '')) return
         await writeFindings(tx, batch, { actor, entityIds, evidence: refs })
       })
@@ -78,7 +73,7 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
   }
 }
 
-/** Few enough that the assertion does not expire during a transaction. */
+/** The assertion must not expire during a transaction. */
 const perTransaction = 400
 
 /** A repeated finding comes before its repeat. */

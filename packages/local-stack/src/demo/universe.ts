@@ -17,7 +17,7 @@ interface Input {
   readonly people: DemoPeople
 }
 
-/** Entities, hierarchies and test procedures of a tenant. Their external ids are the same in every tenant. */
+/** Creates a universe whose external ids are the same in every tenant. */
 export function makeUniverse(input: Input): DemoUniverse {
   const { scenario, seed } = input
   const entities = makeEntities(input, createRandom(`${seed} ${scenario.slug} entities`))
@@ -36,7 +36,6 @@ function entityId(index: number): string {
   return `ENT-${String(index + 1).padStart(4, '0')}`
 }
 
-/** The external ids of the entities in stories, by their keys. */
 export function storyEntityIds(stories: readonly StoryEntity[]): ReadonlyMap<string, string> {
   return new Map(stories.map(({ key }, index) => [key, entityId(index)]))
 }
@@ -112,7 +111,7 @@ interface HierarchyInput {
   readonly isPrimary: boolean
 }
 
-/** A tree with one root. Each level below is four times larger than the one above. */
+/** Each level is four times larger than the one above. */
 function makeHierarchy(
   { name, kind, nodes: count, levels }: DemoHierarchy,
   { input, entities, random, isPrimary }: HierarchyInput,
@@ -141,7 +140,7 @@ function makeHierarchy(
     nodes.push(...level)
     above = level
   }
-  // Every entity has a place in the primary hierarchy, and one in two in each of the others.
+  // Every entity has a place in the primary hierarchy, and every second one in the others.
   const placed = nodes.map((): string[] => [])
   for (const [index, { external_id }] of entities.entries()) {
     if (isPrimary || random.int(0, 1) === 1) memberOf(placed, index).push(external_id)
@@ -207,7 +206,6 @@ function makeTestProcedures(
   })
 }
 
-/** Reference of an audit engagement. */
 export function engagementOf(index: number): string {
   return `IA-${String((index % 24) + 1).padStart(2, '0')}`
 }

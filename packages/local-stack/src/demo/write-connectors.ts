@@ -7,7 +7,7 @@ import type { DemoConnector } from './connectors.ts'
 /** After this time a run continues in the background. */
 const maxWaitMs = 60_000
 
-/** Creates the connectors and runs their uploads, except for those that an interrupted call has already run. */
+/** Skips uploads that an interrupted call has already run. */
 export async function writeConnectors(target: GatewayTarget, connectors: readonly DemoConnector[]): Promise<void> {
   for (const { body, uploads, isPaused } of connectors) {
     // 409: an interrupted call created it.
@@ -23,7 +23,7 @@ export async function writeConnectors(target: GatewayTarget, connectors: readonl
   }
 }
 
-/** Creates users as an identity provider does. 409: they exist. */
+/** Creates users as an identity provider does; 409 means that they exist. */
 export async function writeScimUsers(target: GatewayTarget, users: readonly object[]): Promise<void> {
   for (const json of users) {
     await callGateway(target, { method: 'POST', path: '/scim/v2/Users', json, expected: [201, 409] })

@@ -5,19 +5,16 @@ import type { CallAnswer, Principal, SignedCaller } from '../signed-caller.ts'
 import { type DemoFile, bytesOf } from './evidence.ts'
 
 export interface EvidenceWriter {
-  /** The evidence service, as the gateway calls it. */
   readonly service: SignedCaller
-  /** The key that uploads the files. It can revise and attach them later. */
+  /** The key can revise and attach the files later. */
   readonly principal: Principal
-  /** Connected with the evidence service's role. */
   readonly db: TenantDb
   readonly assertion: () => string
 }
 
-/** Concurrent uploads. */
 const lanes = 4
 
-/** Uploads the missing files, collection by collection, and returns references to all files in their order. */
+/** Uploads missing files and returns references to all, in order. */
 export async function writeEvidence(files: readonly DemoFile[], writer: EvidenceWriter): Promise<EvidenceRef[]> {
   const before = await listFiles(writer)
   const missing = files.filter(({ fileName }) => !before.has(fileName))
@@ -25,7 +22,6 @@ export async function writeEvidence(files: readonly DemoFile[], writer: Evidence
   await inLanes([...Map.groupBy(originals, ({ collection }) => collection).values()], async (together) => {
     await sendTogether(together, writer)
   })
-  // Revisions need their original.
   const present = originals.length === 0 ? before : await listFiles(writer)
   await inLanes(
     missing.filter(({ revises }) => revises !== null),
@@ -44,7 +40,7 @@ async function inLanes<T>(work: readonly T[], carryOut: (item: T) => Promise<voi
   )
 }
 
-/** Uploads one form (RFC 7578): metadata, then files. */
+/** RFC 7578: metadata, then files. */
 async function sendTogether(files: readonly DemoFile[], { service, principal }: EvidenceWriter): Promise<void> {
   const [first] = files
   if (first === undefined) return

@@ -6,18 +6,13 @@ import { memberOf } from './random.ts'
 
 export interface WriteContext {
   readonly actor: CreatedBy
-  /** Ids of entities by their external ids. */
   readonly entityIds: ReadonlyMap<string, string>
-  /** Evidence for entries of the log. */
   readonly evidence: LogWriter['evidence']
 }
 
-/**
- * Writes findings for the tenant of the transaction, with one statement for each step of their history. Triggers and
- * constraints check every row, as they do for the findings service. Only the creation times are given.
- */
+/** Triggers and constraints check every row as usual. Only the creation times are given. */
 export async function writeFindings(tx: Tx, findings: readonly DemoFinding[], context: WriteContext): Promise<void> {
-  // A repeated finding must exist and be closed before its repeat.
+  // A repeated finding must be closed before its repeat.
   for (const isRepeat of [false, true]) {
     const wave = findings.filter(({ repeatOf }) => (repeatOf !== null) === isRepeat)
     if (wave.length === 0) continue
@@ -31,7 +26,6 @@ export async function writeFindings(tx: Tx, findings: readonly DemoFinding[], co
   await writeLog(tx, findings, context)
 }
 
-/** Counts the findings of the demo. */
 export async function countFindings(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ total: number }>({
     text: "select count(*)::integer as total from findings.finding f where f.created_by_type = 'connector' and f.created_by_id = 'demo'",
@@ -40,7 +34,6 @@ export async function countFindings(tx: Tx): Promise<number> {
   return row?.total ?? 0
 }
 
-/** Whether the finding exists. */
 export async function hasFinding(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query({ text: 'select 1 from findings.finding f where f.id = $1::uuid', values: [id] })
   return rows.length > 0
@@ -283,7 +276,7 @@ async function moveRecommendations(tx: Tx, wave: readonly DemoFinding[]): Promis
   }
 }
 
-// The database rejects an acceptance that has ended, which one has if midnight passed since the demo was generated.
+// The database rejects an acceptance that ended because midnight passed.
 async function moveFindings(tx: Tx, wave: readonly DemoFinding[]): Promise<void> {
   for (const rows of stepsOf(wave, ({ moves }) => moves)) {
     await run(
@@ -312,7 +305,6 @@ async function moveFindings(tx: Tx, wave: readonly DemoFinding[]): Promise<void>
 interface Step<Item, Value> {
   readonly item: Item
   readonly step: Value
-  /** Counts from 1. */
   readonly number: number
 }
 

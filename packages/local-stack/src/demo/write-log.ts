@@ -11,7 +11,7 @@ export interface LogWriter {
 
 const perInsert = 500
 
-/** Appends the entries of all findings to the tenant's log in order of time, sealed as the findings service does. */
+/** Appends entries in order of time, sealed as the findings service does. */
 export async function writeLog(
   tx: Tx,
   findings: readonly DemoFinding[],

@@ -5,8 +5,7 @@ import type { DemoPeople } from './people.ts'
 import type { DemoUniverse } from './universe.ts'
 
 /**
- * Pushes people, entities, hierarchies and test procedures. A repetition changes nothing. Completed test procedures are
- * pushed as "in review", because a completed one accepts no evidence.
+ * Completed test procedures are pushed as "in review", because they accept no evidence. A repetition changes nothing.
  */
 export async function pushUniverse(target: GatewayTarget, people: DemoPeople, universe: DemoUniverse): Promise<void> {
   await pushParts(target, 'people', people.rows)
@@ -22,12 +21,10 @@ export async function pushUniverse(target: GatewayTarget, people: DemoPeople, un
   await pushParts(target, 'test-procedures', open)
 }
 
-/** Pushes the test procedures in their final status. */
 export async function completeTestProcedures(target: GatewayTarget, { testProcedures }: DemoUniverse): Promise<void> {
   await pushParts(target, 'test-procedures', testProcedures)
 }
 
-/** Ids of all entities, by external id. */
 export async function readEntityIds(target: GatewayTarget): Promise<Map<string, string>> {
   return await readIds(target, '/api/v1/entities?limit=1000')
 }

@@ -17,7 +17,7 @@ try {
   const server = createDevelopmentProvider({
     ...settings,
     people: demoPeople,
-    // Read at each sign-in, because tenants may be created later.
+    // Tenants may be created later.
     tenantId: async (slug) => {
       const { tenants } = tenantsSchema.parse(JSON.parse(await readFile(settings.demoFile, 'utf8')))
       return tenants[slug]?.id

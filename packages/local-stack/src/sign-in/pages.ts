@@ -15,7 +15,7 @@ const style = `
 
 const warning = 'Development sign-in, not for production: anybody may choose anybody here.'
 
-/** Content policy: the style above, and forms that lead to the console. */
+/** Allows the style above, and forms that lead to the console. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
@@ -24,7 +24,6 @@ export const pageHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 }
 
-/** A page of the provider. `body` is HTML. */
 export function page(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -38,7 +37,6 @@ export function page(title: string, body: string): string {
 `
 }
 
-/** A button for each person, grouped by tenant. */
 export function peoplePage(people: readonly DemoPerson[], action: string): string {
   const tenants = [...new Set(people.map(({ tenant }) => tenant))]
   const group = (tenant: string): string => {
@@ -53,7 +51,6 @@ export function peoplePage(people: readonly DemoPerson[], action: string): strin
   return page('Who are you?', `<form method="post" action="${escape(action)}">${tenants.map(group).join('')}</form>`)
 }
 
-/** Escapes text for HTML. */
 export function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`)
 }

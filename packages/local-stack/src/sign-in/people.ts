@@ -1,14 +1,11 @@
-/** A fictitious person of the development provider. */
 export interface DemoPerson {
   readonly id: string
   readonly name: string
   readonly email: string
-  /** Slug of the tenant. */
   readonly tenant: string
   readonly roles: readonly string[]
 }
 
-/** One person for each role in each demo tenant. */
 export const demoPeople: readonly DemoPerson[] = [
   person('Amara Osei', 'harbourline', 'admin'),
   person('Jonas Lindqvist', 'harbourline', 'auditor'),

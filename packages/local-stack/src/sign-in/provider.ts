@@ -8,23 +8,20 @@ export interface DevelopmentProviderOptions {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: string
-  /** Origin of the console. */
   readonly consoleUrl: string
   readonly people: readonly DemoPerson[]
-  /** Returns the id of a tenant. */
   tenantId(slug: string): Promise<string | undefined>
-  /** The P-256 signing key with its id. Default: a new key for this process. */
+  /** P-256. Default: a new key. */
   readonly key?: { readonly id: string; readonly privateKey: KeyObject }
 }
 
-/** The claims that the gateway requires. */
 export const audience = 'postern'
 const resource = 'urn:postern:api'
 const halfDaySeconds = 43_200
 const accessTokenSeconds = 300
 const maxFormBytes = 4096
 
-/** An OpenID provider with a button for each person. Keys, sign-ins and tokens end with the process. */
+/** An OpenID provider with a button for each person. */
 export function createDevelopmentProvider(options: DevelopmentProviderOptions): Server {
   const { people } = options
   const provider = new Provider(options.issuer, configuration(options))

@@ -1,21 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { loopback } from '../ports.ts'
 
-/** Settings of the development provider. */
 export interface SignInSettings {
   readonly port: number
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: string
-  /** URL of the console, without a final slash. */
   readonly consoleUrl: string
-  /** Path of demo.json with the ids of the tenants. */
   readonly demoFile: string
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Reads the settings. Rejects all except loopback addresses, because this provider requires no password. */
+/** Rejects all except loopback addresses, because this provider requires no password. */
 export function readSignInSettings(env: Environment): SignInSettings {
   if (env['NODE_ENV'] === 'production') {
     throw new Error('This sign-in is for development. It does not start with NODE_ENV=production.')

@@ -3,8 +3,8 @@ import ipaddr from 'ipaddr.js'
 type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 
 /**
- * Returns the canonical form of an address range: with its prefix, host bits cleared, IPv4-mapped IPv6 as IPv4. Returns
- * undefined for anything else, and for the deprecated `::a.b.c.d` (RFC 4291 §2.5.5.1), which PostgreSQL rewrites.
+ * Returns an address range with its prefix, host bits cleared, IPv4-mapped IPv6 as IPv4. Undefined for anything else,
+ * including `::a.b.c.d` (RFC 4291 §2.5.5.1), which PostgreSQL rewrites.
  */
 export function canonicalRange(text: string): string | undefined {
   const range = parseRange(text)
@@ -16,7 +16,6 @@ export function canonicalRange(text: string): string | undefined {
     : `${ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toRFC5952String()}/${prefix}`
 }
 
-/** Returns whether a text is a range of IPv4-compatible IPv6 addresses, deprecated by RFC 4291 §2.5.5.1. */
 export function isDeprecatedRange(text: string): boolean {
   const [address, prefix] = parseRange(text) ?? []
   return address instanceof ipaddr.IPv6 && prefix !== undefined && isDeprecated(address, prefix)
@@ -32,13 +31,13 @@ function isDeprecated(address: ipaddr.IPv6, prefix: number): boolean {
   )
 }
 
-/** Returns whether the new list allows no address that the old list rejects. An empty list allows all addresses. */
+/** Whether the new list allows no address that the old list rejects. An empty list allows all. */
 export function isNarrowerOrEqualList(newList: readonly string[], oldList: readonly string[]): boolean {
   if (oldList.length === 0) return true
   if (newList.length === 0) return false
   const oldRanges = oldList.map(parseRange)
   return newList.every((text) => {
-    // A stored range may have a form that is no longer accepted. Its key must remain editable.
+    // A key with a range in an old form must remain editable.
     if (oldList.includes(text)) return true
     const range = parseRange(text)
     return range !== undefined && oldRanges.some((old) => old !== undefined && contains(old, range))
@@ -53,8 +52,7 @@ function contains([outer, outerPrefix]: Range, [inner, innerPrefix]: Range): boo
 
 function parseRange(text: string): Range | undefined {
   const [addressText = '', prefixText, ...more] = text.split('/')
-  // The library is too lenient: it reads `1.2.3` as 1.2.0.3. `Number` reads an empty prefix as 0, which is every
-  // address.
+  // The library reads `1.2.3` as 1.2.0.3, and `Number` reads an empty prefix as 0, which is every address.
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(addressText) || ipaddr.IPv6.isValid(addressText)
   // The library reads this form as an IPv4 address.
   if (addressText.includes('.') && /^::[\d.]+$/.test(addressText)) return undefined

@@ -3,7 +3,6 @@ import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
 import { tagsIn } from '@postern/service-kit'
 import type { StoredKey } from './store.ts'
 
-/** Returns a key as the API shows it: masked, without its hash, in its state at the time of reading. */
 export function toApiKey(key: StoredKey): ApiKey {
   return {
     id: key.id,
@@ -26,14 +25,13 @@ export function toApiKey(key: StoredKey): ApiKey {
 }
 
 /**
- * Returns the entity tag of a key. It includes the last use and the state, which change without a new version, so that
- * conditional reads stay correct. Conditional writes compare only the version: using a key is no conflict.
+ * Includes the last use and the state, which change without a new version. Conditional writes compare only the version.
  */
 export function etagOf(key: StoredKey): string {
   return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}"`
 }
 
-/** Returns whether an `If-Match` field (RFC 9110 §13.1.1) names this version of the key. */
+/** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version. */
 export function matchesVersion(ifMatch: string, version: number): boolean {
   return tagsIn(ifMatch).some(
     (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(tag)?.[1] === String(version),

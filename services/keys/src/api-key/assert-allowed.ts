@@ -1,7 +1,7 @@
 import { problem } from '@postern/service-kit'
 import type { Ruling } from './rules.ts'
 
-/** Returns the value that a rule allows. Throws a 422 problem with the errors otherwise. */
+/** Returns the allowed value, or throws a 422 problem. */
 export function assertAllowed<T>(ruling: Ruling<T>): T {
   if (ruling.ok) return ruling.value
   throw problem('invalid_content', { detail: 'See `errors` for details.', errors: ruling.errors })

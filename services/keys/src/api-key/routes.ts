@@ -37,14 +37,12 @@ import {
 } from './store.ts'
 
 /**
- * With this overlap or a longer one, a rotation need not wait: a gateway that has not seen the old key's new expiry by
- * then has lost its lease.
+ * With this overlap, a rotation need not wait: a gateway that has not seen the old key's new expiry by then has lost
+ * its lease.
  */
 const overlapWithoutWaitMs = 2 * leaseMs
-/** The version of a key that was never changed. */
 const firstVersion = 1
 
-/** Registers the routes that create, list, read, change, rotate and revoke keys. */
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
   contractRoute(app, createApiKey, async ({ body, context, answer, keepRefusal }) => {
     const actor = actorOf(context)
@@ -97,7 +95,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     if (key === undefined) throw problem('not_found')
     // Operators repeat these events after restoring a backup that lacks the revocation.
     log.info({ event: 'key_revoked', key_id: key.id, tenant_id: context.tenantId })
-    // Also runs for a key that is already revoked: the first call may have died before enforcement was confirmed.
+    // Also for a revoked key: the first call may have died before enforcement was confirmed.
     const enforcement = await enforcer.enforceKey(key.hash)
     answer.etag(etagOf(key))
     return { ...toApiKey(key), enforcement }
@@ -122,8 +120,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           })
           const isDone = change.kind === 'change' && Object.keys(change.changes).length === 0
           const asksForLess = Object.keys(body).some((field) => field !== 'label')
-          // Accept an old tag if the key is already as narrow as requested: the first attempt may have changed the
-          // version without its response arriving (RFC 9110 §13.1.1).
+          // Accept an old tag if the key is already as narrow: the first attempt's response may not have arrived (RFC
+          // 9110 §13.1.1).
           const ifMatch = ifMatchOf(input)
           if (!matchesVersion(ifMatch, current.version) && !(isDone && asksForLess)) throw notThisVersion(ifMatch)
           if (current.revoked !== null) {
@@ -143,7 +141,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
             assertAllowed(decideRequired(change.next.addresses, policy.requiredAddresses))
           }
-          // An earlier, equal request may have died after its commit. Enforce and log its change again.
+          // An earlier request may have died after its commit, so enforce and log its change again.
           if (isDone) {
             return { key: current, isNarrowing: true, isLogged: asksForLess && current.version > firstVersion }
           }
@@ -217,8 +215,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     if (overlapMs >= overlapWithoutWaitMs) {
       await enforcer.announceKey(old.hash)
     } else {
-      // Only this response contains the new key, so it is sent even if the old key's end could not be confirmed, but
-      // not before every lease granted earlier has ended.
+      // Only this response contains the new key, so it is sent even if the old key's end is unconfirmed, but not before
+      // every earlier lease has ended.
       await enforcer.enforceKey(old.hash).catch(async (error: unknown) => {
         log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
         await sleep(leaseMs + 500)
@@ -242,7 +240,7 @@ const mayBeRotatedOnce = {
   retryAfterSeconds: 1,
 } as const
 
-/** Has no Retry-After: clients would repeat the request and create another key. */
+/** No Retry-After: clients would repeat the request and create another key. */
 const mayBeRotated = {
   detail:
     'The database did not confirm whether the key was rotated. In a moment, list the keys. If one has this key as `rotated_from`, revoke it, because its value is lost. Then rotate again with an Idempotency-Key, or create a new key if this one has expired.',
@@ -264,7 +262,7 @@ function ifMatchOf({ raw }: Pick<RequestInfo, 'raw'>): string {
   return given
 }
 
-/** An assertion can name a tenant that does not exist (any more). */
+/** An assertion can name a tenant that no longer exists. */
 function rejectUnknownTenant(): never {
   throw problem('not_found')
 }

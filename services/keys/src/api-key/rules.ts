@@ -4,12 +4,11 @@ import { canonicalRange, isDeprecatedRange, isNarrowerOrEqualList } from './addr
 
 const dayMs = 24 * 60 * 60 * 1000
 
-/** Lifetimes in days. A year is always 365 days. */
+/** A year is always 365 days. */
 const choiceDays = { '30d': 30, '90d': 90, '1y': 365 } as const
 
 const maxOverlapMs = 7 * dayMs
 
-/** The result of a rule: the decided value, or errors for the caller. */
 export type Ruling<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: readonly InputError[] }
@@ -31,7 +30,7 @@ export interface LifeRequest {
   readonly maxKeyDays: number
 }
 
-/** Decides when a new key expires. The time must be in the future and within the tenant's maximum. */
+/** Returns the expiry, which must be in the future and within the tenant's maximum. */
 export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest): Ruling<Date> {
   const latest = now.valueOf() + maxKeyDays * dayMs
   if (choice !== 'custom') {
@@ -40,13 +39,13 @@ export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest
     return allow(new Date(expiry))
   }
   const expiry = Date.parse(expiresAt ?? '')
-  // The comparison also rejects invalid dates (NaN).
+  // Also rejects invalid dates (NaN).
   if (!(expiry > now.valueOf())) return refuse('/expires_at', 'not_in_future', 'must be in the future')
   if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', tooLong(maxKeyDays))
   return allow(new Date(expiry))
 }
 
-/** Decides when the successor of a rotated key expires: as requested, or after the old key's original lifetime. */
+/** Returns the requested expiry, or one after the old key's original lifetime. */
 export function decideSuccessorExpiry(
   request: Omit<LifeRequest, 'choice' | 'expiresAt'> & {
     readonly choice: keyof typeof choiceDays | undefined
@@ -71,7 +70,7 @@ export function decideOverlap(overlap: string): Ruling<number> {
   return ms >= 0 && ms <= maxOverlapMs ? allow(ms) : refuse('/overlap', 'too_long', 'must be at most 7 days (7d)')
 }
 
-/** Returns an address list in canonical form, without duplicates. */
+/** Returns the list in canonical form, without duplicates. */
 export function decideAddresses(given: readonly string[], pointer = '/allowed_addresses'): Ruling<string[]> {
   const errors: InputError[] = []
   const ranges = new Set<string>()
@@ -90,7 +89,7 @@ export function decideAddresses(given: readonly string[], pointer = '/allowed_ad
   return errors.length > 0 ? { ok: false, errors } : allow([...ranges])
 }
 
-/** Rejects a list that allows addresses outside the networks that the tenant requires. */
+/** Rejects addresses outside the networks that the tenant requires. */
 export function decideRequired(addresses: readonly string[], required: readonly string[]): Ruling<readonly string[]> {
   if (required.length === 0) return allow(addresses)
   const networks = required.join(', ')
@@ -117,14 +116,13 @@ export function decideRequired(addresses: readonly string[], required: readonly 
 
 const keyInText = /postern_[0-9A-Za-z]{49}/
 
-/** Rejects a text that contains a key. Labels and reasons are stored and shown, and people paste keys into them. */
+/** Rejects a text with a key: labels and reasons are stored and shown, and people paste keys into them. */
 export function decideText(pointer: string, text: string): Ruling<string> {
   return keyInText.test(text)
     ? refuse(pointer, 'holds_key', 'must not contain a key; use its last four characters to identify it')
     : allow(text)
 }
 
-/** The fields of a key that can be changed. */
 export interface Mutable {
   readonly label: string
   readonly scopes: readonly string[]
@@ -136,15 +134,14 @@ export type Change =
   | { readonly kind: 'refused'; readonly errors: readonly InputError[] }
   | {
       readonly kind: 'change'
-      /** The key after the change. */
       readonly next: Mutable
-      /** The changed fields for the audit trail. Empty if nothing changes. */
+      /** For the audit trail; empty if nothing changes. */
       readonly changes: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>
       /** Whether the change removes a permission. */
       readonly isNarrowing: boolean
     }
 
-/** Decides a change of a key. The label can change freely; every other field can only become narrower. */
+/** The label can change freely; every other field can only become narrower. */
 export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change {
   const next = { ...current, ...wanted }
   const errors: InputError[] = []

@@ -2,7 +2,7 @@ import { type GrantableScope, type KeyState, scopesWith } from '@postern/contrac
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 
-/** A key as the database stores it. It contains the hash: never log or return it. */
+/** Contains the hash: never log or return it. */
 export interface StoredKey {
   readonly id: string
   /** SHA-256 of the key, lower-case hex. */
@@ -14,7 +14,7 @@ export interface StoredKey {
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly expiresAt: Date
-  /** The time from creation to the original expiry. */
+  /** From creation to the original expiry. */
   readonly lifetimeMs: number
   readonly revoked: { readonly at: Date; readonly by: Actor; readonly reason: string | null } | null
   readonly lastUsedAt: Date | null
@@ -69,7 +69,6 @@ const columns = `
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
   k.last_used_at, k.last_refused_at, k.rotated_from, k.version, clock_timestamp() as read_at`
 
-/** Stores a new key and its event in one statement. */
 export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Actor): Promise<StoredKey> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_insert_key',
@@ -108,7 +107,7 @@ export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Ac
   return toKey(row)
 }
 
-/** Returns a key of the tenant, if it exists. Served by api_key_pk. */
+/** Served by api_key_pk. */
 export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_find_key',
@@ -118,7 +117,6 @@ export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined
   return row === undefined ? undefined : toKey(row)
 }
 
-/** Returns a key, locked until the transaction ends. */
 export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | undefined> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_find_key_for_change',
@@ -128,7 +126,7 @@ export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | 
   return row === undefined ? undefined : toKey(row)
 }
 
-/** Returns the id of an active key that replaces this one. Lock the old key first. Served by api_key_successor. */
+/** Returns the active key that replaces this one. Lock the old key first. Served by api_key_successor. */
 export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
     name: 'keys_find_live_successor',
@@ -146,8 +144,8 @@ export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | un
 }
 
 /**
- * Revokes a key and records the event in one statement. Returns undefined if the key is already revoked or does not
- * exist. Concurrent calls record one event.
+ * Revokes a key and records the event in one statement. Undefined if it is already revoked or missing. Concurrent calls
+ * record one event.
  */
 export async function revokeKey(
   tx: Tx,
@@ -219,12 +217,11 @@ export async function updateKey(
   return toKey(row)
 }
 
-/** Filters of the key list. An undefined field does not filter. */
 export interface KeyFilter {
   readonly states: readonly KeyState[] | undefined
-  /** Matches keys that have one of these scopes, also through a wildcard. */
+  /** Also through a wildcard. */
   readonly scopes: readonly GrantableScope[] | undefined
-  /** Matches part of the label, case-insensitively. */
+  /** Part of the label, case-insensitive. */
   readonly label: string | undefined
 }
 
@@ -237,9 +234,7 @@ const selected = `
   and ($2::text[] is null or k.scopes && $2)
   and ($3::text is null or k.label ilike $3)`
 
-/**
- * Returns the tenant's keys after the id `after`, newest first. Scans api_key_pk backwards: UUIDv7 ids grow with time.
- */
+/** Lists keys after the id `after`, newest first. Scans api_key_pk backwards: UUIDv7 ids grow with time. */
 export async function listKeys(
   tx: Tx,
   filter: KeyFilter,
@@ -259,7 +254,6 @@ export async function listKeys(
   return rows.map(toKey)
 }
 
-/** Returns the number of keys that match a filter. */
 export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_keys',

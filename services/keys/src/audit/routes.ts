@@ -3,7 +3,6 @@ import { type App, storedList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countEvents, hasKey, listEvents } from './store.ts'
 
-/** Registers the audit trail of a key, for administrators. */
 export function auditRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listApiKeyEvents, {
     source: db,

@@ -10,7 +10,7 @@ interface EventRow {
   readonly actor_label: string | null
 }
 
-/** Returns the events of a key after the id `after`, newest first. Served by api_key_event_of_key. */
+/** Lists events after the id `after`, newest first. Served by api_key_event_of_key. */
 export async function listEvents(
   tx: Tx,
   keyId: string,
@@ -32,7 +32,6 @@ export async function listEvents(
   )
 }
 
-/** Returns the number of a key's events. */
 export async function countEvents(tx: Tx, keyId: string): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_events',
@@ -42,7 +41,6 @@ export async function countEvents(tx: Tx, keyId: string): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Returns whether the tenant has a key with this id. */
 export async function hasKey(tx: Tx, keyId: string): Promise<boolean> {
   const rows = await tx.query({
     name: 'keys_has_key',

@@ -11,14 +11,14 @@ import { findKeyRecords, findTenantRecord } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
-/** Registers the look-ups of keys and tenants that gateways do not have in their caches. */
+/** Registers look-ups for gateways that lack a key or tenant in their caches. */
 export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>): void {
   internalRoute(
     app,
     { ...gatewaysOnly, path: internalPaths.lookupKeys, body: lookupsRequestSchema },
     async ({ body }): Promise<{ records: (KeyRecord | null)[]; now: number }> => {
       const { records, now } = await db.system(async (tx) => await findKeyRecords(tx, body.hashes))
-      // Shares the record with other gateways. Unknown hashes are not stored, because anyone can invent them.
+      // Unknown hashes are not stored, because anyone can invent them.
       for (const record of records) if (record !== undefined) cache.store(record)
       return { records: records.map((record) => record ?? null), now }
     },

@@ -1,13 +1,12 @@
 import { type KeyRecord, type TenantRecord, keyRecordSchema, tenantRecordSchema } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
-/** A look-up result and its time on the database clock, in milliseconds since the epoch. */
+/** `readAt` is on the database clock (epoch ms). */
 export interface Found<T> {
   readonly record: T | undefined
   readonly now: number
 }
 
-/** Key records in the order of the requested hashes, and the time of the look-up as in `Found`. */
 export interface FoundKeys {
   readonly records: readonly (KeyRecord | undefined)[]
   readonly now: number
@@ -40,18 +39,16 @@ export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise
   return { records, now: first.now }
 }
 
-/** Removes `limitId` if the key uses its own limit. */
 function withoutNull({ limitId, ...record }: Record<string, unknown>): Record<string, unknown> {
   return limitId === null ? record : { ...record, limitId }
 }
 
-/** Returns the record of one key. */
 export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
   const { records, now } = await findKeyRecords(tx, [hash])
   return { record: records[0], now }
 }
 
-/** Returns a tenant by id, for people, whose tokens name the tenant. */
+/** Finds a tenant for people, whose tokens name it. */
 export async function findTenantRecord(tx: Tx, tenantId: string): Promise<Found<TenantRecord>> {
   const [row] = await tx.query<Record<string, unknown> & { tenantName: string | null; now: number }>({
     name: 'keys_find_tenant_record',

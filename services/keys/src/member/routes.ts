@@ -6,7 +6,6 @@ import { countMembers, listMembers } from './store.ts'
 
 const position = z.string().min(1).max(255)
 
-/** Registers the list of a tenant's people, for administrators. */
 export function memberRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listMembersRoute, {
     source: db,

@@ -8,7 +8,7 @@ interface MemberRow {
   readonly last_seen_at: Date
 }
 
-/** Returns people after the id `after`, in the order of their ids. Served by member_pk. */
+/** Lists people after the id `after`, in the order of ids. Served by member_pk. */
 export async function listMembers(
   tx: Tx,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
@@ -28,7 +28,6 @@ export async function listMembers(
   )
 }
 
-/** Returns the number of people. */
 export async function countMembers(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_members',
@@ -38,10 +37,7 @@ export async function countMembers(tx: Tx): Promise<number> {
   return row?.count ?? 0
 }
 
-/**
- * Records people who signed in, from their tokens. Ignores reports that are older than the stored one or name an
- * unknown tenant.
- */
+/** Ignores reports that are older than the stored one or name an unknown tenant. */
 export async function recordPeople(tx: Tx, people: NonNullable<UsageReport['people']>): Promise<void> {
   await tx.execute({
     name: 'keys_record_people',

@@ -14,7 +14,6 @@ import {
   toKeyPolicy,
 } from './store.ts'
 
-/** Registers the tenant's key policy, which its administrators read and set. */
 export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, getKeyPolicy, async ({ context, answer }) => {
     const policy = await db.read(context, findKeyPolicy)
@@ -33,7 +32,6 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const policy = await db.write(context, async (tx) => {
       const current = await findKeyPolicyForChange(tx)
       if (current === undefined) throw problem('not_found')
-      // Locks the policy against concurrent changes.
       assertIfMatch({ raw }, etagOf(current))
       const next = {
         maxKeyDays: body.max_key_days ?? current.maxKeyDays,
@@ -43,10 +41,10 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         next.maxKeyDays === current.maxKeyDays &&
         JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
       if (!isSame) await setKeyPolicy(tx, next, actor)
-      // Read again even without a change: after waiting for a concurrent change, the first read may lack its author.
+      // Read again: after a concurrent change, the first read may lack its author.
       return (await findKeyPolicy(tx)) ?? current
     })
-    // Logs the complete policy, so that operators can repeat it after restoring a backup.
+    // Complete, so that operators can repeat it after restoring a backup.
     if (!isSame) {
       log.info({
         event: 'key_policy_set',
@@ -74,7 +72,6 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** The range of the version column. */
 const versionSchema = z.int32().min(1)
 
 function etagOf({ version }: { readonly version: number }): string {

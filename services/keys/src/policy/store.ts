@@ -2,12 +2,11 @@ import type { KeyPolicy, KeyPolicyEvent } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 
-/** The tenant's requirements for new keys. */
 export interface StoredPolicy {
   /** On the database clock. */
   readonly now: Date
   readonly maxKeyDays: number
-  /** Networks. If empty, keys need no address list. */
+  /** If empty, keys need no address list. */
   readonly requiredAddresses: readonly string[]
   readonly version: number
   readonly changed: { readonly at: Date; readonly by: Actor } | null
@@ -25,7 +24,7 @@ interface PolicyRow {
   readonly actor_label: string | null
 }
 
-// The event that created this version. Absent until the first change. Served by key_policy_event_pk.
+// Absent until the first change. Served by key_policy_event_pk.
 const select = `
   select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days,
          t.required_addresses::text[] as required_addresses, t.policy_version,
@@ -33,20 +32,17 @@ const select = `
     from keys.tenant as t
     left join keys.key_policy_event as e on e.tenant_id = t.tenant_id and e.version = t.policy_version`
 
-/** Returns the tenant's policy and the database clock, or undefined if the tenant does not exist. */
 export async function findKeyPolicy(tx: Tx): Promise<StoredPolicy | undefined> {
   const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy', text: select, values: [] })
   return row === undefined ? undefined : toPolicy(row)
 }
 
-/** Returns the policy, locked until the transaction ends. */
 export async function findKeyPolicyForChange(tx: Tx): Promise<StoredPolicy | undefined> {
   const text = `${select}\n   for no key update of t`
   const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy_for_change', text, values: [] })
   return row === undefined ? undefined : toPolicy(row)
 }
 
-/** Sets the policy and records the event in one statement. */
 export async function setKeyPolicy(
   tx: Tx,
   { maxKeyDays, requiredAddresses }: Pick<StoredPolicy, 'maxKeyDays' | 'requiredAddresses'>,
@@ -78,7 +74,7 @@ interface EventRow {
   readonly required_addresses: string[]
 }
 
-/** Returns the policy's changes before the version `after`, newest first. Served by key_policy_event_pk. */
+/** Lists changes before the version `after`, newest first. Served by key_policy_event_pk. */
 export async function listKeyPolicyEvents(
   tx: Tx,
   { after, limit }: { readonly after: number | undefined; readonly limit: number },
@@ -103,7 +99,6 @@ export async function listKeyPolicyEvents(
   }))
 }
 
-/** Returns the number of policy changes. */
 export async function countKeyPolicyEvents(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ count: number }>({
     name: 'keys_count_policy_events',
@@ -113,7 +108,6 @@ export async function countKeyPolicyEvents(tx: Tx): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Returns a policy as the API shows it. */
 export function toKeyPolicy({ maxKeyDays, requiredAddresses, version, changed }: StoredPolicy): KeyPolicy {
   return {
     max_key_days: maxKeyDays,

@@ -4,10 +4,9 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { KeyCache } from '../key-cache.ts'
 import { findKeyRecord } from '../lookup/store.ts'
 
-/** Announces committed changes to gateways over Redis. Nothing waits for it or depends on it. */
+/** Announces committed changes to gateways over Redis. Nothing depends on it. */
 export interface Announcer {
   announce(change: Revocation): void
-  /** Waits for pending announcements. */
   close(): Promise<void>
 }
 

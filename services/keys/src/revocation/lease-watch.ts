@@ -2,40 +2,37 @@ import { leaseMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import { type GrantRow, forgetLeases, readGrants } from './store.ts'
 
-/** The gateways that held a lease at some time during a wait. */
 export interface WaitOutcome {
   readonly gateways: number
-  /** Gateways that applied the log up to the entry. */
+  /** Applied the log up to the entry. */
   readonly confirmed: number
-  /** Gateways whose lease ended. They do not use their caches until they have applied the log. */
+  /** Their lease ended, so they do not use their caches until they have applied the log. */
   readonly fenced: number
 }
 
 /**
- * Watches the leases for all pending revokes of this replica, one query at a time. Only the monotonic clock decides
- * when a lease has ended: if a wall clock jumped forward, leases would seem to end while gateways still use them.
+ * Watches the leases for all pending revokes, one query at a time. Uses only the monotonic clock: after a wall clock
+ * jump, leases would seem to end while gateways still use them.
  */
 export interface LeaseWatch {
   /**
-   * Resolves when every gateway with a lease has applied the log up to `seq`, or with undefined after the timeout. Call
-   * it after the commit.
+   * Resolves when every gateway with a lease has applied the log up to `seq`; undefined after the timeout. Call it
+   * after the commit.
    */
   untilApplied(seq: number, timeoutMs: number): Promise<WaitOutcome | undefined>
-  /** Polls at once, because a gateway has just renewed its lease here. */
+  /** Polls at once, because a gateway has just renewed its lease. */
   pollNow(): void
-  /** Ends every wait. */
   close(): Promise<void>
 }
 
 interface Waiter {
   readonly seq: number
-  /** Set after the commit of the change. */
+  /** After the commit of the change. */
   readonly since: number
   readonly seen: Set<string>
   finish(outcome: WaitOutcome | undefined): void
 }
 
-/** A gateway's last grant, and since when this replica has seen it unchanged. */
 interface GrantObservation {
   readonly grant: string
   readonly since: number
@@ -45,10 +42,10 @@ const lookEveryMs = 4
 const afterFailureMs = 50
 /** Used while no revoke waits. */
 const idleLookMs = 1000
-/** Gateways without a new grant for this long are deleted, so that the table does not grow with each process start. */
+/** Bounds the table, which grows with each process start. */
 export const forgetAfterMs = 10 * 60 * 1000
 
-/** Opens a watch over the leases. `now` is monotonic, in milliseconds. */
+/** `now` is monotonic, in milliseconds. */
 export function openLeaseWatch({
   db,
   now = () => performance.now(),
@@ -64,7 +61,7 @@ export function openLeaseWatch({
 
   async function look(): Promise<void> {
     while (waiters.size > 0) {
-      // A revoke that starts during the query may have committed after its snapshot. The next query serves it.
+      // A revoke that starts during the query may have committed after its snapshot, so the next query serves it.
       const served = [...waiters]
       isDue = false
       let pauseMs = lookEveryMs
@@ -73,7 +70,7 @@ export function openLeaseWatch({
         const at = note(leases)
         for (const waiter of served) examine(waiter, leases, at)
       } catch {
-        // The database is unavailable. Each waiter's own time limit reports 'unconfirmed'.
+        // Each waiter's own time limit reports 'unconfirmed'.
         pauseMs = afterFailureMs
       }
       if (waiters.size > 0 && !isDue) await pause(pauseMs)
@@ -104,7 +101,7 @@ export function openLeaseWatch({
   }
 
   function examine(waiter: Waiter, leases: readonly GrantRow[], at: number): void {
-    // Of the gateways that applied the entry, only those with a running lease are counted.
+    // Only those with a running lease are counted.
     const live = leases.filter((lease) => !hasEnded(lease, waiter, at))
     for (const { gateway } of live) waiter.seen.add(gateway)
     if (live.some(({ acked }) => acked < waiter.seq)) return

@@ -3,10 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { LeaseWatch } from './lease-watch.ts'
 import { countLeases, readLog, renewLease } from './store.ts'
 
-/**
- * The maximum number of entries in a response, about 0.6 MB. A gateway that lags further requests the rest before it
- * gets a lease.
- */
+/** About 0.6 MB. A gateway that lags further requests the rest before it gets a lease. */
 const maxEntries = 5000
 
 /**

@@ -2,7 +2,6 @@ import { keepLogMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import { pruneLog } from './store.ts'
 
-/** Limits the size of the log of changes. */
 export interface LogPruner {
   /**
    * Deletes entries that this replica has seen for long enough. Call it every few seconds. Returns the number of
@@ -12,8 +11,8 @@ export interface LogPruner {
 }
 
 /**
- * INVARIANT: an entry outlives every Redis record made before it, and every call that waits for it. A replica therefore
- * deletes only what it saw `keepLogMs` ago on its own monotonic clock (`now`, ms). Wall clocks can be set.
+ * INVARIANT: an entry outlives every older Redis record and every call that waits for it. A replica deletes only what
+ * it saw `keepLogMs` ago on its monotonic clock (`now`, ms).
  */
 export function createLogPruner({
   db,
@@ -24,10 +23,9 @@ export function createLogPruner({
   readonly now?: () => number
   readonly limit?: number
 }): LogPruner {
-  /** The last entries seen, each with the time of the first sight. */
+  /** With the time of the first sight. */
   let observations: { readonly seq: number; readonly at: number }[] = []
   let upTo = 0
-  /** The PostgreSQL server that returned them. */
   let server: string | undefined
 
   const lastSeen = (): number => observations.at(-1)?.seq ?? upTo

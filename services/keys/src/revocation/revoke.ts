@@ -8,29 +8,25 @@ import type { Announcer } from './announce.ts'
 import type { LeaseWatch } from './lease-watch.ts'
 import { lastKeyChange, lastTenantChange } from './store.ts'
 
-/** Enforces committed changes on every gateway. README.md in this folder explains why this works. */
+/** Enforces committed changes on every gateway. README.md explains the protocol. */
 export interface Enforcer {
   /**
-   * Resolves when no gateway accepts the key in its old state. Returns null if the log has already deleted the change:
-   * all leases are newer. Rejects with `revocation_unconfirmed` if enforcement cannot be confirmed.
+   * Resolves when no gateway accepts the key's old state; null if all leases are newer than the change. Rejects with
+   * `revocation_unconfirmed`.
    */
   enforceKey(hash: string): Promise<Enforcement | null>
   /** Resolves when every gateway uses the tenant's new status, name and limits. */
   enforceTenant(tenantId: string): Promise<Enforcement | null>
-  /**
-   * Runs a narrowing. If the database fails, rejects with `revocation_unconfirmed`: the caller can repeat the request.
-   */
+  /** Runs a narrowing. If the database fails, rejects with `revocation_unconfirmed`: the request can be repeated. */
   runNarrowing<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T>
   /**
-   * Runs a rotation, which must not be repeated blindly. Rejects with `inDoubt` if it may be committed, and with the
-   * database's own problem otherwise.
+   * Runs a rotation, which must not be repeated blindly: rejects with `inDoubt` if it may be committed, otherwise with the
+   * database's problem.
    */
   runRotation<T>(work: () => Promise<T>, inDoubt: UnconfirmedAdvice): Promise<T>
-  /** Announces a change without waiting. */
   announceKey(hash: string): Promise<void>
 }
 
-/** What a `revocation_unconfirmed` problem advises the caller to do. */
 type UnconfirmedAdvice = Pick<ProblemOptions, 'detail' | 'retryAfterSeconds'>
 
 const repeatAdvice: UnconfirmedAdvice = {
@@ -41,7 +37,6 @@ const repeatAdvice: UnconfirmedAdvice = {
 /** Every lease granted before the commit has ended by then. */
 const waitMs = leaseMs + 500
 
-/** Opens the enforcer. */
 export function openEnforcer({
   db,
   announcer,
@@ -63,7 +58,7 @@ export function openEnforcer({
     registers: [metrics],
   })
 
-  // Starts the series at 0, so that the first observation shows as an increase.
+  // Starts at 0, so that the first observation is an increase.
   for (const kind of ['key', 'tenant'] as const) {
     for (const outcome of ['enforced', 'unconfirmed']) waits.zero({ kind, outcome })
   }

@@ -6,7 +6,6 @@ import { releaseLease } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
-/** Registers the routes with which gateways acquire, renew and release leases. */
 export function leaseRoutes(app: App, { db, leaseWatch }: Pick<Deps, 'db' | 'leaseWatch'>): void {
   internalRoute(
     app,

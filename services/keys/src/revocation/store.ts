@@ -2,32 +2,28 @@ import { type Revocation, revocationSchema } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** A gateway that holds or held a lease. */
 export interface GrantRow {
   readonly gateway: string
   /** The last entry that it applied. */
   readonly acked: number
   /** Differs for each grant. */
   readonly grant: string
-  /** It released its lease and has not acquired another one. */
+  /** And has not acquired another lease. */
   readonly released: boolean
 }
 
 export interface LogReading {
-  /** The last entry of the log. */
   readonly seq: number
-  /** The mark of the log at the last entry read, or at its end. Null if it is no longer known. */
+  /** At the last entry read; null if unknown. */
   readonly mark: string | null
-  /** The log could not follow the cursor; `entries` is everything that the log contains. */
+  /** The log could not follow the cursor; `entries` is everything that it contains. */
   readonly reset: boolean
   readonly entries: readonly Revocation[]
-  /** Database clock, in milliseconds since the epoch. */
+  /** Database clock (epoch ms). */
   readonly now: number
 }
 
-/**
- * Grants or renews a lease if the gateway has applied the whole log, and the same log. Commit before calling `readLog`.
- */
+/** Grants or renews a lease if the gateway has applied the whole log. Commit before calling `readLog`. */
 export async function renewLease(
   tx: Tx,
   {
@@ -46,12 +42,10 @@ export async function renewLease(
   return row?.granted === true
 }
 
-/** Ends the lease of a gateway that stops. */
 export async function releaseLease(tx: Tx, gateway: string): Promise<void> {
   await tx.execute({ name: 'keys_release_lease', text: 'select keys.release_lease($1)', values: [gateway] })
 }
 
-/** Returns all grants. Each call reads a new snapshot. */
 export async function readGrants(tx: Tx): Promise<GrantRow[]> {
   return await tx.query<{ gateway: string; acked: number; grant: string; released: boolean }>({
     name: 'keys_read_grants',
@@ -71,7 +65,7 @@ export async function forgetLeases(tx: Tx, gone: readonly Pick<GrantRow, 'gatewa
   })
 }
 
-/** Returns the number of running leases by the database clock, for metrics. */
+/** Counts running leases by the database clock, for metrics. */
 export async function countLeases(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ live: number }>({
     name: 'keys_count_leases',
@@ -83,10 +77,7 @@ export async function countLeases(tx: Tx): Promise<number> {
 
 const entriesSchema = z.array(revocationSchema)
 
-/**
- * Returns at most `limit` entries after the cursor (null: from the first), the position of the log and the clock, in
- * one snapshot.
- */
+/** Returns up to `limit` entries after the cursor (null: from the first) in one snapshot. */
 export async function readLog(
   tx: Tx,
   { cursor, mark, limit }: { cursor: number | null; mark: string | null; limit: number },
@@ -102,7 +93,6 @@ export async function readLog(
   return { ...row, entries: entriesSchema.parse(row.entries) }
 }
 
-/** Returns the key's last change, or undefined if the log does not contain one. */
 export async function lastKeyChange(tx: Tx, hash: string): Promise<Revocation | undefined> {
   const [row] = await tx.query<{ seq: number; version: number; revoked: boolean }>({
     name: 'keys_last_key_change',
@@ -112,7 +102,6 @@ export async function lastKeyChange(tx: Tx, hash: string): Promise<Revocation | 
   return row === undefined ? undefined : { kind: 'key', hash, ...row }
 }
 
-/** Returns the tenant's last change, or undefined if the log does not contain one. */
 export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revocation | undefined> {
   const [row] = await tx.query<{ seq: number; version: number }>({
     name: 'keys_last_tenant_change',
@@ -122,19 +111,17 @@ export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revoca
   return row === undefined ? undefined : { kind: 'tenant', tenantId, ...row }
 }
 
-/** The state of the log before entries were deleted. */
 export interface PrunedLog {
-  /** The number of the last entry. */
+  /** The last entry. */
   readonly seq: number
-  /** The number of entries. */
   readonly held: number
   /** Differs for each start of each PostgreSQL server. */
   readonly server: string
 }
 
 /**
- * Deletes the oldest log entries up to a number, `limit` at most. Deletes nothing if the server differs from the one
- * that returned the number.
+ * Deletes up to `limit` of the oldest entries. Deletes nothing if the server differs from the one that returned the
+ * number.
  */
 export async function pruneLog(
   tx: Tx,

@@ -21,7 +21,7 @@ const limitOf = (max: number) => z.coerce.number().int().min(1).max(max).default
 const tenantsQuery = z.strictObject({ limit: limitOf(maxTenants), after: tenantSlugSchema.optional() })
 const eventsQuery = z.strictObject({ limit: limitOf(maxEvents), before: z.uuid().optional() })
 
-/** Registers the operator's tenant routes. PostgreSQL checks the operator's assertion as well. */
+/** PostgreSQL checks the operator's assertion as well. */
 export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
   internalRoute(
     app,
@@ -95,7 +95,6 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         key_limit: tenant.key_limit,
         tenant_limit: tenant.tenant_limit,
       })
-      // Wait until every gateway uses the new limits.
       const enforcement = await enforcer.enforceTenant(tenant.id)
       return { ...tenant, enforcement }
     },
@@ -124,7 +123,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const change = { status: 'active' } as const
       const tenant = await db.write(context, async (tx) => await changeTenant(tx, params.id, change, context.label))
       if (tenant === undefined) throw problem('not_found')
-      // Wait until no gateway rejects the tenant any more.
+      // No gateway may reject the tenant any more.
       const enforcement = await enforcer.enforceTenant(tenant.id)
       log.info({ event: 'tenant_resumed', tenant_id: tenant.id, operator: context.label })
       return { ...tenant, enforcement }

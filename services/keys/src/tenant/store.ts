@@ -11,18 +11,18 @@ interface EventRow extends Omit<TenantEvent, 'at'> {
   readonly at: Date
 }
 
-/** The fields to change. An undefined field stays unchanged. */
+/** An undefined field stays unchanged. */
 export interface TenantChange {
   readonly status?: Tenant['status'] | undefined
   readonly name?: string | undefined
-  /** Requests per minute; the same for `tenantLimit`. */
+  /** Per minute. */
   readonly keyLimit?: number | undefined
   readonly tenantLimit?: number | undefined
 }
 
 const columns = 't.id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at'
 
-/** Creates a tenant. Needs the operator's assertion. Violates `tenant_slug_unique` if the slug is taken. */
+/** Needs the operator's assertion. Violates `tenant_slug_unique` if the slug is taken. */
 export async function insertTenant(
   tx: Tx,
   { slug, name }: { readonly slug: string; readonly name: string },
@@ -37,7 +37,7 @@ export async function insertTenant(
   return toTenant(row)
 }
 
-/** Returns at most `limit` tenants after the slug `after`. Needs the operator's assertion. */
+/** Lists tenants after the slug `after`. Needs the operator's assertion. */
 export async function listTenants(tx: Tx, limit: number, after: string | undefined): Promise<Tenant[]> {
   const rows = await tx.query<TenantRow>({
     name: 'keys_list_tenants',
@@ -47,10 +47,7 @@ export async function listTenants(tx: Tx, limit: number, after: string | undefin
   return rows.map(toTenant)
 }
 
-/**
- * Changes a tenant and records the operator. Equal values are no change. Returns undefined if no tenant has the id or
- * slug. Needs the operator's assertion.
- */
+/** Returns undefined if no tenant has the id or slug. Equal values are no change. Needs the operator's assertion. */
 export async function changeTenant(
   tx: Tx,
   idOrSlug: string,
@@ -73,9 +70,7 @@ export async function changeTenant(
   return toTenant(row)
 }
 
-/**
- * Returns at most `limit` events of a tenant before the entry `before`, newest first. Needs the operator's assertion.
- */
+/** Lists events before the entry `before`, newest first. Needs the operator's assertion. */
 export async function listTenantEvents(
   tx: Tx,
   idOrSlug: string,

@@ -17,7 +17,6 @@ import {
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
 
-/** Registers the usage reports of gateways and the usage of a key for administrators. */
 export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -35,7 +34,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         for (const denials of batches(body.denials)) await db.system(async (tx) => await recordDenials(tx, denials))
         for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
       } catch (cause) {
-        // The gateway then finds and drops the invalid line. Otherwise one line would block the reports of all tenants.
+        // The gateway drops the invalid line, which would block the reports of all tenants.
         if (!cannotBeStored(cause)) throw cause
         throw problem('invalid_content', {
           detail: 'The report contains a line that cannot be stored. Remove it and send the report again.',

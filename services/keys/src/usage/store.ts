@@ -2,12 +2,9 @@ import { type ApiKeyUsage, usageDays } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import { type Tx, sqlError } from '@postern/tenant-db'
 
-/**
- * Records the last accepted and rejected requests of keys, their addresses and counts. Ignores keys that do not exist
- * in the tenant.
- */
+/** Ignores keys that do not exist in the tenant. */
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
-  // Requests beyond the sum of the routes were rejected for what they asked.
+  // Requests beyond the sum of the routes were rejected.
   const refusals = uses.flatMap(({ tenantId, keyId, lastUsedAt: at, count, routes }) => {
     const accepted = Object.values(routes).reduce((sum, each) => sum + each, 0)
     return accepted < count ? [{ tenantId, keyId, at }] : []
@@ -19,7 +16,7 @@ export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<voi
   })
 }
 
-/** Records denials. The audit trail gets at most one event per key, reason and minute. */
+/** Records denials, with at most one audit event per key, reason and minute. */
 export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Promise<void> {
   await tx.execute({
     name: 'keys_record_denials',
@@ -28,12 +25,12 @@ export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Pr
   })
 }
 
-/** Returns whether PostgreSQL can never store the data (SQLSTATE classes 22 and 23). */
+/** Whether PostgreSQL can never store the data (SQLSTATE classes 22 and 23). */
 export function cannotBeStored(cause: unknown): boolean {
   return ['22', '23'].includes(sqlError(cause).sqlState?.slice(0, 2) ?? '')
 }
 
-/** Writes events for counted denials without one. Returns their number. */
+/** Writes missing events for counted denials and returns their number. */
 export async function notePendingDenials(tx: Tx, limit: number): Promise<number> {
   const [row] = await tx.query<{ noted: number }>({
     name: 'keys_note_pending_denials',
@@ -53,7 +50,7 @@ export async function pruneUses(tx: Tx, limit: number): Promise<number> {
   return row?.dropped ?? 0
 }
 
-/** Returns a key's requests by day, oldest first, with zeros for unused days. Served by api_key_use_pk. */
+/** Returns days oldest first, with zeros for unused ones. Served by api_key_use_pk. */
 export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['days']> {
   return await tx.query<{ day: string; requests: number }>({
     name: 'keys_list_days_of_use',
@@ -70,7 +67,7 @@ export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage[
   })
 }
 
-/** Returns the routes that a key called in the last days, most used first. Served by api_key_use_pk. */
+/** Returns routes, most used first. Served by api_key_use_pk. */
 export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['routes']> {
   return await tx.query<{ route: string; requests: number; last_used_on: string }>({
     name: 'keys_list_routes_of_use',
@@ -85,7 +82,7 @@ export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsag
   })
 }
 
-/** Returns the stored addresses of a key (100 at most), newest first. Served by api_key_address_pk. */
+/** Returns at most 100 addresses, newest first. Served by api_key_address_pk. */
 export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['addresses']> {
   const rows = await tx.query<{ address: string; first_used_at: Date; last_used_at: Date }>({
     name: 'keys_list_addresses_of_use',
@@ -101,7 +98,7 @@ export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyU
   })
 }
 
-/** Returns how many addresses of a key were replaced by newer ones. Served by api_key_address_drop_pk. */
+/** Counts addresses replaced by newer ones. Served by api_key_address_drop_pk. */
 export async function countDroppedAddresses(tx: Tx, keyId: string): Promise<number> {
   const [row] = await tx.query<{ dropped: number }>({
     name: 'keys_count_dropped_addresses',
