@@ -2,19 +2,19 @@ import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-// Not `module`: what packages offer under it is for bundlers, and Node cannot always read it.
+// Not `module`: packages offer it for bundlers, and Node cannot always read it.
 const conditions = ['@postern/source', 'node', 'development|production']
 
-/** Tests that run only by a command of their own: they take long, or need more than Node.js. */
+/** They take long, or need more than Node.js, so each has its own command. */
 const separate = [
   ...(process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []),
   ...(process.env['POSTERN_OSCAL'] === undefined ? ['services/findings/test/oscal/**'] : []),
 ]
 
-/** Tests that start and stop programs: short to read, and long to run. */
+/** Short to read, but slow to run. */
 const startsPrograms = /\/(?:packages\/local-stack|test\/upgrade)\//
 
-/** Files go by their size until there are times to go by: what takes long although it is short would run last, and alone. */
+/** Files are sorted by size until there are times; slow files that are short would run last. */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- it is no array's
@@ -29,7 +29,7 @@ class LongFirst extends BaseSequencer {
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
-  // Where globalSetup runs: without it a clone in which nothing has been built finds no entry of our packages.
+  // Without it, globalSetup finds no entry of our packages in a clone without builds.
   environments: { __vitest__: { resolve: { conditions } } },
   test: {
     include: [
@@ -42,16 +42,16 @@ export default defineConfig({
     ],
     exclude: ['**/node_modules/**', '**/dist/**', 'verification/containers/**', ...separate],
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
-    // No test changes what its process shares with the others. To load every module anew for each file took a third of the time.
+    // Tests do not change shared state, and loading every module for each file is slow.
     isolate: false,
-    // Most tests wait for processes and databases: two at a time leave two processors idle for a good part of the time.
+    // Most tests wait for processes and databases.
     maxWorkers: Math.max(3, availableParallelism() - 1),
     sequence: { sequencer: LongFirst },
     testTimeout: 300_000,
-    // How long what is waited for may take says nothing of whether it comes: machines are busy.
+    // Machines are busy, so a wait may take long.
     expect: { poll: { timeout: 20_000 } },
     hookTimeout: 600_000,
-    // Failures name everything that they list.
+    // Failures show everything that they list.
     chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],
   },

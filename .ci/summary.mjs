@@ -1,6 +1,5 @@
-// Sums the reports of `npm test`, of `npm run test:recovery`, and of `npm run test:containers` where that ran. Deny by default: a
-// report that is missing, empty or cannot be read, a file that did not load, an error outside every test and an exit code that
-// nothing explains each count as a failure. Each failure is named: what is counted has a line that says what it is.
+// Sums the test reports. A missing, empty or unreadable report, an error outside tests and an unexplained exit code
+// each count as a failure, which is named.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const reports = join(root, '.test-reports')
 
-/** Undefined where there is none, or none that can be read. */
+/** Returns undefined if the report is missing or unreadable. */
 function read(name) {
   try {
     return JSON.parse(readFileSync(join(reports, name), 'utf8'))
@@ -39,7 +38,7 @@ function failuresOf(file) {
   )
 }
 
-/** What the report itself leaves out: see packages/local-stack/errors-reporter.mjs. */
+/** The report omits these errors: see packages/local-stack/errors-reporter.mjs. */
 function errorsOf(name) {
   const path = `${name}.errors.json`
   const errors = existsSync(join(reports, path)) ? read(path) : []
@@ -50,7 +49,7 @@ function errorsOf(name) {
   })
 }
 
-/** The tests of one report, whose command ended with this exit code. `isExplained`: whether something else explains the code. */
+/** `isExplained`: something else explains the exit code. */
 function sumTests(name, { command, status, isExplained = false }) {
   const report = read(`${name}.json`)
   const files = report?.testResults
@@ -68,7 +67,7 @@ function sumTests(name, { command, status, isExplained = false }) {
   return { passed, failures }
 }
 
-/** 'none': not run. Run and skipped by themselves, they leave no report, and exit code 0. */
+/** 'none': not run. Skipped container tests leave no report, and exit code 0. */
 function sumContainers(status) {
   const isThere = existsSync(join(reports, 'containers.json'))
   if (status === 'none' || (status === '0' && !isThere)) return { passed: 0, failures: [] }
@@ -85,7 +84,7 @@ const sums = [
 ]
 const passed = sums.reduce((sum, each) => sum + each.passed, 0)
 const failures = sums.flatMap((each) => each.failures)
-// The last that is printed: of a long run often only the end is kept.
+// Printed last, because often only the end of a log is kept.
 for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`)
 process.stdout.write(`\n${passed} passed, ${failures.length} failed\n`)
 process.exitCode = failures.length === 0 ? 0 : 1

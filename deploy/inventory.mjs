@@ -1,11 +1,10 @@
-// Creates the SBOM of the image during its build: npm packages from pnpm (sbom.cdx.json, CycloneDX), compared with the
-// installed ones, plus Node.js and the system packages.
+// Creates the SBOM of the image (sbom.cdx.json, CycloneDX): npm packages, compared with the installed ones, Node.js and
+// system packages.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const [, , file = 'sbom.cdx.json', system = '/', modules = 'node_modules/.pnpm'] = process.argv
 
-/** Returns the packages in pnpm's folder as name@version. */
 function findInstalled() {
   const found = new Set()
   for (const folder of readdirSync(modules, { withFileTypes: true })) {
@@ -28,7 +27,6 @@ function namesIn(folder) {
   )
 }
 
-/** Returns the values of /etc/os-release by name. */
 function readRelease() {
   const path = join(system, 'etc/os-release')
   if (!existsSync(path)) return {}
@@ -36,7 +34,7 @@ function readRelease() {
   return Object.fromEntries([...lines].map(([, name, value]) => [name, value]))
 }
 
-/** Returns the paragraphs of the dpkg database: one file, or one per package in images without a package manager. */
+/** One file, or one per package in images without a package manager. */
 function readDebian() {
   const whole = join(system, 'var/lib/dpkg/status')
   const parts = join(system, 'var/lib/dpkg/status.d')

@@ -1,4 +1,4 @@
-// Keeps FILE (findings.json by default) equal to the findings of the tenant. The first run reads all of them. Later runs read what has changed.
+// Keeps FILE (findings.json by default) equal to the findings of the tenant. Later runs read only what has changed.
 
 import { readFile, rename, writeFile } from 'node:fs/promises'
 
@@ -6,7 +6,7 @@ const file = process.argv[2] ?? 'findings.json'
 const base = process.env.POSTERN_URL
 const headers = { authorization: `ApiKey ${process.env.POSTERN_KEY}` }
 
-/** Resolves with the response. Throws with what the problem document says, except for the `expected` statuses. */
+/** Throws the problem document's text, except for the `expected` statuses. */
 async function get(target, expected = []) {
   const response = await fetch(new URL(target, base), { headers, signal: AbortSignal.timeout(60_000) })
   if (response.ok || expected.includes(response.status)) return response
@@ -18,7 +18,7 @@ function nextOf(response) {
   return /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
 }
 
-/** Reads everything. The mark is taken first, so that no change is missed meanwhile. */
+/** The mark is taken first, so that no change is missed. */
 async function readAll() {
   const mark = nextOf(await get('/api/v1/changes?since=now'))
   const findings = {}
@@ -30,7 +30,7 @@ async function readAll() {
   return { mark, findings }
 }
 
-/** Applies the changes since the mark. Resolves with undefined if the mark is too old. */
+/** Resolves with undefined if the mark is too old. */
 async function catchUp({ mark, findings }) {
   for (;;) {
     const page = await get(mark, [410])
@@ -57,7 +57,7 @@ async function readMirror() {
 
 const known = await readMirror()
 const mirror = (known && (await catchUp(known))) ?? (await readAll())
-// Renamed when complete, so that an interrupted run leaves the mirror as it was.
+// Renamed when complete, so that an interrupted run changes nothing.
 await writeFile(`${file}.new`, JSON.stringify(mirror))
 await rename(`${file}.new`, file)
 process.stdout.write(`${Object.keys(mirror.findings).length} findings in ${file}\n`)

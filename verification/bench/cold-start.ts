@@ -11,7 +11,7 @@ export interface ColdStart {
   readonly keys: number
   readonly together: number
   readonly requests: number
-  /** Until every key had been used. */
+  /** The time until every key had been used. */
   readonly seconds: number
   readonly p50: number
   readonly p99: number
@@ -22,7 +22,7 @@ export interface ColdStart {
   /** The same load from memory before and after. */
   readonly coldPerSecond: number
   readonly warmPerSecond: number
-  /** Until 5 s passed with 90 % of the final rate. */
+  /** The time until 5 s passed with 90 % of the final rate. */
   readonly steadySeconds: number | undefined
   readonly verdicts: readonly string[]
 }

@@ -1,4 +1,4 @@
-// What is evaluated in a page is written here and runs there.
+// Functions for the page are written here and run there.
 /// <reference lib="dom" />
 import type { Page } from 'playwright-core'
 import { fillTenant } from '../../test/browser/many-keys.ts'

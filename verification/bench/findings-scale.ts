@@ -29,7 +29,7 @@ export interface ScalePlan {
   /** The log stops growing after this time. */
   readonly fillSeconds: number
   readonly repeats: number
-  /** As many as `list` takes, so that the service has run as long. */
+  /** Rounds of each way; as many as `list` takes, so that the service has run as long. */
   readonly listRounds: number
 }
 

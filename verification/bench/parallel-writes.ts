@@ -12,7 +12,7 @@ export interface ParallelWrites {
   readonly ofOneTenant: number
   readonly ofManyTenants: number
   readonly ratio: number
-  /** Of the one tenant, also with 48 clients. */
+  /** Failures of the one tenant, also with 48 clients. */
   readonly failures: number
 }
 

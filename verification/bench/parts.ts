@@ -36,7 +36,7 @@ export interface Parts {
   readonly forwarded: number | undefined
   /** Client-side HTTP, metrics and the response. */
   readonly http: number | undefined
-  /** Without the signature. */
+  /** Forwarding without the signature. */
   readonly forward: number | undefined
 }
 
@@ -78,7 +78,7 @@ const sample = {
   context: { tenant: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', scopes: ['read:findings'] },
 }
 
-/** Without code of the product. */
+/** Similar work without code of the product. */
 function yardstick(turn: number): unknown {
   const made = JSON.stringify({ ...sample, turn })
   return JSON.parse(made) && createHash('sha256').update(made).digest('base64url')

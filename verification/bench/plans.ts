@@ -79,5 +79,5 @@ const tiny: typeof full = {
   revocations: { up: 3, down: 2 },
 }
 
-/** By the name of the option. */
+/** Plans by the name of the option. */
 export const plans = { full, quick, tiny } as const

@@ -1,9 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Installation } from './compose.ts'
 
-/** The view of a load balancer in front of the gateways. */
 export interface Balancer {
-  /** Returns whether the last readiness check of the gateway succeeded. */
   isReady(gateway: string): boolean
   stop(): Promise<void>
 }
@@ -11,13 +9,10 @@ export interface Balancer {
 /** A draining gateway reports it for 3 s before it stops accepting requests. */
 const everyMs = 250
 const patienceMs = 2_000
-/** One timeout may be the network's fault; three remove the gateway. */
+/** One timeout may be the network's fault. */
 const silencesBeforeOut = 3
 
-/**
- * Checks every gateway's readiness four times a second. A gateway that reports "not ready" or refuses the connection is
- * removed at once, and one that times out after the third timeout.
- */
+/** Removes a gateway that is not ready or refuses the connection, and one that times out three times. */
 export function startBalancer(gateways: Installation['gateways']): Balancer {
   const ready = new Map(gateways.map(({ url }) => [url, true]))
   let stopped = false

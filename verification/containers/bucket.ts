@@ -1,8 +1,6 @@
 import type { Compose } from './compose.ts'
 
-/**
- * Prints `<tenant> <sha256>` for each blob whose bytes match its name, with the settings and the key of the service.
- */
+/** Prints `<tenant> <sha256>` for each blob whose bytes match its name. */
 const hashBucket = `
 const { S3Client, ListObjectsV2Command, GetObjectCommand } =
   require('module').createRequire('/app/services/evidence/package.json')('@aws-sdk/client-s3')
@@ -30,7 +28,7 @@ const look = async (queue) => {
 }
 list().then(() => { const queue = names.values(); return Promise.all([look(queue), look(queue), look(queue)]) })`
 
-/** Returns the evidence blobs whose stored bytes match their names, as `<tenant> <sha256>`. Reads all bytes. */
+/** Reads all bytes. */
 export async function findWholeBlobs(system: Compose): Promise<ReadonlySet<string>> {
   const [evidence = ''] = await system.containers('evidence')
   const said = await system.docker(['exec', evidence, 'node', '-e', hashBucket], { timeoutMs: 600_000 })

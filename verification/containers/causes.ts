@@ -8,7 +8,6 @@ const entrySchema = z.looseObject({
   err: z.looseObject({ message: z.string().optional(), code: z.unknown().optional() }).optional(),
 })
 
-/** Returns the warnings and errors of gateways and services since a time, by kind with counts. */
 export async function findCauses(system: Compose, since: Date): Promise<string> {
   const counts: Record<string, number> = {}
   for (const name of [...system.installation.gateways.map((gateway) => gateway.name), ...doubled]) {

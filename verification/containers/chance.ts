@@ -3,21 +3,17 @@ import { statfs } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { readTimes } from './machine.ts'
 
-/** The minimum machine for the container tests. On a smaller one, requests fail because of the machine. */
+/** The smallest machine; on a smaller one, requests fail because of it. */
 export const least = {
   processors: 2,
-  /** Must be free: two replicas of each service, PostgreSQL, Redis, the engine and the load use two thirds of it. */
+  /** The installation and the load use two thirds of it. */
   memoryBytes: 4 * 1024 ** 3,
   /** In the folder of the engine's images. */
   diskBytes: 8 * 1024 ** 3,
-  /**
-   * The minimum share of processor time. Measured: at half, no request failed; with 40 to 71 % stolen by the host, 81
-   * of 1,222 failed.
-   */
+  /** The smallest share of processor time; with less, requests fail because of the machine. */
   share: 0.6,
 } as const
 
-/** The resources of a machine. */
 export interface Machine {
   readonly processors: number
   readonly memoryBytes: number
@@ -27,7 +23,6 @@ export interface Machine {
 
 const gibibytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
 
-/** Returns why a machine is too small, in one line, or undefined. */
 export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine): string | undefined {
   if (processors < least.processors) return `there are ${processors} processors, and ${least.processors} are needed`
   if (memoryBytes < least.memoryBytes) {
@@ -42,7 +37,6 @@ export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine
   return undefined
 }
 
-/** Measures this machine for some seconds. */
 export async function weighMachine(): Promise<Machine> {
   const processors = availableParallelism()
   const { bavail, bsize } = await statfs(tmpdir())
@@ -52,7 +46,7 @@ export async function weighMachine(): Promise<Machine> {
 
 const measuredMs = 5_000
 
-/** Loads all processors and returns the share received, without time stolen by the host. */
+/** Without time stolen by the host. */
 async function measureShare(processors: number): Promise<number> {
   const [before, usage, since] = [readTimes(), process.cpuUsage(), performance.now()]
   await Promise.all(Array.from({ length: processors }, burn))

@@ -14,19 +14,18 @@ const root = join(import.meta.dirname, '..', '..')
 const composeFile = join(root, 'deploy', 'compose.yaml')
 const tlsFile = join(root, 'deploy', 'compose.tls.yaml')
 
-/** Services with two replicas, so that one can be replaced while the other responds. */
+/** One can be replaced while the other responds. */
 export const doubled = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** The compose installation with two replicas of each service and two gateways. */
 export interface Installation {
   readonly engine: Pick<Engine, 'env' | 'compose' | 'own'>
   readonly images: Images
   readonly home: string
-  /** Origins of the gateways with their readiness URLs. */
+  /** With their readiness URLs. */
   readonly gateways: readonly { readonly name: string; readonly url: string; readonly readyUrl: string }[]
   /** Origin of the console. */
   readonly consoleUrl: string
-  /** The OpenID provider, over TLS under a name that only containers resolve. This machine reaches its port too. */
+  /** Over TLS under a name that only containers resolve. This machine reaches its port too. */
   readonly issuer: string
   /** The folder with `ca.crt` and the provider's files. */
   readonly trust: string
@@ -39,16 +38,12 @@ const gid = process.getuid?.() === 0 ? 10001 : (process.getgid?.() ?? 10001)
 
 export interface Compose {
   readonly installation: Installation
-  /** Runs a compose command. */
   compose(args: readonly string[], timeoutMs?: number): Promise<string>
   docker(args: readonly string[], options?: RunOptions): Promise<string>
-  /** A container of the operator that waits for commands. */
   readonly operatorContainer: string
-  /** Returns the container ids of a service in order. */
+  /** Returns container ids in order. */
   containers(service: string): Promise<readonly string[]>
-  /** Runs the operator's command in its container. */
   operator(...args: readonly string[]): Promise<string>
-  /** Resolves when a container is ready. */
   waitUntilReady(container: string): Promise<void>
   /** Copies the files of the secrets folder to the components. */
   handOutSecrets(): Promise<void>
@@ -56,11 +51,11 @@ export interface Compose {
   down(): Promise<void>
 }
 
-/** Starts an installation. Resolves when everything is ready. */
+/** Resolves when everything is ready. */
 export async function composeUp(engine: Engine, images: Images): Promise<Compose> {
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()
-  // All ports are chosen before the first one is used, so that none is chosen twice.
+  // No port is chosen twice.
   while (ports.size < 6) ports.add(await findFreePort())
   const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0, signInPort = 0] = ports
   const trust = join(home, 'trust')
@@ -90,7 +85,7 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     await cp(join(installation.secrets, 'oidc-client-secret'), join(trust, 'client-secret'))
     const scale = doubled.flatMap((name) => ['--scale', `${name}=2`])
     await compose.compose(['up', '--detach', '--no-build', ...scale], 600_000)
-    // A waiting container, because starting one per command takes a second.
+    // Starting a container per command takes a second.
     const idle = ['--entrypoint', 'node', 'operator', '-e', 'setInterval(()=>{},1e9)']
     await compose.compose(['run', '--detach', '--no-deps', '--name', operatorOf(installation.project), ...idle])
     for (const name of [...installation.gateways.map((gateway) => gateway.name), 'console']) {
@@ -105,7 +100,6 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
   }
 }
 
-/** Returns the unhealthy containers and the output of their last check. */
 async function tellUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
   const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => [
     '--filter',
@@ -123,9 +117,9 @@ const readyAt = (port: number): string => `http://127.0.0.1:${port}/internal/hea
 
 const signInName = 'sign-in.example'
 
-/** Creates an authority, a certificate for each server, and the key that signs tokens. */
+/** An authority, a certificate for each server, and the key that signs tokens. */
 async function makeTrust(folder: string, postgresUid: number): Promise<void> {
-  // Containers read it as another user. The files are only for this run.
+  // Containers read it as another user.
   await mkdir(folder, { mode: 0o755 })
   const authority = await makeTestAuthority(folder)
   await authority.issue(signInName)
@@ -148,7 +142,7 @@ async function makeTrust(folder: string, postgresUid: number): Promise<void> {
   await writeFile(join(folder, 'tenants.json'), '{}')
 }
 
-/** Additions to the compose file: a second gateway, readiness ports, and a provider. */
+/** Adds a second gateway, readiness ports, and a provider. */
 async function overlayFor(
   { images, issuer, trust, consoleUrl }: Installation,
   port: number,
@@ -164,7 +158,7 @@ async function overlayFor(
   const volumes = z.array(z.string()).parse(gateway['volumes'])
   const trusted = `${trust}/ca.crt:/etc/postern/trust/ca.crt:ro`
   const shared = { environment: { ...environment, ...trusting } }
-  // Each health check starts a program in a dozen containers: at the default rate, a third of two processors.
+  // At the default rate, health checks take a third of two processors.
   const calm = { healthcheck: { interval: '30s' } }
   // Other containers wait for these to be healthy.
   const calmer = { healthcheck: { interval: '15s' } }
@@ -182,7 +176,7 @@ async function overlayFor(
         volumes: [...volumes, trusted],
         ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`],
       },
-      // Mounted from the sources, because no image contains it.
+      // No image contains it.
       'sign-in': {
         image: images.postern,
         user: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,
@@ -204,7 +198,6 @@ async function askDirectly(url: string): Promise<boolean> {
   return answer.ok
 }
 
-/** Connects to a running installation. */
 export function attach(installation: Installation): Compose {
   const { project, secrets, images, home } = installation
   const engine = engineOf(installation.engine.env, installation.engine.compose, installation.engine.own)
@@ -242,7 +235,7 @@ export function attach(installation: Installation): Compose {
       .toSorted()
       .map((line) => line.split(' ')[1] ?? '')
   }
-  /** Returns where a container reports its health, or undefined if it is not running. */
+  /** Returns undefined if the container is not running. */
   const findHealth = async (container: string): Promise<string | undefined> => {
     const format =
       '{{index .Config.Labels "com.docker.compose.service"}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}'
@@ -255,10 +248,7 @@ export function attach(installation: Installation): Compose {
     await engine.docker(['exec', container, 'node', 'deploy/healthcheck.mjs'], { timeoutMs: 20_000 })
     return true
   }
-  /**
-   * Returns a readiness check of a container. It asks from this machine if possible, because starting programs in
-   * containers takes processor time.
-   */
+  /** Asks from this machine if possible, because starting programs in containers is slow. */
   const readiness = (container: string): (() => Promise<boolean>) => {
     let asked = 0
     let url: string | undefined
@@ -301,7 +291,7 @@ export function attach(installation: Installation): Compose {
     down: async () => {
       await engine.docker(['rm', '--force', operatorOf(project)]).catch(() => undefined)
       await takeDown()
-      // A container may be restarting, for example after an aborted run.
+      // A container may be restarting after an aborted run.
       const label = `label=com.docker.compose.project=${project}`
       const left = await engine.docker(['ps', '--all', '--quiet', '--filter', label]).catch(() => '')
       if (left !== '') {
@@ -314,7 +304,6 @@ export function attach(installation: Installation): Compose {
   return own
 }
 
-/** Gives a folder to the user of the containers. */
 async function give(folder: string): Promise<void> {
   await chown(folder, uid, gid)
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -6,20 +6,20 @@ import type { Changeable } from '../../test/support/churn.ts'
 import type { Compose } from './compose.ts'
 import { openRelay, openTunnel } from './tunnel.ts'
 
-/** The installation in the form that the load of the fault tests needs. */
+/** The installation as the load of the fault tests needs it. */
 export interface DrillStack extends Changeable {
-  /** Returns the stored rows of each accepted write, by the name in its request. */
+  /** Returns the rows of each accepted write by the name in its request. */
   readWrites(): Promise<Map<string, { tenantId: string; title: string }[]>>
   stop(): Promise<void>
 }
 
-/** Calls the keys service through the operator's container, which is the only way to reach it. */
+/** Calls the keys service through the operator's container. */
 export async function openDrillStack(system: Compose): Promise<DrillStack> {
   const { installation } = system
   const way = { container: system.operatorContainer, host: 'keys', port: 8080 } as const
   const { env, own } = installation.engine
   const tunnel = await (own ? openRelay(system, way) : openTunnel({ ...way, env }))
-  /** Reads the operator's secret files again for each call, so that rotated secrets are used. */
+  /** Rotated secrets must be used. */
   const read = (name: string): string => readFileSync(join(installation.secrets, 'operator', name), 'utf8').trim()
   const made = new Map<string, SignedCaller>()
   const callerOf = (ring: string, assertionKeys: string): SignedCaller => {
@@ -38,7 +38,7 @@ export async function openDrillStack(system: Compose): Promise<DrillStack> {
     operator,
     ...operatorActions(operator),
     readWrites: async () => {
-      // File names come from the requests; their rows name the tenant. Only drills write findings with an external id.
+      // Only drills write findings with an external id.
       const rows = await queryAsSuperuser(
         system,
         `select external_id as name, tenant_id as "tenantId", title from findings.finding where external_id is not null
@@ -52,7 +52,6 @@ export async function openDrillStack(system: Compose): Promise<DrillStack> {
 
 const writesSchema = z.array(z.object({ name: z.string(), tenantId: z.string(), title: z.string() }))
 
-/** Returns the rows of a statement run as the superuser in PostgreSQL's container. */
 export async function queryAsSuperuser(system: Compose, statement: string): Promise<Record<string, unknown>[]> {
   const [postgres = ''] = await system.containers('postgres')
   const password = readFileSync(join(system.installation.secrets, 'postgres', 'POSTGRES_PASSWORD'), 'utf8').trim()

@@ -8,16 +8,14 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A Docker engine and its client programs. */
 export interface Engine {
-  /** Environment of the client programs. */
   readonly env: Readonly<Record<string, string>>
-  /** The compose command: Docker's plugin or the older program. */
+  /** Docker's plugin or the older program. */
   readonly compose: readonly string[]
-  /** Whether container processes are processes of this machine, which root can signal. */
+  /** Root can signal the processes of containers. */
   readonly own: boolean
   docker(args: readonly string[], options?: RunOptions): Promise<string>
-  /** Stops the engine if this run started it. Images stay for the next run. */
+  /** Stops the engine if this run started it. Images stay. */
   stop(): Promise<void>
 }
 
@@ -26,7 +24,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Runs a program and returns its output. Throws with the end of its output if it fails. */
+/** Throws with the end of the output. */
 export async function run(
   command: string,
   args: readonly string[],
@@ -45,7 +43,7 @@ export async function run(
   }
 }
 
-/** Returns this machine's engine, or starts one as root on Debian. Returns the reason if that is impossible. */
+/** Uses this machine's engine, or starts one as root on Debian. Returns the reason if that is impossible. */
 export async function openEngine(say: (line: string) => void): Promise<Engine | string> {
   const isRoot = process.getuid?.() === 0
   if (!(await answers({})) && !(isRoot && (await has('apt-get')))) {
@@ -68,7 +66,6 @@ export async function openEngine(say: (line: string) => void): Promise<Engine | 
   return `no Docker engine answers, and our own did not start: ${lastLine(await readLog(home))}`
 }
 
-/** Connects to a running engine. */
 export function engineOf(
   env: Readonly<Record<string, string>>,
   compose: readonly string[],
@@ -85,7 +82,6 @@ export function engineOf(
   }
 }
 
-/** Installs missing programs from the distribution. */
 async function installMissing(say: (line: string) => void): Promise<void> {
   const missing = [
     ...((await has('docker')) ? [] : ['docker.io']),
@@ -99,7 +95,7 @@ async function installMissing(say: (line: string) => void): Promise<void> {
   await run('apt-get', install, { timeoutMs: 600_000, env: { DEBIAN_FRONTEND: 'noninteractive' } })
 }
 
-/** Starts dockerd with its own folders. Returns undefined if it ends before it responds. */
+/** Returns undefined if dockerd ends before it responds. */
 async function startDaemon(
   home: string,
   driver: string,
@@ -107,7 +103,7 @@ async function startDaemon(
   await mkdir(home, { recursive: true, mode: 0o711 })
   const socket = join(home, 'docker.sock')
   const env = { DOCKER_HOST: `unix://${socket}` }
-  // Left over from an earlier, killed run.
+  // Left over from a killed run.
   if (await answers(env)) return { env, stop: async () => undefined }
   await rm(join(home, 'docker.pid'), { force: true })
   const folders = [`--data-root=${join(home, 'data')}`, `--exec-root=${join(home, 'run')}`]
@@ -118,10 +114,9 @@ async function startDaemon(
       `--host=${env.DOCKER_HOST}`,
       `--pidfile=${join(home, 'docker.pid')}`,
       `--storage-driver=${driver}`,
-      // Ports are published by kernel rules, as on servers, so that no proxy accepts connections for a stopped
-      // container.
+      // No proxy may accept connections for a stopped container.
       '--userland-proxy=false',
-      // Otherwise all containers together would get as much processor time as the process that generates the load.
+      // Otherwise all containers together would get as much processor time as the load generator.
       '--exec-opt=native.cgroupdriver=cgroupfs',
       '--cgroup-parent=/',
       ...folders,

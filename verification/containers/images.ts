@@ -9,7 +9,6 @@ import { type Engine, has, run } from './engine.ts'
 const root = join(import.meta.dirname, '..', '..')
 const recipes = join(import.meta.dirname, 'base-images')
 
-/** The images of an installation by name. */
 export interface Images {
   readonly postern: string
   readonly pgbouncer: string
@@ -18,7 +17,7 @@ export interface Images {
   readonly redis: string
 }
 
-/** The base images that the files of deploy/ name. */
+/** Base images as the files of deploy/ name them. */
 const published = {
   node: named('Dockerfile', /^ARG NODE_IMAGE=(\S+)$/m),
   debian: named('pgbouncer/Dockerfile', /^ARG BASE_IMAGE=(\S+)$/m),
@@ -40,10 +39,7 @@ export interface Bases {
   readonly redis: string
 }
 
-/**
- * Builds all images from this working copy, or uses the image named by POSTERN_TEST_IMAGE. Throws with the failed step.
- * Layers are cached.
- */
+/** Uses this working copy, or POSTERN_TEST_IMAGE. Throws with the failed step. */
 export async function buildImages(engine: Engine, bases: Bases, say: (line: string) => void): Promise<Images> {
   const given = process.env['POSTERN_TEST_IMAGE']
   const images = {
@@ -80,14 +76,14 @@ async function build(
   })
 }
 
-/** Returns the base images, or the reason why they are missing. */
+/** Returns the reason why they are missing. */
 export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
   return await pullOrMake(engine, say).catch(
     (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,
   )
 }
 
-/** Returns the published images if they can be pulled, otherwise images made from Debian packages. */
+/** If they cannot be pulled, they are made from Debian packages. */
 async function pullOrMake(engine: Engine, say: (line: string) => void): Promise<Bases> {
   try {
     for (const name of Object.values(published)) {
@@ -152,7 +148,7 @@ async function makeImage(
   await build(engine, tag, folder, 'Dockerfile', args)
 }
 
-/** Creates a minimal Debian image with certificates and the package registry settings of this machine. */
+/** Creates a Debian image with certificates and this machine's registry settings. */
 async function importDebian(engine: Engine, tag: string, folder: string): Promise<void> {
   if (!(await has('debootstrap'))) {
     await run('apt-get', ['-qq', 'update'], { timeoutMs: 300_000 })
@@ -170,7 +166,6 @@ async function importDebian(engine: Engine, tag: string, folder: string): Promis
   )
 }
 
-/** Pipes one program's output into another. */
 async function pipe(engine: Engine, from: readonly string[], to: readonly string[]): Promise<void> {
   const [source = '', ...sourceArgs] = from
   const [sink = '', ...sinkArgs] = to

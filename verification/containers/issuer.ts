@@ -9,7 +9,6 @@ export interface RunningIssuer extends TokenSource {
   stop(): Promise<void>
 }
 
-/** Returns the provider of the installation, which keeps running. */
 export async function startIssuer(): Promise<RunningIssuer> {
   const { issuer, trust } = findInstallation().installation
   const key = await importPKCS8(readFileSync(join(trust, 'tokens.key'), 'utf8'), 'ES256')

@@ -1,18 +1,15 @@
 import { readFileSync } from 'node:fs'
 
-/** How much processor time the machine gave its processes. */
 export interface Served {
-  /** The longest time without an idle processor, in milliseconds. */
+  /** In milliseconds. */
   readonly fullMs: number
-  /** The share of processor time that the host took. */
   readonly stolen: number
 }
 
-/** The minimum idle share of a break. */
 const breakShare = 0.05
 const everyMs = 250
 
-/** Starts watching the machine. The returned function reports the result. */
+/** Watches the machine; the returned function reports the result. */
 export function watchMachine(): () => Served {
   const first = readTimes()
   let last = first
@@ -37,14 +34,13 @@ export function watchMachine(): () => Served {
   }
 }
 
-/** Ticks of all processors since the start of the machine: total, idle, and stolen by the host. */
 export interface Times {
   readonly all: number
   readonly idle: number
   readonly stolen: number
 }
 
-/** From proc(5). Other systems than Linux have no such figures. */
+/** Reads proc(5), which exists only on Linux. */
 export function readTimes(): Times {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')

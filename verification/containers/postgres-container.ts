@@ -6,7 +6,7 @@ import { GenericContainer, Wait } from 'testcontainers'
 import { type Cluster, findFreePort } from '../../packages/local-stack/src/testing/index.ts'
 import { findInstallation } from './installation.ts'
 
-/** Starts PostgreSQL in a container with a template of all migrations. Vitest's global setup. */
+/** Vitest's global setup: PostgreSQL with a template of all migrations. */
 export async function setup(): Promise<() => Promise<void>> {
   const { images } = findInstallation().installation
   const home = await mkdtemp(join(tmpdir(), 'postern-test-'))
@@ -20,7 +20,7 @@ export async function setup(): Promise<() => Promise<void>> {
     .withCommand(['postgres', ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])])
     .withExposedPorts({ container: 5432, host: port })
     .withHealthCheck({
-      // Over TCP: during its setup, PostgreSQL listens only on its socket.
+      // During its setup, PostgreSQL listens only on its socket.
       test: ['CMD', 'pg_isready', '--username=postgres', '--host=127.0.0.1'],
       interval: 1_000,
       timeout: 10_000,

@@ -1,5 +1,5 @@
-// `npm run test:containers`: runs the image and the compose file on a Docker engine, or prints why it cannot. With
-// `--where-fair`, as in CI, it also skips machines that are too small or too slow.
+// `npm run test:containers` runs the image and the compose file on a Docker engine. `--where-fair` also skips machines
+// that are too small or too slow.
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,10 +18,9 @@ function skip(reason: string): number {
   return 0
 }
 
-/** The time limit for the engine and base images in CI. */
+/** The time limit in CI. */
 const patienceMs = 15 * 60_000
 
-/** Returns the result of the work, or the reason if it takes too long. */
 async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {
   if (!isBounded) return await work
   const late = `${what} could not be had within ${patienceMs / 60_000} minutes`
@@ -45,9 +44,9 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
       return await runVitest(args, {
         ...engine.env,
         [installationVariable]: state,
-        // Through the gateway into the store. Memory use is measured elsewhere.
+        // Memory use is measured elsewhere.
         POSTERN_TEST_UPLOAD_MIB: '64',
-        // This image is not available everywhere. Its containers end with the tests, or with the engine.
+        // This image is not available everywhere.
         TESTCONTAINERS_RYUK_DISABLED: 'true',
       })
     } finally {
@@ -59,7 +58,7 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
 }
 
 async function runVitest(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
-  // A report for CI beside that of the other tests.
+  // Beside the report of the other tests.
   const errors = `--reporter=${join(root, 'packages', 'local-stack', 'errors-reporter.mjs')}`
   const report = ['--reporter=default', '--reporter=json', errors, '--outputFile.json=.test-reports/containers.json']
   const child = spawn('vitest', ['run', '--config', 'verification/containers/vitest.config.ts', ...report, ...args], {

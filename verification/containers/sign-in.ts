@@ -1,4 +1,4 @@
-// Runs the development provider in a container with TLS, which the console requires outside of the loopback address.
+// With TLS, which the console requires outside of the loopback address.
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-// Replaces @postern/local-stack/testing in container tests: the stack is the installation, and Redis is a container.
+// Replaces @postern/local-stack/testing in container tests.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { lookup } from 'node:dns'
@@ -20,23 +20,22 @@ import { findInstallation } from './installation.ts'
 
 export * from '../../packages/local-stack/src/testing/index.ts'
 
-/** The part of a test stack that works without own processes and variables. */
+/** Works without own processes and variables. */
 export interface ContainerStack {
   readonly gateways: readonly string[]
   readonly consoleUrl: string
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
-  /** Tells the provider the tenants of its people, by slug. */
+  /** Maps slugs to tenants for the provider's people. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
-  /** All processes of the evidence service. Killed ones are not restarted. */
+  /** All processes of the service. Killed ones are not restarted. */
   process(name: 'evidence'): { kill(signal: NodeJS.Signals): void }
-  /** Restarts the second gateway or a killed service. Resolves when it is ready. */
+  /** Resolves when it is ready. */
   restart(name: 'gateway-2' | 'evidence'): Promise<void>
   stop(): Promise<void>
 }
 
-/** Returns the installation in the form of a test stack. */
 export async function startTestStack(): Promise<ContainerStack> {
   const system = findInstallation()
   const { installation, operator } = system
@@ -57,7 +56,7 @@ export async function startTestStack(): Promise<ContainerStack> {
       return createdApiKeySchema.parse(JSON.parse(text))
     },
     process: () => ({
-      // Effective when this returns, like a signal to a process.
+      // Effective when this returns.
       kill: (signal) =>
         void spawnSync('docker', ['kill', '--signal', signal, ...evidence], {
           env: { ...process.env, ...installation.engine.env },
@@ -72,7 +71,7 @@ export async function startTestStack(): Promise<ContainerStack> {
   }
 }
 
-/** Maps the provider's container name to its published port on this machine. */
+/** The provider's name must lead to its published port. */
 function reachProvider({ issuer, trust }: Installation): void {
   const { hostname } = new URL(issuer)
   const ca = [...rootCertificates, readFileSync(join(trust, 'ca.crt'), 'utf8')]
@@ -80,7 +79,7 @@ function reachProvider({ issuer, trust }: Installation): void {
   setGlobalDispatcher(new Agent({ connect: { ca, lookup: find } }))
 }
 
-/** Starts Redis in a container, on a port that survives restarts. */
+/** Starts Redis on a port that survives restarts. */
 export async function startTestRedis(): Promise<TestRedis> {
   const { images } = findInstallation().installation
   const port = await findFreePort()
@@ -111,7 +110,7 @@ export async function startTestRedis(): Promise<TestRedis> {
     urls: { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') },
     port,
     kill: (signal) => {
-      // Effective when this returns, like a signal to a process.
+      // Effective when this returns.
       if (server !== undefined) spawnSync('docker', ['kill', '--signal', signal, server.getId()], { env })
     },
     stop,

@@ -4,21 +4,17 @@ import { connect, createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Compose } from './compose.ts'
 
-/** A port of this machine that forwards into a container network. */
 export interface Tunnel {
   readonly url: string
   close(): Promise<void>
 }
 
-/** Each connection is a process in the container, which needs only Node. */
+/** The container needs only Node. */
 const program = `const s = require('net').connect(Number(process.argv[2]), process.argv[1])
 process.stdin.pipe(s); s.pipe(process.stdout)
 s.on('error', () => process.exit(1)); s.on('close', () => process.exit(0))`
 
-/**
- * One relay for all connections, if this machine can reach the containers: a process per connection takes half a second
- * of processor time.
- */
+/** One relay for all connections, if possible: a process per connection is slow. */
 const relay = `const net = require('net'), [host, port, own] = process.argv.slice(1)
 net.createServer((from) => {
   const to = net.connect(Number(port), host)
@@ -34,7 +30,7 @@ interface Way {
   readonly port: number
 }
 
-/** Opens a tunnel through a process in the container, which ends with the container. */
+/** Ends with the container. */
 export async function openRelay(system: Pick<Compose, 'docker'>, { container, host, port }: Way): Promise<Tunnel> {
   await system.docker(['exec', '--detach', container, 'node', '-e', relay, host, String(port), String(relayPort)])
   const format = '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}'
@@ -59,7 +55,7 @@ async function connects(address: string, port: number): Promise<boolean> {
   }
 }
 
-/** Opens a loopback port whose connections `container` makes to `host:port`. */
+/** `container` makes the connections to `host:port`. */
 export async function openTunnel(options: Way & { readonly env: Readonly<Record<string, string>> }): Promise<Tunnel> {
   const { env, container, host, port } = options
   const children = new Set<ReturnType<typeof spawn>>()
@@ -72,7 +68,6 @@ export async function openTunnel(options: Way & { readonly env: Readonly<Record<
       socket.destroy()
     })
     child.once('error', () => socket.destroy())
-    // A broken connection on one side ends the other.
     child.stdin.on('error', () => socket.destroy())
     child.stdout.on('error', () => socket.destroy())
     socket.on('error', () => child.kill())

@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 const conditions = ['@postern/source', 'node', 'development|production']
 
-// Container tests run one after the other, because they share one installation.
+// One after the other, because they share one installation.
 export default defineConfig({
   resolve: {
     conditions,
@@ -18,8 +18,7 @@ export default defineConfig({
     root: join(import.meta.dirname, '..', '..'),
     include: [
       'verification/containers/*.test.ts',
-      // End-to-end tests that work with the compose file. The others need processes, files or settings that it does not
-      // publish.
+      // The other end-to-end tests need processes, files or settings that the compose file does not publish.
       'test/end-to-end/integrator-reads-findings.test.ts',
       'test/end-to-end/administrator-revokes-a-key.test.ts',
       'test/end-to-end/console.test.ts',
@@ -28,7 +27,6 @@ export default defineConfig({
       'test/end-to-end/large-upload.test.ts',
       'test/end-to-end/resumable-upload.test.ts',
       'test/end-to-end/scopes.test.ts',
-      // Tests of the database and the keys with PostgreSQL and Redis in containers.
       'packages/tenant-db/test/*.test.ts',
       'services/keys/test/*.test.ts',
     ],
@@ -37,7 +35,7 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    // Equal to the other configuration: vitest itself waits a second.
+    // As in the other configuration.
     expect: { poll: { timeout: 30_000 } },
     chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],

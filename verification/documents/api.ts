@@ -2,7 +2,6 @@ import { type Access, type Route, problemTypes, routeTable } from '@postern/cont
 import { remedies } from '../../services/gateway/src/problem-pages.ts'
 import { renderTable } from './table.ts'
 
-/** Returns docs/reference/problems.md. */
 export function renderProblems(): string {
   const rows = Object.entries(problemTypes)
     .toSorted(([, one], [, other]) => one.status - other.status)
@@ -15,7 +14,6 @@ problem's \`type\` says. This file is generated from the code: \`npm run docs\`.
 ${renderTable(['code', 'status', 'title', 'what to do'], rows)}`
 }
 
-/** Returns docs/reference/routes.md. */
 export function renderRoutes(): string {
   const sections = [...Map.groupBy(routeTable, ({ tag }) => tag)].map(
     ([tag, routes]) => `## ${tag}\n\n${renderTable(['route', 'access', 'what it does'], routes.map(routeRow))}`,

@@ -11,7 +11,7 @@ results to \`.results/assurance.md\`.
 
 const limits = join(import.meta.dirname, 'limits.md')
 
-/** Returns the text of ASSURANCE.md. `resultOf` returns the last result of a test or command, for one more column. */
+/** `resultOf` adds a column with the last result of a test or command. */
 export function renderAssurance(promises: readonly Promised[], resultOf?: (shownBy: string) => string): string {
   const tables = [...Map.groupBy(promises, ({ section }) => section)].map(
     ([section, rows]) =>

@@ -5,7 +5,6 @@ import { renderMetrics } from './metrics.ts'
 import { readPromises } from './promises.ts'
 import { renderSettings } from './settings.ts'
 
-/** The documents that `npm run docs` writes, by their paths. */
 export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'ASSURANCE.md': () => renderAssurance(readPromises()),
   'docs/reference/settings.md': renderSettings,

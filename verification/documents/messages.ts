@@ -22,7 +22,6 @@ const rulesSchema = z.object({
   ),
 })
 
-/** Returns docs/reference/messages.md. */
 export function renderMessages(): string {
   const titles = Object.entries(problemTypes).map(([code, { title }]) => [`\`${code}\``, title])
   const sections: readonly (readonly [string, string])[] = [

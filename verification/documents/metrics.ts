@@ -4,7 +4,6 @@ import { renderTable } from './table.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** A metric as the code defines it. */
 export interface Metric {
   readonly kind: string
   readonly name: string
@@ -15,7 +14,6 @@ export interface Metric {
 const definition =
   /new (?<kind>Counter|Gauge|Histogram)(?:<[^>]*>)?\(\{\s+name: '(?<name>\w+)',\s+help:\s+(?<quote>['"`])(?<help>.*?)\k<quote>,\n(?:\s+labelNames: \[(?<labels>[^\]]*)\])?/g
 
-/** Returns the metrics of all processes, by name. */
 export function listMetrics(): Metric[] {
   return globSync('{packages,services}/*/src/**/*.ts', { cwd: root, exclude: ['**/*.test.ts'] })
     .flatMap((path) => [...readFileSync(join(root, path), 'utf8').matchAll(definition)])
@@ -28,7 +26,6 @@ export function listMetrics(): Metric[] {
     .toSorted((one, other) => one.name.localeCompare(other.name))
 }
 
-/** Returns docs/reference/metrics.md. */
 export function renderMetrics(): string {
   const rows = listMetrics().map(({ kind, name, help, labels }) => [
     `\`${name}\``,

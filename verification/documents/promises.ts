@@ -1,11 +1,10 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A promise to users, and the tests that show that it is kept. */
 export interface Promised {
   readonly section: string
   readonly text: string
-  /** Paths of test files and commands; the file with the annotation comes first. */
+  /** The file with the annotation comes first. */
   readonly shownBy: readonly string[]
 }
 
@@ -27,7 +26,6 @@ export function parsePromises(path: string, source: string): Promised[] {
   }))
 }
 
-/** Returns the promises of all tests and verification programs, by section and then by path. */
 export function readPromises(): Promised[] {
   const paths = globSync(['{packages,services,test,verification}/**/*.ts'], {
     cwd: root,

@@ -14,7 +14,7 @@ const reportSchema = z.looseObject({
   ),
 })
 
-/** Returns the last result of each test file, by its path, such as `12 passed on 2026-11-28`. */
+/** Returns results by path, such as `12 passed on 2026-11-28`. */
 export function readResults(folder = join(root, '.test-reports')): ReadonlyMap<string, string> {
   const results = new Map<string, string>()
   for (const path of globSync('*.json', { cwd: folder })) {

@@ -1,4 +1,3 @@
-// `npm run docs`: writes ASSURANCE.md and docs/reference, and with the results of the last run of the tests .results/assurance.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { renderAssurance } from './assurance.ts'

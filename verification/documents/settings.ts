@@ -12,7 +12,6 @@ import { renderTable } from './table.ts'
 
 type Shape = Readonly<Record<string, z.ZodType>>
 
-/** A setting as people see it. */
 export interface Setting {
   readonly name: string
   readonly default: string
@@ -31,7 +30,7 @@ const parts: readonly (readonly [string, Shape])[] = [
   ['Sync', sync],
 ]
 
-/** Returns the settings of each part. A setting that several parts have in the same form is with the first of them. */
+/** Lists settings by part; a shared one is with the first part. */
 export function listSettings(): readonly { readonly part: string; readonly settings: readonly Setting[] }[] {
   const seen = new Set<z.ZodType>()
   return parts.map(([part, shape]) => {
@@ -47,7 +46,7 @@ function describeSetting(name: string, schema: z.ZodType): Setting {
   return { name, default: defaultOf(schema), meaning: `${description}${rangeOf(schema)}` }
 }
 
-/** The default is what an absent variable is parsed to, unless it depends on the machine. */
+/** Unless the default depends on the machine. */
 function defaultOf(schema: z.ZodType): string {
   const parsed = schema.safeParse(undefined)
   if (!parsed.success) return 'required'
@@ -74,7 +73,6 @@ function rangeOf(schema: z.ZodType): string {
 
 const rangeSchema = z.looseObject({ minimum: z.number().optional(), maximum: z.number().optional() })
 
-/** Returns docs/reference/settings.md. */
 export function renderSettings(): string {
   const sections = listSettings().map(
     ({ part, settings }) =>

@@ -4,15 +4,14 @@ import { type ESTree, type VisitorObject, Visitor, parseSync } from 'vite'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** A text that people read, and the source file that contains it. */
+/** A text that people read, and its source file. */
 export interface Message {
   readonly path: string
-  /** The problem code of a detail, or the name of a log event. */
   readonly name?: string
   readonly text: string
 }
 
-/** Returns the `detail` texts of problem documents, with their code if the call names it. Interpolations become `{…}`. */
+/** Lists details with the code if the call names it. Interpolations become `{…}`. */
 export function listDetails(): Message[] {
   return readSources('{packages/service-kit,services/*}/src/**/*.ts').flatMap(({ path, source, program }) => {
     const messages: Message[] = []
@@ -35,14 +34,13 @@ export function listDetails(): Message[] {
   })
 }
 
-/** Returns the texts of field errors, which begin with "must", a modal verb, or "is not". */
+/** Lists texts that begin with "must", a modal verb, or "is not". */
 export function listFieldErrors(): Message[] {
   return listTexts('{packages/contracts,packages/service-kit,services/*}/src/**/*.ts').filter(({ text }) =>
     /^(?:must|would|cannot|is not|is missing|has to)\b/.test(text),
   )
 }
 
-/** Returns the names of log events, each with its level, by file. */
 export function listLogEvents(): Message[] {
   return readSources('{packages/service-kit,services/*}/src/**/*.ts').flatMap(({ path, program }) => {
     const events: Message[] = []
@@ -64,7 +62,7 @@ export function listLogEvents(): Message[] {
 
 const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal']
 
-/** Returns the sentences and phrases in the literals and JSX texts of files, without repeats within a file. */
+/** Lists texts without repeats within a file. */
 export function listTexts(pattern: string): Message[] {
   return readSources(pattern).flatMap(({ path, source, program }) => {
     const texts = new Set<string>()
@@ -93,7 +91,7 @@ export function listTexts(pattern: string): Message[] {
   })
 }
 
-/** Whether a text has three words and is no SQL, selector, style or type. */
+/** Three words, and no SQL, selector, style or type. */
 function isProse(text: string): boolean {
   const words = text.match(/[A-Za-z’']{2,}/g) ?? []
   return (

@@ -1,4 +1,3 @@
-/** Returns a Markdown table. */
 export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map(renderRow).join('')
 }

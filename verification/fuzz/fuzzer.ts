@@ -8,7 +8,6 @@ import { type Body, type Caller, type Draft, ownEtag } from './requests.ts'
 import { publishedOf } from '../../test/support/published.ts'
 import type { Witness } from './witness.ts'
 
-/** A request before sending. */
 export interface FilledRequest {
   readonly path: string
   readonly query: string
@@ -17,25 +16,24 @@ export interface FilledRequest {
 }
 
 export interface Fuzzer {
-  /** Sends a request, checks the response and returns its status. Throws with both if the response is wrong. */
+  /** Returns the status. Throws with request and response if the response is wrong. */
   run(route: Route, draft: Draft): Promise<number>
-  /** The number of responses by operation and status. */
+  /** By operation and status. */
   readonly tally: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
 
-/** Internals of the program, database or machine, which no response may contain. */
+/** Internals that no response may contain. */
 const inside =
   /node_modules|\.ts:[0-9]+|SQLSTATE|\bpg_[a-z]|permission denied|violates |relation "|near "|duplicate key value|ECONN|ENOENT|postern-assertion|\bat (?:async )?[A-Za-z.]+ \(/
 
-/** The maximum time that a gateway may be without its lease. */
 const withoutLeaseMs = 60_000
 
-/** Creates a fuzzer for one gateway. `authorizationOf` returns the credentials of a caller for a route. */
+/** `authorizationOf` returns the credentials of a caller for a route. */
 export function createFuzzer(options: {
   readonly gateway: string
   readonly pool: Pool
   readonly witness: Witness
-  /** A text that only another tenant's resources contain. */
+  /** Only another tenant's resources contain it. */
   readonly canary: string
   readonly authorizationOf: (caller: Caller, route: Route) => string | undefined
 }): Fuzzer {
@@ -43,7 +41,7 @@ export function createFuzzer(options: {
   const connections = new Agent({ connections: 4, headersTimeout: 30_000, bodyTimeout: 30_000 })
   const tally = new Map<string, Map<number, number>>()
 
-  /** Repeats a request if the gateway has no lease, for example on a busy machine. It has done nothing then. */
+  /** Repeats a request that a gateway without a lease rejected. */
   async function exchange(route: Route, request: FilledRequest, caller: Caller): Promise<CheckedAnswer> {
     for (const from = performance.now(); ;) {
       const answer = await exchangeOnce(route, request, caller)
@@ -69,7 +67,6 @@ export function createFuzzer(options: {
     return { status: answer.statusCode, headers: answer.headers, text, json: parse(text) }
   }
 
-  /** Fetches the entity tag of the resource if the request needs it. */
   async function withOwnEtag(request: FilledRequest, route: Route): Promise<FilledRequest> {
     const [name] = Object.entries(request.headers).find(([, value]) => value === ownEtag) ?? []
     if (name === undefined) return request
@@ -94,7 +91,6 @@ export function createFuzzer(options: {
   }
 }
 
-/** Replaces the markers of a request. */
 function fill(pool: Pool, route: Route, { params, query, headers, body }: Draft): FilledRequest {
   let at = 0
   const path = route.path.replaceAll(/:[a-z_]+/g, () => params[at++] ?? '-')
@@ -111,7 +107,6 @@ function fill(pool: Pool, route: Route, { params, query, headers, body }: Draft)
   }
 }
 
-/** Makes a text valid for a header field (RFC 9110 §5.5). */
 function inHeader(value: string): string {
   return value.replaceAll(/[^\u0020-\u007e\u0080-\u00ff]/g, '?').trim()
 }
@@ -121,13 +116,13 @@ function fillContent(pool: Pool, content: string | Buffer): string | Buffer {
   return Buffer.from(pool.fill(content.toString('latin1')), 'latin1')
 }
 
-/** Returns whether the contract says that the operation always returns 501. */
+/** Whether the operation always returns 501. */
 export function isUnsupported({ problems }: Route): boolean {
   return problems.includes('not_implemented')
 }
 
 function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, canary: string): string | undefined {
-  // A full store and operations that are not supported by design are no failures.
+  // A full store and unsupported operations are no failures.
   const isByDesign = answer.status === 507 || (answer.status === 501 && isUnsupported(route))
   if (answer.status >= 500 && !isByDesign) return 'The request caused a server error.'
   if (inside.test(answer.text)) return 'The response reveals internals.'
@@ -147,7 +142,7 @@ function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, ca
   return undefined
 }
 
-/** Returns why the contract rejects the request; undefined if it is valid or unclear. */
+/** Returns undefined if the request is valid or unclear. */
 function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): string | undefined {
   const names = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name = '']) => name)
   const pattern = new RegExp(`^${route.path.replaceAll(/:[a-z_]+/g, '([^/]+)')}$`)
@@ -164,10 +159,10 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
         list.length === 1 ? list[0]?.[1] : list.map(([, value]) => value),
       ]),
     )
-    // Pages for people accept unknown parameters, which other tools add to URLs.
+    // They accept unknown parameters, which other tools add to URLs.
     const isPage = route.answers[200]?.mediaType === 'text/html'
     if (!isPage && !(route.query ?? z.strictObject({})).safeParse(given).success) return 'the query'
-    // The OpenAPI document must describe everything that is accepted.
+    // The document must describe everything that is accepted.
     const published = publishedOf(route)
     const lacking = Object.entries(given).find(
       ([name, value = '']) => published.faultOfParameter(name, value) !== undefined,
@@ -177,13 +172,13 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
   if (route.body === undefined || typeof body?.content !== 'string') return undefined
   if (body.spoiled !== undefined) return `a body with ${body.spoiled}`
   if (!route.body.safeParse(parse(body.content)).success) return 'the body'
-  // SCIM accepts more than its schema says, as RFC 7644 requires. Items of a bulk request get their own results.
+  // SCIM accepts more than its schema (RFC 7644). Items of a bulk request get their own results.
   const isLenient = route.dialect === 'scim' || route.path.endsWith('/bulk')
   const fault = isLenient ? undefined : publishedOf(route).faultOfBody(parse(body.content))
   return fault === undefined ? undefined : `the body does not match the published schema (${fault})`
 }
 
-/** Returns what is wrong with the rejection of an ambiguous body: it must say where the ambiguity is. */
+/** It must say where the ambiguity is. */
 function faultOfRefusal(
   spoiled: string,
   { headers }: FilledRequest,
@@ -196,14 +191,14 @@ function faultOfRefusal(
   if (refusal.success || isOfBytes || (status !== 400 && status !== 422)) return undefined
   const other = z.object({ errors: z.array(z.object({ parameter: z.string() })).min(1) }).safeParse(json)
   const isOfUrl = z.object({ code: z.enum(['non_canonical_path', 'bad_request']) }).safeParse(json)
-  // If the digest does not match, nothing else is reported.
+  // Then nothing else is reported.
   const isOfDigest =
     headers['content-digest'] !== undefined && z.object({ code: z.literal('digest_mismatch') }).safeParse(json).success
   return other.success || isOfUrl.success || isOfDigest ? undefined : `No pointer shows the position of ${spoiled}.`
 }
 
 async function changedBy(witness: Witness, route: Route, answer: CheckedAnswer): Promise<string | undefined> {
-  // Reads of evidence are recorded, so they may change this table.
+  // Reads of evidence are recorded in this table.
   const isNoted = route.id === 'evidence.read-content'
   if ((route.method === 'GET' || route.method === 'HEAD') && !isNoted) return undefined
   if (answer.status < 400) {

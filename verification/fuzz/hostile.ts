@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { marker } from './pool.ts'
 
-/** Values that often break programs: wrong types, limits, and texts that could be executed. */
 export const hostileValues: fc.Arbitrary<unknown> = fc.oneof(
   {
     weight: 4,
@@ -64,7 +63,7 @@ const mutations: fc.Arbitrary<Mutation> = fc.record({
   value: hostileValues,
 })
 
-/** Returns values with one or two changes. */
+/** Changes values in one or two places. */
 export function nearly(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc
     .tuple(values, fc.array(mutations, { minLength: 1, maxLength: 2 }))
@@ -83,7 +82,6 @@ function countPlaces(value: unknown): number {
 
 const removed = Symbol('removed')
 
-/** Walks to the position in `counter` and changes the value there. */
 function change(value: unknown, counter: { left: number }, kind: Mutation['kind'], hostile: unknown): unknown {
   if (counter.left === 0) {
     counter.left -= 1
@@ -116,7 +114,7 @@ function isKept(value: unknown): boolean {
   return value !== removed
 }
 
-/** Ways to make a valid JSON text ambiguous or invalid. Each must be rejected. */
+/** Each makes a valid JSON text ambiguous or invalid. */
 export const spoilers: Readonly<Record<string, (json: string) => string | Buffer>> = {
   'a key twice': (json) => inFront(json, '"zz":1,"zz":1'),
   'a key in two spellings': (json) => inFront(json, String.raw`"zz":1,"z\u007a":2`),
@@ -134,7 +132,6 @@ export const spoilers: Readonly<Record<string, (json: string) => string | Buffer
   'bytes that are not UTF-8': (json) => Buffer.concat([Buffer.from(json.slice(0, -1)), Buffer.from([0xc3, 0x28])]),
 }
 
-/** Inserts the members at the start of the first object, or in a new one. */
 function inFront(json: string, members: string): string {
   const at = json.indexOf('{')
   if (at === -1) return `{${members}}`

@@ -2,23 +2,19 @@ import { describeMachine } from '../bench/report.ts'
 import { readCommit } from '../../test/support/commit.ts'
 import { writeResults } from '../../test/support/results.ts'
 
-/** The results of a fuzzer run. */
 export interface Fuzzed {
   readonly minutes: number
-  /** The seed of the first round; each further round increments it. */
+  /** Each further round increments it. */
   readonly seed: number
   readonly rounds: number
   readonly requests: number
   readonly operations: number
-  /** Operations that succeeded at least once. */
   readonly carriedOut: number
-  /** The number of responses by status. */
   readonly answers: Readonly<Record<string, number>>
   /** A line for each fault with the seed of its round. */
   readonly faults: readonly string[]
 }
 
-/** Sums up the tally of a fuzzer. */
 export function sumUp(tally: ReadonlyMap<string, ReadonlyMap<number, number>>) {
   const answers: Record<string, number> = {}
   for (const counts of tally.values()) {
@@ -32,7 +28,6 @@ export function sumUp(tally: ReadonlyMap<string, ReadonlyMap<number, number>>) {
   }
 }
 
-/** Writes .results/fuzz.json. */
 export async function keepFuzzed(fuzzed: Fuzzed): Promise<void> {
   const kept = {
     measured_at: new Date().toISOString(),

@@ -1,9 +1,7 @@
-/** The kind of a marker: a property of an existing resource. */
 export type Kind = 'id' | 'ref' | 'etag' | 'cursor' | 'foreign'
 
 /**
- * Returns a marker that becomes an id, reference, entity tag or cursor when the request is sent. Requests can therefore
- * be generated and repeated before resources exist.
+ * Returns a marker that is replaced when the request is sent, so that requests can be generated before resources exist.
  */
 export function marker(kind: Kind, collection: string, at: number): string {
   return `__${kind}.${collection}.${at}__`
@@ -13,10 +11,9 @@ const markers = /__([a-z]+)\.([A-Za-z-]+)\.([0-9]+)__/g
 const maxEach = 40
 const maxAll = 500
 
-/** Known ids and references by collection. */
 export interface Pool {
   add(kind: Kind, collection: string, value: string): void
-  /** Replaces every marker. A marker without a resource becomes an unknown id. */
+  /** Replaces markers; one without a resource becomes an unknown id. */
   fill(text: string): string
   all(): readonly { readonly kind: Kind; readonly collection: string; readonly value: string }[]
 }
@@ -36,7 +33,7 @@ export function createPool(): Pool {
       for (const name of [`${kind}.${collection}`, `${kind}.any`]) {
         const list = listOf(name)
         if (!list.includes(value)) list.push(value)
-        // Keeps the oldest entries, on which a seed depends.
+        // A seed depends on the oldest entries.
         if (list.length > maxEach) list.splice(maxEach / 2, 1)
       }
     },
@@ -48,14 +45,13 @@ export function createPool(): Pool {
   }
 }
 
-/** Collects ids and references from a response for later requests. */
 export function harvest(
   pool: Pool,
   path: string,
   answer: { readonly headers: Readonly<Record<string, string | string[] | undefined>>; readonly json: unknown },
 ): void {
   const parts = path.split('?', 1)[0]?.split('/') ?? []
-  // The last collection in the path: /api/v1/findings/{id}/action-plans contains action plans.
+  // /api/v1/findings/{id}/action-plans contains action plans.
   const [collection = 'any'] = parts.toReversed().filter((part) => /^[A-Za-z][A-Za-z-]+$/.test(part) && !isVerb(part))
   const listed = listIn(answer.json)
   const items = Array.isArray(listed) ? listed.slice(0, 5) : [listed]
@@ -73,7 +69,6 @@ export function harvest(
   if (made !== null) pool.add('id', made[1] ?? 'any', made[2] ?? '')
 }
 
-/** Returns a list, with or without SCIM's envelope. */
 function listIn(json: unknown): unknown {
   return typeof json === 'object' && json !== null && 'Resources' in json ? json.Resources : json
 }

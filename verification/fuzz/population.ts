@@ -4,7 +4,7 @@ import { type Answer, send } from '../../test/support/http.ts'
 
 const identified = z.object({ id: z.string() })
 
-/** Creates one of every resource of a tenant, with the fuzzer's external ids. All of them contain `text`. */
+/** Creates one of every resource, with the fuzzer's external ids and `text`. */
 export async function populate(options: {
   readonly gateway: string
   readonly key: string

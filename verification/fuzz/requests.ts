@@ -7,18 +7,14 @@ import { marker } from './pool.ts'
 import { starters } from './starters.ts'
 import { type Schema, asSchema, ids, valuesOf } from './values.ts'
 
-/** Stands for the current entity tag of the path's resource. */
+/** The current entity tag of the path's resource. */
 export const ownEtag: string = marker('etag', 'own', 0)
 
-/** The sender of a request. */
 export type Caller = 'fit' | 'reader' | 'writer' | 'nobody' | 'garbage'
 
-/** A request with unresolved markers. */
 export interface Draft {
   readonly caller: Caller
-  /** Encoded path parameters. */
   readonly params: readonly string[]
-  /** Encoded query parameters. */
   readonly query: readonly string[]
   readonly headers: Readonly<Record<string, string>>
   readonly body: Body | undefined
@@ -27,7 +23,7 @@ export interface Draft {
 export interface Body {
   readonly contentType: string | undefined
   readonly content: string | Buffer
-  /** Why every service must reject it; undefined if it may be valid. */
+  /** Undefined if the request may be valid. */
   readonly spoiled: string | undefined
 }
 
@@ -36,7 +32,7 @@ const callers: fc.Arbitrary<Caller> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('reader', 'writer', 'nobody', 'garbage') },
 )
 
-/** Returns requests for a route. Most are nearly valid, because those reach the most code. */
+/** Generates requests, most of them nearly valid, because those reach the most code. */
 export function requestsFor(route: Route): fc.Arbitrary<Draft> {
   return fc.record({
     caller: callers,
@@ -52,14 +48,13 @@ function schemaOf(schema: unknown): Schema {
   return asSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
 }
 
-/** A filter with several values accepts any text. Its items have a schema of their own. */
+/** A filter with several values accepts any text; its items have their own schema. */
 function querySchemaOf(schema: unknown): Schema {
   if (!(schema instanceof z.ZodType)) return {}
   const read = asSchema(z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' }))
   return read['type'] === 'array' && asSchema(read['items'] ?? {})['type'] === 'string' ? read : schemaOf(schema)
 }
 
-/** Invalid path segments. */
 const oddSegments = [
   '0',
   'null',
@@ -94,7 +89,7 @@ function params(route: Route, name: string, schema: unknown): fc.Arbitrary<strin
   )
 }
 
-/** Encodes like a careful client. The colon of `ref:` stays. */
+/** The colon of `ref:` stays. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll('%3A', ':').replaceAll("'", '%27') || '-'
 }
@@ -159,7 +154,6 @@ function pair(name: string, value: unknown): string {
 
 const visible = fc.string({ unit: fc.constantFrom(...' !"#$%&\'()*+,-./0aZ;:=<>?@[]^_{|}~ÿ'), maxLength: 40 })
 
-/** Returns values for a header, valid ones first. */
 function headerValues(name: string): fc.Arbitrary<string> {
   switch (name) {
     case 'If-Match':
@@ -361,7 +355,7 @@ const fileNames = fc.oneof(
   },
 )
 
-/** Forms of up to three files, some of them malformed (RFC 7578). */
+/** Up to three files, some malformed (RFC 7578). */
 const forms = fc
   .tuple(
     fc.oneof(details, nearly(details), fc.constant(undefined)),

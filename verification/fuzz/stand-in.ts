@@ -3,7 +3,6 @@ import { createServer } from 'node:http'
 import { problemDocument } from '@postern/contracts'
 import { Agent } from 'undici'
 
-/** A response of the stand-in. */
 interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -22,7 +21,6 @@ const twisted = ({ status, headers, text }: Answer, change: (json: object) => ob
     : { status, headers, text }
 }
 
-/** Puts the words into the first text member. */
 const saying = (answer: Answer, words: string): Answer =>
   twisted(answer, (json) => {
     const [name] = Object.entries(json).find(([, value]) => typeof value === 'string') ?? ['title']
@@ -52,12 +50,12 @@ function problemOf(code: 'internal_error' | 'insufficient_scope', answer: Answer
   return JSON.stringify(problemDocument(code, idOf(answer)))
 }
 
-/** Starts a proxy in front of a correct gateway that changes every response by `wrong`. */
+/** Changes every response of a correct gateway by `wrong`. */
 export async function startStandIn(origin: string, canary: string, wrong: Wrong | undefined) {
   return await startProxy(origin, (answer) => (wrong === undefined ? answer : wrongs[wrong](answer, canary)))
 }
 
-/** Starts a proxy that replaces every rejection with the last successful response. */
+/** Replaces every rejection with the last successful response. */
 export async function startYesSayer(origin: string) {
   let last: Answer | undefined
   return await startProxy(origin, (answer) => {
@@ -66,7 +64,7 @@ export async function startYesSayer(origin: string) {
   })
 }
 
-/** Starts a proxy that removes the pointers from errors. */
+/** Removes the pointers from errors. */
 export async function startVagueOne(origin: string) {
   return await startProxy(origin, (answer) =>
     answer.status < 400 ? answer : twisted(answer, ({ ...json }) => ({ ...json, errors: undefined })),

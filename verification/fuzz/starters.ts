@@ -1,10 +1,6 @@
 import { enterpriseUrn, patchUrn } from '@postern/contracts'
 import { marker } from './pool.ts'
 
-/**
- * Valid bodies that random generation would rarely find, because their members depend on each other. Nearly valid
- * bodies are derived from them.
- */
 export const starters: Readonly<Record<string, readonly unknown[]>> = {
   'findings.change-status': [
     { to: 'cancelled', reason: 'Raised in error' },

@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 import { marker } from './pool.ts'
 
-/** A JSON Schema (2020-12) as zod generates it from a contract's input. */
+/** JSON Schema 2020-12. */
 export type Schema = Readonly<Record<string, unknown>>
 
-/** The collection of an id, by the name of its member or parameter. */
 const collections: Readonly<Record<string, string>> = {
   entity_id: 'entities',
   entity_ids: 'entities',
@@ -21,10 +20,9 @@ const collections: Readonly<Record<string, string>> = {
   evidence_id: 'evidence',
 }
 
-/** Keys of an integrator, few enough to repeat. */
+/** Few enough to repeat. */
 const ownKeys = fc.constantFrom('k1', 'k1', 'k1', 'k2', 'k3', 'k4', 'Ключ 5', 'k/6', 'k:7')
 const keyNames = /^(external_id|parent_external_id|node_key|parent_key|entities|subtree_of|root)$/
-/** Parameters that name a version of a hierarchy. */
 const versions = /^(from|to|as_of)$/
 const emails = fc.constantFrom('ada.lund@x.example', 'ADA.LUND@x.example', 'bo@x.example', "o'neil+a@b.example")
 
@@ -41,7 +39,6 @@ const times = fc
   )
   .map((parts) => parts.join(''))
 
-/** SCIM filters, valid and invalid. */
 const filters = [
   'userName eq "a"',
   'displayName sw "a" and not (id pr)',
@@ -62,7 +59,7 @@ const anyText = fc.oneof(
   },
 )
 
-/** Returns values of a schema, most of them valid. Dependencies between members are left to chance. */
+/** Generates values, most of them valid. Dependencies between members are left to chance. */
 export function valuesOf(schema: Schema, name: string, root: Schema = schema): fc.Arbitrary<unknown> {
   const { $ref, anyOf, oneOf, enum: words, const: constant, type } = schema
   if (typeof $ref === 'string') return valuesOf(resolve($ref, root), name, root)
@@ -152,7 +149,7 @@ function patterned(pattern: string, collection: string): fc.Arbitrary<string> {
   if (pattern.startsWith('^ref:')) return fc.nat(20).map((at) => `ref:${marker('ref', collection, at)}`)
   if (pattern.startsWith('^ext:')) return ownKeys.map((key) => `ext:${key}`)
   if (pattern.startsWith('^key:')) return ownKeys.map((key) => `key:${key}`)
-  // Few keys of an organizational hierarchy, so that pushes overlap.
+  // Pushes must overlap.
   if (pattern === '^[a-z0-9][a-z0-9_-]{0,63}$') return fc.constantFrom('legal', 'h1', 'h2')
   try {
     return fc.stringMatching(new RegExp(pattern, 'u'), { maxLength: 60 })
@@ -174,7 +171,7 @@ function texts({ minLength: least, maxLength: most }: Schema): fc.Arbitrary<stri
   )
 }
 
-/** Returns an id, usually of an existing resource. */
+/** Generates ids, usually of an existing resource. */
 export function ids(collection: string): fc.Arbitrary<string> {
   return fc.oneof(
     { weight: 8, arbitrary: fc.nat(20).map((at) => marker('id', collection, at)) },

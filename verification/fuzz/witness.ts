@@ -3,21 +3,21 @@ import { Client } from 'pg'
 
 /** Detects changes of tenant data in the database. */
 export interface Witness {
-  /** Accepts the current state after an allowed change. */
+  /** Accepts an allowed change. */
   accept(): Promise<void>
-  /** Returns the names of tables that changed since the last check, or undefined. */
+  /** Returns the names of tables that changed since the last check. */
   changed(): Promise<string | undefined>
   close(): Promise<void>
 }
 
-/** Tables that a rejected request may change: idempotency records, failed runs and uploads in progress. */
+/** A rejected request may change these. */
 const beside =
   /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
-/** Far longer than the sealer needs on a busy machine. */
+/** Longer than the sealer needs on a busy machine. */
 const sealedWithinMs = 60_000
 
-/** The tables of keys and their history. Their usage is recorded all the time and does not count. */
+/** Usage is recorded all the time and does not count. */
 const ofKeys = [
   `select 'keys.api_key', concat(count(*), ' ', sum(version)) from keys.api_key`,
   `select 'keys.tenant', concat(count(*), ' ', sum(version), ' ', sum(policy_version)) from keys.tenant`,
@@ -27,7 +27,7 @@ const ofKeys = [
   `select 'keys.revocation', count(*)::text from keys.revocation`,
 ]
 
-/** Opens a witness as a superuser, over the tables that store request data. */
+/** Connects as a superuser. */
 export async function openWitness(connectionString: string): Promise<Witness> {
   const client = new Client({ connectionString })
   await client.connect()

@@ -1,19 +1,16 @@
-/** Code whose tests must detect mutations. */
 export interface Area {
   readonly name: string
-  /** Globs of the mutated files, from the root of the repository. */
+  /** From the root of the repository. */
   readonly mutate: readonly string[]
-  /** Globs of the tests; those with `!` are excluded. */
   readonly tests: readonly string[]
-  /** Whether the tests need PostgreSQL or Redis. */
   readonly needsServers: boolean
-  /** Files with their own few tests, because running all of them takes seconds per mutant. */
+  /** All tests take seconds per mutant. */
   readonly testsOf?: Readonly<Record<string, readonly string[]>>
 }
 
 const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
-/** Files of authenticate that decide without network and Redis. */
+/** They decide without network and Redis. */
 const rules = [
   'addresses',
   'batch-requests',
@@ -30,7 +27,7 @@ const rules = [
   'ttl-cache',
 ] as const
 
-/** The code that decides about access to rows. */
+/** Decides about access to rows. */
 export const areas: readonly Area[] = [
   {
     name: 'api-key',

@@ -1,4 +1,3 @@
-/** A mutation and the result of its tests. */
 export interface Mutant {
   readonly file: string
   readonly line: number
@@ -9,23 +8,21 @@ export interface Mutant {
   readonly status: string
 }
 
-/** Why mutations of `original` to one of `replacements` in `file` need not be detected. */
+/** Why mutations of `original` to `replacements` need not be detected. */
 export interface Reason {
   readonly file: string
   readonly original: string
   readonly replacements: readonly string[]
-  /** The number of survivors per replacement if the file has the text several times; 1 by default. */
+  /** If the file has the text several times; 1 by default. */
   readonly times?: number
   readonly because: string
 }
 
-/** The result of an area. */
 export interface Verdict {
   readonly noticed: number
-  /** Mutants that timed out, perhaps because of a busy machine. */
   readonly timedOut: number
   readonly unnoticed: number
-  /** Percentage of detected mutants. Survivors with a reason count as undetected. */
+  /** In percent. Survivors with a reason count as undetected. */
   readonly score: number
   readonly survivors: readonly { readonly mutant: Mutant; readonly because: string | undefined }[]
   /** Reasons without a survivor. */
@@ -35,7 +32,6 @@ export interface Verdict {
 const noticedStatuses: ReadonlySet<string> = new Set(['Killed', 'Timeout'])
 const unnoticedStatuses: ReadonlySet<string> = new Set(['Survived', 'NoCoverage'])
 
-/** Counts detected mutants and finds the reasons for the others. */
 export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): Verdict {
   const unnoticed = mutants.filter(({ status }) => unnoticedStatuses.has(status))
   const reasonOf = reasonsFor(unnoticed, reasons)
@@ -53,10 +49,7 @@ export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): V
   }
 }
 
-/**
- * Returns the reason for each survivor. If the number of equal survivors differs from the reason's, it applies to none
- * of them.
- */
+/** If the number of equal survivors differs from the reason's, it applies to none of them. */
 export function reasonsFor(
   survivors: readonly Omit<Mutant, 'status'>[],
   reasons: readonly Reason[],

@@ -14,35 +14,31 @@ const survivorSchema = z.strictObject({
 })
 
 const resultSchema = z.strictObject({
-  /** The day when the run ended, in UTC. */
+  /** In UTC. */
   date: z.iso.date(),
-  /** The first digits of the SHA-256 of the mutated file. */
+  /** The first digits of the SHA-256. */
   source: z.string().regex(/^[0-9a-f]{12}$/),
-  /** The same for its tests. Older results have none. */
+  /** Older results have none. */
   tests: z
     .string()
     .regex(/^[0-9a-f]{12}$/)
     .optional(),
   minutes: z.number().nonnegative(),
   noticed: z.int().nonnegative(),
-  /** Mutants that timed out. */
   timedOut: z.int().nonnegative(),
   survivors: z.array(survivorSchema),
 })
 
-/** The result of all mutants of a file. */
 export type Result = z.infer<typeof resultSchema>
 
-/** The last result of each file, by area and path. */
 export const resultsSchema = z.record(z.string(), z.record(z.string(), resultSchema))
 export type Results = z.infer<typeof resultsSchema>
 
-/** Returns the mutated files of an area, from the root of the repository. */
+/** Lists files from the root of the repository. */
 export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
   return find(mutate, root)
 }
 
-/** Returns the globs of the tests for a file of an area. */
 export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>, file: string): readonly string[] {
   return few?.[file] ?? tests
 }
@@ -51,7 +47,7 @@ function find(globs: readonly string[], root: string): string[] {
   const found = globs.map((glob) => {
     const isSpared = glob.startsWith('!')
     const paths = globSync(isSpared ? glob.slice(1) : glob, { cwd: root })
-    // Rejects misspelt or deleted names, which would be skipped silently.
+    // A misspelt name would be skipped silently.
     if (paths.length === 0) throw new Error(`nothing is called ${glob}`)
     return { isSpared, paths }
   })
@@ -60,19 +56,17 @@ function find(globs: readonly string[], root: string): string[] {
   return [...asked].filter((path) => !spared.has(path)).toSorted()
 }
 
-/** Returns a hash of the contents of files. */
 export function sourceOf(root: string, ...paths: readonly string[]): string {
   const digest = createHash('sha256')
   for (const path of paths) digest.update(readFileSync(join(root, path)))
   return digest.digest('hex').slice(0, 12)
 }
 
-/** Returns a hash of the tests of a file, without shared helpers. */
+/** Hashes the tests of a file without shared helpers. */
 export function stateOfTests(area: Pick<Area, 'tests' | 'testsOf'>, file: string, root: string): string {
   return sourceOf(root, ...find(testsOf(area, file), root))
 }
 
-/** Returns the stored form of a file's result. */
 export function resultOf(
   mutants: readonly Mutant[],
   about: Pick<Result, 'date' | 'source' | 'tests' | 'minutes'>,
@@ -86,10 +80,9 @@ export function resultOf(
   }
 }
 
-/** The minimum score of an area, in percent. */
+/** In percent. */
 export const requiredScore = 90
 
-/** Returns whether a file or its tests have changed since the stored result. */
 export function isOld(
   area: Pick<Area, 'tests' | 'testsOf'>,
   file: string,
@@ -100,19 +93,16 @@ export function isOld(
   return kept.tests !== undefined && kept.tests !== stateOfTests(area, file, root)
 }
 
-/** Returns the files of an area without a current result. */
 export function notRun(area: Area, kept: Readonly<Record<string, Result>>, root: string): string[] {
   return filesOf(area, root).filter((file) => isOld(area, file, kept[file], root))
 }
 
-/** The sum of the results of an area. */
 export interface Sum {
   readonly noticed: number
   readonly timedOut: number
   readonly unnoticed: number
-  /** Percentage of detected mutants, rounded down to one decimal. */
+  /** In percent, rounded down to one decimal. */
   readonly score: number
-  /** Survivors without a reason. */
   readonly unexplained: number
 }
 
@@ -130,7 +120,6 @@ export function sumOf(kept: Readonly<Record<string, Result>>, reasons: readonly 
   }
 }
 
-/** Returns the table of areas with their summed results. */
 export function tableOf(results: Results, reasons: readonly Reason[]): string[] {
   const rows = areas.map(({ name }) => {
     const kept = results[name] ?? {}

@@ -1,6 +1,5 @@
 // `npm run test:mutation`: runs the tests of each area against every StrykerJS mutant and lists the survivors. Takes
-// area names, and `--file` for single files. Results are in .results/mutation.json; unchanged files are skipped unless
-// `--again` is given.
+// Arguments are area names, and `--file` for single files. Unchanged files are skipped unless `--again` is given.
 import { readFile } from 'node:fs/promises'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
@@ -31,20 +30,20 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 })
 
-/** Runs the tests of an area against all mutants of a file, one after the other. */
+/** One mutant after the other. */
 async function mutate(area: Area, file: string): Promise<Mutant[]> {
   if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
   else process.env['POSTERN_TEST_SERVERS'] = 'none'
   process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(testsOf(area, file))
-  // The random seed is the same for every mutant and run.
+  // The same for every mutant and run.
   process.env['POSTERN_SEED'] ??= '7'
   const stryker = new Stryker({
     configFile: join(import.meta.dirname, 'stryker.config.json'),
     plugins: [import.meta.resolve('@stryker-mutator/vitest-runner')],
-    // In the tools folder, where nothing searches for sources.
+    // Nothing searches for sources there.
     tempDirName: '.tools/mutation',
     mutate: [file],
-    // Four times the usual time, so that a busy machine does not look like an endless loop.
+    // A busy machine must not look like an endless loop.
     timeoutMS: area.needsServers ? 60_000 : 20_000,
     reporters: ['dots'],
   })
@@ -64,7 +63,6 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   })
 }
 
-/** Statuses that may be caused by the machine or are not counted. */
 const worthALook: Readonly<Record<string, string>> = {
   Timeout: 'never ended',
   RuntimeError: 'failed before or after the tests',
@@ -78,7 +76,7 @@ interface Place {
   readonly column: number
 }
 
-/** Returns the text between two positions. Lines and columns start at 1. */
+/** Lines and columns start at 1. */
 function cut(source: string, { start, end }: { readonly start: Place; readonly end: Place }): string {
   const lines = source.split('\n')
   const offset = ({ line, column }: Place): number =>
@@ -107,7 +105,6 @@ async function readReasons(): Promise<Reason[]> {
   return JSON.parse(await readFile(join(import.meta.dirname, 'survivors.json'), 'utf8'))
 }
 
-/** Stores the result of a file, replacing the last one. */
 async function keep(area: string, file: string, result: Result): Promise<void> {
   const results = await readKept()
   const ofArea = Object.entries({ ...results[area], [file]: result }).toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -118,7 +115,7 @@ async function readKept(): Promise<Results> {
   return resultsSchema.parse(JSON.parse((await readResults('mutation')) ?? '{}'))
 }
 
-// Skips long areas unless they are named.
+// Long areas run only if they are named.
 setPriority(Math.max(10, getPriority()))
 const unknown = positionals.filter((name) => !areas.some((area) => area.name === name))
 if (unknown.length > 0) throw new Error(`there is no area ${unknown.join(', ')}`)

@@ -3,13 +3,13 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import config from '../../vitest.config.ts'
 
-/** Globs of the area's tests: a mutant that is active during imports is run against all of them. */
+/** A mutant that is active during imports is run against all tests. */
 const tests: readonly string[] = JSON.parse(process.env['POSTERN_MUTATION_TESTS'] ?? '[]')
 
 const asked = tests.filter((glob) => !glob.startsWith('!'))
 const spared = tests.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : []))
 
-/** The longest test takes three seconds without servers and ten with them, so endless mutants end early. */
+/** Longer than the longest test, so that endless mutants end early. */
 const timeouts = {
   expect: { poll: { timeout: 10_000 } },
   ...(process.env['POSTERN_TEST_SERVERS'] === 'none'
@@ -17,7 +17,7 @@ const timeouts = {
     : { testTimeout: 30_000, hookTimeout: 45_000, env: { POSTERN_TEST_WAIT_MS: '3000' } }),
 }
 
-/** Runs the files in the given order. The first failure ends the run, so the most likely ones come first. */
+/** The first failure ends the run, so the most likely ones come first. */
 class AsNamed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     return files.toSorted((a, b) => placeOf(a) - placeOf(b))

@@ -1,28 +1,22 @@
 import type { Judged } from './judge.ts'
 
-/** The result of a soak. */
 export interface Ending {
   /** 0: every figure is flat. 1: something is wrong. 2: the run cannot tell. */
   readonly exitCode: 0 | 1 | 2
   readonly text: string
-  /** Whether the run was long enough to judge growth. */
+  /** The run was long enough to judge growth. */
   readonly isJudged: boolean
 }
 
 export interface Seen {
-  /** Names of figures without values. */
   readonly missing: readonly string[]
-  /** The verdict of each figure; undefined if the run was too short. */
   readonly verdicts: readonly (Judged['verdict'] | undefined)[]
-  /** The number of wrong responses. */
   readonly faults: number
-  /**
-   * The number of requests rejected because of a revoked key. Without any, the load proves nothing about revocation.
-   */
+  /** Without any, the load proves nothing about revocation. */
   readonly refusedAsRevoked: number
 }
 
-/** Returns the result of a soak. It is 0 only if everything was judged. */
+/** Returns 0 only if everything was judged. */
 export function endingOf({ missing, verdicts, faults, refusedAsRevoked }: Seen): Ending {
   const isJudged = verdicts.length > 0 && verdicts.every((verdict) => verdict !== undefined)
   const count = (verdict: Judged['verdict']): number => verdicts.filter((one) => one === verdict).length

@@ -1,10 +1,9 @@
 import { type Point, leastOfEachMinute } from './judge.ts'
 
-/** A kind of figure: its unit, and how much it may rise per hour and still count as flat. */
 export interface Kind {
   readonly unit: string
   readonly boundPerHour: number
-  /** For figures with load peaks: a leak raises the minimum, peaks do not. */
+  /** A leak raises the minimum, peaks of load do not. */
   readonly isLeastOfMinute?: true
 }
 
@@ -19,7 +18,6 @@ export const kinds = {
   'keys that stay for ever': { unit: '', boundPerHour: 0 },
 } satisfies Readonly<Record<string, Kind>>
 
-/** The values of one figure of one component. */
 export interface Series {
   readonly part: string
   readonly kind: keyof typeof kinds
@@ -36,7 +34,6 @@ const ofStores: Readonly<Record<string, readonly Series['kind'][]>> = {
   Redis: ['keys', 'keys that stay for ever', 'memory', 'connections'],
 }
 
-/** Returns the names of required figures without values. */
 export function neverNoted(processes: readonly string[], series: readonly Series[]): string[] {
   const parts = [...processes.map((name) => [name, ofProcesses] as const), ...Object.entries(ofStores)]
   return parts.flatMap(([part, expected]) =>
@@ -46,7 +43,6 @@ export function neverNoted(processes: readonly string[], series: readonly Series
   )
 }
 
-/** Returns the points of a figure that are judged. */
 export function judgedPoints({ kind, points }: Series): readonly Point[] {
   const { isLeastOfMinute }: Kind = kinds[kind]
   return isLeastOfMinute === true ? leastOfEachMinute(points) : points

@@ -4,12 +4,11 @@ import type { ManagedProcess } from '@postern/local-stack/testing'
 import { WebSocket } from 'undici'
 import { z } from 'zod'
 
-/** Opens the Node.js inspector of each process on a free loopback port. */
+/** On a free loopback port. */
 export const inspectorVariables = { NODE_OPTIONS: '--inspect=127.0.0.1:0' } as const
 
-/** The inspector of a process. */
 export interface HeapMeter {
-  /** Collects garbage and returns the remaining bytes, on the heap and outside. */
+  /** Returns the remaining bytes on the heap and outside. */
   leftAfterCollection(): Promise<number>
   close(): void
 }
@@ -17,7 +16,6 @@ export interface HeapMeter {
 const answerSchema = z.object({ id: z.number(), result: z.unknown().optional() })
 const usageSchema = z.object({ usedSize: z.number(), backingStorageSize: z.number().default(0) })
 
-/** Connects to the inspector whose address the process printed at its start. */
 export async function openHeapMeter({ name, logFile }: ManagedProcess): Promise<HeapMeter> {
   const [, address] = /^Debugger listening on (ws:\/\/\S+)$/m.exec(await readFile(logFile, 'utf8')) ?? []
   if (address === undefined) throw new Error(`${name} has no inspector`)

@@ -1,35 +1,33 @@
 import { median } from '../bench/stats.ts'
 
-/** A value at a time, in milliseconds since the load started. */
+/** In milliseconds since the load started. */
 export interface Point {
   readonly at: number
   readonly value: number
 }
 
 export interface Judged {
-  /** Medians of the first and the last quarter. */
   readonly early: number
   readonly late: number
   readonly risePerHour: number
-  /** The usual distance of a value from the line (median, scaled to a standard deviation). */
+  /** Median distance from the line, scaled to a standard deviation. */
   readonly spread: number
-  /** `unclear`: a rise as large as the limit could be hidden by the spread. `unread`: values are missing. */
+  /** `unclear`: the spread could hide a rise as large as the limit. `unread`: values are missing. */
   readonly verdict: 'flat' | 'rises' | 'unclear' | 'unread'
 }
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** The ratio of the standard deviation to the median distance of normally distributed values. */
+/** For normally distributed values. */
 const deviationsOfMedian = 1.4826
-/** The minimum number of values. The shortest judged series has one per minute for ten minutes. */
+/** The shortest judged series has ten. */
 const leastValues = 8
-/** The slope's uncertainty is two standard errors. */
+/** Two standard errors. */
 const errorsOfDoubt = 2
 
 /**
- * Judges whether a figure rises by at most `boundPerHour`. The rise is the larger of two: the median of all pairwise
- * slopes (Theil–Sen), which ignores peaks, and the difference between the last and first quarter, which detects late
- * leaks and steps.
+ * The rise is the larger of the median of all pairwise slopes (Theil–Sen), which ignores peaks, and the difference
+ * between the last and first quarter.
  */
 export function judge(points: readonly Point[], boundPerHour: number): Judged {
   const quarter = Math.ceil(points.length / 4)
@@ -48,13 +46,13 @@ function areRead(points: readonly Point[]): boolean {
   return points.length >= leastValues && points.every(({ value }) => Number.isFinite(value))
 }
 
-/** Flat must be proven: NaN never compares as flat. */
+/** NaN never compares as flat. */
 function verdictOf(risePerHour: number, doubt: number, boundPerHour: number): Judged['verdict'] {
   if (risePerHour > boundPerHour) return 'rises'
   return risePerHour <= boundPerHour && doubt <= boundPerHour ? 'flat' : 'unclear'
 }
 
-/** Returns the minimum of each minute. Minutes with fewer values than the others are omitted. */
+/** Omits minutes with fewer values than the others. */
 export function leastOfEachMinute(points: readonly Point[]): Point[] {
   const minutes = [...Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))]
   const looks = median(minutes.map(([, of]) => of.length))
@@ -79,7 +77,6 @@ function spreadAround(points: readonly Point[], slope: number): number {
   return deviationsOfMedian * median(above.map((distance) => Math.abs(distance - line)))
 }
 
-/** The standard error of the slope for this spread. */
 function standardError(points: readonly Point[], spread: number): number {
   const mean = points.reduce((sum, { at }) => sum + at, 0) / points.length
   return spread / Math.sqrt(points.reduce((sum, { at }) => sum + (at - mean) ** 2, 0))

@@ -7,7 +7,7 @@ import { type Failure, type Stall, tellApart } from './stalls.ts'
 import { type Nuisance, brokenUpload, startNuisance } from './nuisance.ts'
 import { type Visits, startVisits } from './visits.ts'
 
-/** Operations of every service, some of them across two; three of eight write. */
+/** Operations of every service; three of eight write. */
 const sequence: readonly Operation[] = [
   'whoami',
   'list',
@@ -20,32 +20,27 @@ const sequence: readonly Operation[] = [
 ]
 const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
 
-/** What the load did, and the faults found. */
 export interface LoadReport {
   readonly requests: number
   readonly byStatus: Readonly<Record<string, number>>
   readonly acceptedWrites: number
   readonly keysMade: number
   readonly revocations: number
-  /** Requests rejected because their key was revoked. */
   readonly refusedAsRevoked: number
   readonly nuisances: Readonly<Record<string, number>>
   readonly visits: number
   /** A line for each broken promise, failure and unexpected response. */
   readonly faults: readonly string[]
-  /** A line for each 503 during or right after a stall of the host. */
+  /** 503 responses during or right after a stall of the host. */
   readonly ofStalls: readonly string[]
 }
 
 export interface MixedLoad {
-  /** Stops the load and checks the whole history. */
+  /** Checks the whole history. */
   finish(): Promise<LoadReport>
 }
 
-/**
- * Starts `perSecond` requests over the gateways, key changes, invalid requests, aborted clients, and people at the
- * console.
- */
+/** Starts requests, key changes, invalid requests, aborted clients, and people at the console. */
 export async function startMixedLoad(
   stack: TestStack,
   perSecond: number,

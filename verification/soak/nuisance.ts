@@ -6,7 +6,6 @@ import { breakOff } from '../../test/support/raw.ts'
 import type { Failure } from './stalls.ts'
 import { WrongAnswer, failureOf } from './surprise.ts'
 
-/** An invalid request and its expected status. */
 interface Mistake {
   readonly name: string
   readonly path: string
@@ -14,11 +13,8 @@ interface Mistake {
   readonly status: number
 }
 
-/** Invalid requests and aborting clients, until stopped. */
 export interface Nuisance {
-  /** How often each kind ran. */
   readonly done: Readonly<Record<string, number>>
-  /** Unexpected responses. */
   readonly surprises: readonly Failure[]
   stop(): Promise<void>
 }
@@ -56,7 +52,7 @@ function mistakesOf(key: string, narrow: string): Mistake[] {
 
 const json = { 'content-type': 'application/json' }
 
-/** Starts the nuisance, one action of each kind every `everyMs`, at the gateways in turn. */
+/** One action of each kind every `everyMs`, at the gateways in turn. */
 export function startNuisance(options: {
   readonly gateways: readonly string[]
   readonly key: string
@@ -107,14 +103,13 @@ export function startNuisance(options: {
   }
 }
 
-/** Rotates so that each kind reaches every gateway. */
+/** Each kind reaches every gateway. */
 function pick<T>(from: readonly T[], turn: number): T {
   const found = from[Math.floor(turn / 2) % from.length]
   if (found === undefined) throw new Error('there is nothing to pick')
   return found
 }
 
-/** The ways in which clients abort. */
 function partingsOf(key: string): { name: string; part: (gateway: string, turn: number) => Promise<void> }[] {
   const head = (line: string, ...more: string[]): string =>
     [`${line} HTTP/1.1`, 'host: x', `authorization: ApiKey ${key}`, ...more, '', ''].join('\r\n')
@@ -148,7 +143,7 @@ function partingsOf(key: string): { name: string; part: (gateway: string, turn: 
 
 const linger = 1500
 
-/** Sends bytes, waits with or without reading, and closes the connection. */
+/** Reads only if not `deaf`. */
 async function leave(origin: string, bytes: string, deaf = false): Promise<void> {
   const { hostname, port } = new URL(origin)
   const socket = connect({ host: hostname, port: Number(port) })

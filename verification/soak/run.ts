@@ -1,6 +1,5 @@
-// `npm run test:soak`: the whole system under a steady mixed load for an hour. Prints a table and writes .results/soak.json.
-// Ends with 1 when a figure of a process, of PostgreSQL or of Redis rises or could not be read, or when anything was answered
-// wrongly; with 2 when nothing is known to be wrong, but the run cannot tell whether all stays flat.
+// `npm run test:soak`: the whole system under a steady mixed load for an hour. Writes .results/soak.json. Exit code 1:
+// a figure rises or an answer was wrong; 2: the run cannot tell.
 import { setTimeout as delay } from 'node:timers/promises'
 import { watermarkTtlMs } from '@postern/contracts/internal'
 import { type ManagedProcess, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
@@ -18,17 +17,11 @@ import { openSampler } from './sampler.ts'
 import { watchStalls } from './stalls.ts'
 
 const minuteMs = 60_000
-/**
- * With 15 minutes judged, what a machine does beside it looks like growth: pools follow how long answers take. With 36, of the
- * same run, it does not.
- */
+/** An hour, because in 15 minutes noise of the machine looks like growth. */
 const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 60)
 const perSecond = Number(process.env['POSTERN_SOAK_RATE'] ?? 40)
 const lookEveryMs = 5000
-/**
- * A third of the time, and longer than gateways remember revocations, because memory grows until then. Old ones are
- * dropped once a minute.
- */
+/** Longer than gateways remember revocations, because memory grows until then. */
 const warmUpMs = Math.max((minutes / 3) * minuteMs, watermarkTtlMs + minuteMs)
 /** In a shorter time, noise and growth cannot be distinguished. */
 const leastJudgedMs = 10 * minuteMs
@@ -38,12 +31,12 @@ const variables = {
   ...inspectorVariables,
   POSTERN_CHECK_ANSWERS: 'off',
   NODE_ENV: 'production',
-  // Small, so that the cache of keys is full after minutes, as after a year.
+  // Small, so that the cache of keys is full after minutes.
   POSTERN_MEMORY_ENTRIES: '100',
-  // Mistakes come from the address that everything comes from.
+  // All requests come from one address.
   POSTERN_FAILED_ATTEMPTS: '1000000',
   POSTERN_PUBLIC_REQUESTS: '1000000',
-  // Sessions at the console that nobody has ended end within the warm-up.
+  // Abandoned sessions end within the warm-up.
   POSTERN_SESSION_IDLE_MINUTES: '1',
 } as const
 
@@ -81,7 +74,7 @@ function processesOf(stack: TestStack): ManagedProcess[] {
 }
 
 interface Row extends Series {
-  /** Undefined: the run was too short to judge anything. */
+  /** Undefined if the run was too short. */
   readonly judged: Judged | undefined
 }
 
@@ -192,7 +185,7 @@ async function write({ measuredAt, machine, served, told, load, faults, rows }: 
           spread: round(judged.spread),
           verdict: judged.verdict,
         }),
-    // What the judge saw, and before that the warm-up: seconds since the load began, and the value.
+    // Seconds since the load began, and the value.
     points: judgedPoints({ part, kind, points }).map(({ at, value }) => [Math.round(at / 1000), round(value)]),
   }))
   const judgedFromMinute = warmUpMs / minuteMs
@@ -208,7 +201,7 @@ async function write({ measuredAt, machine, served, told, load, faults, rows }: 
     figures,
   }
   const text = JSON.stringify(result, undefined, 2)
-  // A look in a line: there are thousands.
+  // One value per line would be thousands of lines.
   const short = text.replaceAll(/\[\s+(-?[\d.]+),\s+(-?[\d.]+|null)\s+\]/g, '[$1, $2]')
   await writeResults('soak', short)
 }

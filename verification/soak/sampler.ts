@@ -5,12 +5,11 @@ import { Client } from 'pg'
 import type { Series } from './figures.ts'
 import { type HeapMeter, openHeapMeter } from './heap.ts'
 
-/** Looks at the processes of a stack, at PostgreSQL and at Redis. */
 export interface Sampler {
   readonly series: readonly Series[]
-  /** Returns the current figures. Every sixth time, memory is measured right after a garbage collection. */
+  /** Every sixth time, memory is measured right after a garbage collection. */
   look(): Promise<void>
-  /** Begins to note: what was seen until now is forgotten. */
+  /** Forgets earlier figures. */
   begin(): void
   close(): Promise<void>
 }
@@ -18,7 +17,7 @@ export interface Sampler {
 const mebibyte = 1024 * 1024
 const looksAHeap = 6
 
-/** Watches processes that were started with an inspector. */
+/** The processes have an inspector. */
 export async function openSampler(stack: TestStack, processes: readonly ManagedProcess[]): Promise<Sampler> {
   const meters = new Map<string, HeapMeter>()
   for (const process of processes) meters.set(process.name, await openHeapMeter(process))
@@ -40,7 +39,7 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
     if (withHeap) {
       const bytes = await meters.get(name)?.leftAfterCollection()
       note(name, 'heap after collection', (bytes ?? Number.NaN) / mebibyte)
-      // At no other moment: between two collections it follows the garbage, up to what the heap may grow to.
+      // Between two collections memory follows the garbage.
       note(name, 'resident memory after collection', (await readStatus(pid, 'VmRSS')) / mebibyte)
     }
     note(name, 'file descriptors', (await readdir(`/proc/${pid}/fd`)).length)
@@ -55,7 +54,7 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
     const pids = rows.flatMap((row) => row.pids)
     note('PostgreSQL', 'connections', pids.length)
     const all = await Promise.all(pids.map(async (pid) => await readStatus(pid, 'RssAnon').catch(() => Number.NaN)))
-    // A session may end between the list and the look; not all of them.
+    // A session may end between the list and the look.
     const own = all.filter((bytes) => Number.isFinite(bytes))
     const sum = own.length === 0 ? Number.NaN : own.reduce((one, other) => one + other, 0)
     note('PostgreSQL', 'memory of sessions', sum / mebibyte)
@@ -63,7 +62,7 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
 
   async function lookAtRedis(): Promise<void> {
     const [keyspace, memory] = [await redis.info('keyspace'), await redis.info('memory')]
-    // A Redis without any key has no such line; one under this load always has keys.
+    // A Redis without keys has no such line.
     const [, keys, ending] = /keys=(\d+),expires=(\d+)/.exec(keyspace) ?? []
     note('Redis', 'keys', Number(keys))
     note('Redis', 'keys that stay for ever', Number(keys) - Number(ending))
@@ -96,7 +95,7 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
   }
 }
 
-/** A line of `/proc/<pid>/status` (proc(5)), in bytes. */
+/** Reads bytes from proc(5). */
 async function readStatus(pid: number, name: string): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(new RegExp(String.raw`^${name}:\s+(\d+) kB`, 'm').exec(status)?.[1]) * 1024

@@ -1,5 +1,4 @@
-// Sleeps, looks how late it was woken and what the host took meanwhile, and prints each stall as a line of JSON, with times of
-// the machine's monotonic clock. Ends when its standard input does.
+// Sleeps, and prints each late wake-up and stolen time as a line of JSON with monotonic times.
 import { readTimes } from '../containers/machine.ts'
 import { findStalls, machineClock, probeEveryMs } from './stalls.ts'
 

@@ -5,25 +5,21 @@ import { createInterface } from 'node:readline'
 import { z } from 'zod'
 import type { Times } from '../containers/machine.ts'
 
-/** A time during which the host gave this machine no processor, on the monotonic clock. */
+/** The host gave this machine no processor. Monotonic times. */
 export interface Stall {
   readonly from: number
   readonly to: number
 }
 
-/** How often the probe looks, in milliseconds. */
 export const probeEveryMs = 250
-/**
- * A process that sleeps nearly always is woken within some milliseconds, however much others have to do: the scheduler lets
- * it go first. One that is so late was on a machine that stood still.
- */
+/** A process that sleeps nearly always is woken within milliseconds. If it is so late, the machine was stopped. */
 const lateMs = 500
-/** For so long no processor has a break, and the host takes at least this part of their time. */
+/** No processor was idle for so long, and the host took at least this share. */
 const starvedMs = 1000
 const stolenShare = 1 / 3
 const breakShare = 0.05
 
-/** Given looks in order, says which stall has ended with each. Neither kind can be of what runs here: it is not the load's doing. */
+/** Returns the stall that ended with a look. Neither kind can be caused by the load. */
 export function findStalls(): (look: Times & { readonly at: number }) => Stall | undefined {
   let last: (Times & { readonly at: number }) | undefined
   let starved: { from: number; all: number; stolen: number } | undefined
@@ -54,22 +50,19 @@ const stallSchema = z.object({ from: z.number(), to: z.number() })
 
 export interface StallWatch {
   readonly pid: number
-  /** Those that have ended so far. */
   readonly stalls: readonly Stall[]
-  /** Resolves with the next stall. */
   next(): Promise<Stall>
   stop(): Promise<void>
 }
 
-/** The clock of all processes of the machine, in milliseconds. */
+/** Returns the clock of all processes of the machine, in milliseconds. */
 export function machineClock(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** Starts a process that sleeps, and looks again and again whether it was woken in time. */
 export async function watchStalls(): Promise<StallWatch> {
   const probe = join(import.meta.dirname, 'stall-probe.ts')
-  // It ends with its standard input, and so with this process.
+  // The probe ends with its standard input, and so with this process.
   const child = spawn(process.execPath, ['--conditions=@postern/source', probe], { stdio: ['pipe', 'pipe', 'inherit'] })
   const aheadMs = machineClock() - performance.now()
   const stalls: Stall[] = []
@@ -96,23 +89,23 @@ export async function watchStalls(): Promise<StallWatch> {
   }
 }
 
-/** What was not to be, and when: milliseconds on the monotonic clock. */
+/** On the monotonic clock, in milliseconds. */
 export interface Failure {
   readonly text: string
   readonly startedAt: number
   readonly endedAt: number
-  /** The status of the answer, if there was one. */
+  /** If there was an answer. */
   readonly status?: number | undefined
   readonly code?: string | undefined
 }
 
-/** So long after a stall a gateway may be without a lease: it renews its own, or cannot reach who would. */
+/** After a stall, a gateway may be without a lease for so long. */
 const afterMs = 3000
 const excusedCodes: ReadonlySet<string | undefined> = new Set(['auth_unavailable', 'service_unavailable'])
-/** Part of the requests that a stall may excuse: with more, the machine could show nothing. */
+/** Beyond this share of requests, the machine could show nothing. */
 const mostExcused = 0.005
 
-/** Tells a 503 of a stall apart from what the product has done wrong. Everything else stays a fault, whenever it was. */
+/** Excuses a 503 of a stall. Everything else is a fault. */
 export function tellApart(
   failures: readonly Failure[],
   stalls: readonly Stall[],

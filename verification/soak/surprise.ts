@@ -1,6 +1,5 @@
 import type { Failure } from './stalls.ts'
 
-/** An answer other than the one it must be. */
 export class WrongAnswer extends Error {
   override readonly name = 'WrongAnswer'
   readonly status: number
@@ -13,7 +12,6 @@ export class WrongAnswer extends Error {
   }
 }
 
-/** What went wrong in a step that began at `startedAt`. */
 export function failureOf(error: unknown, startedAt: number): Failure {
   const given = error instanceof WrongAnswer ? { status: error.status, code: error.code } : {}
   return { text: String(error), startedAt, endedAt: performance.now(), ...given }

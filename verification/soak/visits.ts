@@ -4,7 +4,6 @@ import { z } from 'zod'
 import type { Failure } from './stalls.ts'
 import { WrongAnswer, failureOf } from './surprise.ts'
 
-/** People at the console, until stopped. */
 export interface Visits {
   readonly count: number
   readonly surprises: readonly Failure[]
@@ -14,7 +13,7 @@ export interface Visits {
 const sessionSchema = z.object({ csrf_token: z.string() })
 const people = ['harbourline-viewer', 'harbourline-auditor', 'harbourline-admin'] as const
 
-/** One person after the other signs in, looks, and signs out or, every second one, leaves the session to its end. */
+/** Every second person leaves the session without signing out. */
 export function startVisits(url: string, everyMs: number): Visits {
   const surprises: Failure[] = []
   const stopping = new AbortController()

@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib'
 import { type KeyHash, hashKey } from './hash.ts'
 import { lastFourOf, maskKey } from './mask.ts'
 
-/** The prefix of every key, so that one pattern of a secret scanner finds leaked keys. */
+/** One pattern of a secret scanner finds leaked keys. */
 export const keyPrefix = 'postern_'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -16,22 +16,22 @@ const secretLength = 43
 const checksumLength = 6
 const checksumAt = keyPrefix.length + secretLength
 
-/** Length of a key in characters. All of them are ASCII, so it is also the length in bytes. */
+/** The length of a key in characters, which are ASCII. */
 export const keyLength: number = checksumAt + checksumLength
 
 // A fixed repeat between anchors keeps matching linear. Without the m flag, `$` does not match before a final line
 // feed.
 const keyPattern = /^postern_[0-9A-Za-z]{49}$/
 
-/** A text with the form and checksum of a key. Only the keys service knows whether the key exists. */
+/** Has the form and checksum of a key; only the keys service knows whether it exists. */
 export interface ParsedKey {
-  /** The secret. It is not enumerable: printing, inspecting or serialising the object shows the mask. */
+  /** The secret, not enumerable: printing or serialising the object shows the mask. */
   readonly value: string
-  /** SHA-256 of the value, computed on first read. */
+  /** Computed on first read. */
   readonly hash: KeyHash
 }
 
-/** A new key. Show `value` to its owner once; store `hash` and `lastFour`. */
+/** Show `value` to its owner once; store `hash` and `lastFour`. */
 export interface GeneratedKey {
   readonly value: string
   readonly hash: KeyHash
@@ -46,18 +46,16 @@ export function generateKey(): GeneratedKey {
 }
 
 /**
- * Parses a key from any text without I/O. Returns undefined if the form or the CRC-32 checksum is wrong.
- *
- * The checksum is not a secret, because anyone can compute it. It needs no comparison in constant time.
+ * Parses a key without I/O. Returns undefined if the form or the CRC-32 checksum is wrong. The checksum is not secret.
  */
 export function parseKey(text: string): ParsedKey | undefined {
-  // Check the length first, so that the pattern never scans a long hostile text.
+  // The pattern must not scan a long hostile text.
   if (text.length !== keyLength || !keyPattern.test(text)) return undefined
   if (text.slice(checksumAt) !== keyChecksum(text.slice(0, checksumAt))) return undefined
   return new MaskedKey(text)
 }
 
-/** Returns the CRC-32 of a payload (prefix and secret) as six base62 characters, most significant digit first. */
+/** Returns the CRC-32 of prefix and secret as six base62 characters, most significant first. */
 export function keyChecksum(payload: string): string {
   let rest = crc32(payload)
   let digits = ''

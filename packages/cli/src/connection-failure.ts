@@ -1,4 +1,3 @@
-/** Explains an error code of Node, OpenSSL or undici, and says what to do. */
 type Describe = (origin: URL) => string
 
 const trust: Describe = ({ origin }) =>
@@ -72,23 +71,20 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   return `${url.origin} does not answer (${code ?? innermost(error).message})`
 }
 
-/** Explains a redirect, which the client does not follow. */
 export function describeRedirect({ origin }: URL): string {
   return `${origin} redirects to another address, perhaps to a sign-in. Use the address of the gateway itself`
 }
 
-/** Explains a response that is not JSON, such as the page of a proxy or a sign-in. */
 export function describeForeignAnswer({ origin }: URL): string {
   return `${origin} answered with something that is not the API, perhaps the page of a proxy or the console. Check the URL`
 }
 
-/** Returns whether the request cannot have reached the server. */
 export function isBeforeRequest(error: unknown): boolean {
   const code = connectionCode(error)
   return code !== undefined && beforeRequest.test(code)
 }
 
-/** Returns the code of the innermost cause: `fetch` wraps the error of the connection. */
+/** `fetch` wraps the error of the connection. */
 function connectionCode(error: unknown): string | undefined {
   const cause = innermost(error)
   // The HTTP parser's error in fetch has a name but no code.

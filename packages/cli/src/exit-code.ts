@@ -1,20 +1,17 @@
-/** The exit codes. They are part of the interface and never change their meaning. */
+/** The exit codes are part of the interface and never change their meaning. */
 export const exitCodes = {
   ok: 0,
-  /** A bug in the command, or an unexpected response. */
   unexpected: 1,
-  /** The command line or a setting is wrong. No request was sent. */
+  /** No request was sent. */
   usage: 2,
-  /** The server rejected the request (4xx), the verified log is wrong, or a run did not succeed. */
+  /** A 4xx, a wrong log, or a run without success. */
   refused: 3,
-  /** The tenant or key does not exist. */
   notFound: 4,
   /** The server is unavailable, or the outcome is unknown. */
   unavailable: 5,
 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** Printed at the end of every `--help`. */
 export const exitCodeHelp = `
 Exit codes:
   0  done

@@ -1,6 +1,5 @@
 import { usage } from './failure.ts'
 
-/** The expiry of a new key, as the API takes it. */
 export type ExpiryInput =
   | { readonly expires_in: '30d' | '90d' | '1y' }
   | { readonly expires_in: 'custom'; readonly expires_at: string }
@@ -9,7 +8,9 @@ export type ExpiryInput =
 const timestampPattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 
-/** Parses `--expires`. A date includes its whole day in UTC. The server decides whether the tenant allows the expiry. */
+/**
+ * Parses `--expires`; a date includes its whole day in UTC. The server decides whether the tenant allows the expiry.
+ */
 export function parseExpiry(text: string): ExpiryInput {
   if (text === '30d' || text === '90d' || text === '1y') return { expires_in: text }
   if (isDate(text)) return { expires_in: 'custom', expires_at: `${text}T23:59:59Z` }
@@ -21,7 +22,7 @@ export function parseExpiry(text: string): ExpiryInput {
   )
 }
 
-/** Checks the calendar: JavaScript reads 30 February as 2 March. */
+/** JavaScript reads 30 February as 2 March. */
 function isDate(text: string): boolean {
   const day = datePattern.test(text) ? new Date(`${text}T00:00:00Z`) : undefined
   return day !== undefined && !Number.isNaN(day.valueOf()) && day.toISOString().startsWith(text)

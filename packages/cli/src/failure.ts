@@ -1,11 +1,11 @@
 import type { ProblemDocument } from '@postern/contracts'
 import { type ExitCode, exitCodes } from './exit-code.ts'
 
-/** Why a command failed: a line for people, a document for scripts and an exit code. Contains no secret. */
+/** A line for people, a document for scripts and an exit code. Contains no secret. */
 export class Failure extends Error {
   override readonly name = 'Failure'
   readonly exitCode: ExitCode
-  /** The output of `--json`: the server's problem document, or one with the command's own `code` and `detail`. */
+  /** The server's problem document, or one with the command's own `code` and `detail`. */
   readonly document: Readonly<Record<string, unknown>>
 
   constructor(exitCode: ExitCode, line: string, document: Readonly<Record<string, unknown>>, cause?: unknown) {
@@ -15,32 +15,27 @@ export class Failure extends Error {
   }
 }
 
-/** The command line or a setting is wrong. */
 export function usage(line: string): Failure {
   return local(exitCodes.usage, 'usage', line)
 }
 
-/** The tenant or key does not exist. */
 export function notFound(line: string): Failure {
   return local(exitCodes.notFound, 'not_found', line)
 }
 
-/** The server is unavailable, or the outcome is unknown. */
 export function unavailable(line: string, cause?: unknown): Failure {
   return local(exitCodes.unavailable, 'unavailable', line, cause)
 }
 
-/** The server returned an unexpected response. */
 export function unexpected(line: string, cause?: unknown): Failure {
   return local(exitCodes.unexpected, 'unexpected', line, cause)
 }
 
-/** The command failed. */
 export function failed(line: string, cause: unknown): Failure {
   return local(exitCodes.unexpected, 'failed', line, cause)
 }
 
-/** The verification failed. `members` extend the document and may set its `code`. */
+/** The verification failed; `members` extend the document and may set its `code`. */
 export function unsuccessful(line: string, members: Readonly<Record<string, unknown>>): Failure {
   return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }
@@ -51,7 +46,6 @@ export function withWatchedRun({ exitCode, message, document, cause }: Failure, 
   return new Failure(exitCode, line, { ...document, run }, cause)
 }
 
-/** The server rejected the request. */
 export function serverRejected(problem: ProblemDocument): Failure {
   return new Failure(exitCodeOf(problem), lineOf(problem), problem)
 }
@@ -70,7 +64,7 @@ function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument)
   if (code === 'unsigned_request') {
     return `the keys service does not accept the signature. Check POSTERN_OPERATOR_CREDENTIAL or POSTERN_SIGNING_OPERATOR, and the clock (request ${instance})`
   }
-  // A line has no `errors` member, so it includes the errors.
+  // A line has no `errors` member.
   const said = (detail ?? '').replace(/See `errors`[^.]*\./, '').trim()
   const faults = errors.filter((fault) => !includesError(fault, said)).map(faultLine)
   const text = said === '' ? title : said
@@ -79,7 +73,6 @@ function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument)
 
 type Fault = NonNullable<ProblemDocument['errors']>[number]
 
-/** Returns whether the detail already contains the error. */
 function includesError({ parameter, pointer = '', detail }: Fault, said: string): boolean {
   return parameter === undefined && pointer === '' && said.includes(detail.replace(/\.$/, ''))
 }

@@ -7,32 +7,29 @@ import type { Settings } from './settings.ts'
 
 export interface KeysRequest {
   readonly method: 'GET' | 'POST'
-  /** In origin form (path and query). */
   readonly target: string
-  /** The tenant of the request. Requests of the platform have none. */
+  /** Absent for requests of the platform. */
   readonly tenantId?: string
   readonly body?: unknown
-  /** The advice if there is no response: whether repeating the command is safe. */
+  /** Whether repeating the command is safe. */
   readonly noResponseAdvice?: string
 }
 
 interface KeysAnswer {
   readonly body: unknown
-  /** The target of the next page. */
   readonly next: string | undefined
 }
 
-/** A client of the keys service for the operator. */
 export interface KeysService {
-  /** Returns the response, or throws a Failure. Never retries. */
+  /** Throws a Failure. Never retries. */
   call(request: KeysRequest): Promise<KeysAnswer>
   close(): void
 }
 
-/** A revoke waits for every gateway, a few seconds at most. */
+/** A revoke waits a few seconds for every gateway. */
 const answerTimeoutMs = 30_000
 
-/** Opens a client that signs every request (RFC 9421) as the operator. */
+/** Signs every request (RFC 9421) as the operator. */
 export function openKeysService({ keysUrl, signing, signer, assertions }: Settings): KeysService {
   const { send, close } = createServiceClient({
     service: 'The keys service',
@@ -74,7 +71,7 @@ function unreachable(error: unknown, url: URL, noResponseAdvice: string | undefi
   return unavailable(noResponseAdvice === undefined ? text : `${text}. ${noResponseAdvice}`, error)
 }
 
-/** Returns the target of `rel="next"` (RFC 8288), which must have the requested path. */
+/** `rel="next"` (RFC 8288) must have the requested path. */
 function nextTarget(link: string | undefined, asked: string): string | undefined {
   const target = /<([^>]*)>; rel="next"/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined

@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 
-// Node's compile cache, shared with npm start, makes later starts faster.
+// The compile cache, shared with npm start, makes later starts faster.
 const home = process.env['POSTERN_HOME'] ?? join(import.meta.dirname, '..', '..', '..', '.postern')
 if (existsSync(home)) enableCompileCache(join(home, 'cache', 'node'))
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // `postern keys list | head` closes the output early, which is no error.
+  // `postern keys list
+  // head` closes the output early.
   if (error.code === 'EPIPE') process.exit()
   const why = `the output cannot be written (${error.code ?? 'unknown'}). The command may have succeeded. If it created a key, revoke the key, because its value is lost`
   process.stderr.write(`postern: ${why}\n`)

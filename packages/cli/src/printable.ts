@@ -1,17 +1,16 @@
-/** Control characters, lone surrogates, line separators and bidirectional marks: they could steer a terminal or reorder a line. */
+/** These could steer a terminal or reorder a line. */
 const unsafe = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** Returns the text on one line, with `?` in place of every character that could steer a terminal. */
+/** Returns one line with `?` for every character that could steer a terminal. */
 export function printable(text: string): string {
   return text.replace(unsafe, '?')
 }
 
-/** Like `printable`, for a text of several lines: line feeds stay. */
 export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n')
 }
 
-/** Returns JSON text with the same characters as `\u` escapes: it means the same, and cannot steer a terminal. */
+/** Writes such characters as `\u` escapes, which keeps the meaning. */
 export function printableJson(json: string): string {
   return json
     .split('\n')

@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { exitCodeHelp } from './exit-code.ts'
 import type { CommandContext } from './session.ts'
 
-/** Creates the command line. A command is loaded when it runs, so that help and mistakes are fast. */
+/** Creates the command line; a command is loaded when it runs. */
 export function createProgram(context: CommandContext, writeError: (text: string) => void): Command {
   const program = new Command('postern')
     .description('Tenants, API keys and connectors of a Postern system, for its operators.')
@@ -366,7 +366,7 @@ function withExamples(command: Command, ...examples: readonly string[]): Command
   )
 }
 
-/** The maximum requests a minute that the keys service accepts. */
+/** The maximum of the keys service, per minute. */
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parseLimit = wholeNumberTo(9_999_999)
 

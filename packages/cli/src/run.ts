@@ -5,21 +5,19 @@ import { printable, printableJson, printableLines } from './printable.ts'
 import { createProgram } from './program.ts'
 import type { Environment } from './settings.ts'
 
-/** The output of a command. */
 export interface Output {
   out(text: string): void
   err(text: string): void
-  /** Whether `err` is a terminal, whose last line can be overwritten. */
+  /** A terminal's last line can be overwritten. */
   readonly isTerminal?: boolean
-  /** Returns all of standard input. */
   input?(): Promise<string>
 }
 
-/** Runs one command line and returns its exit code. Never throws. */
+/** Returns the exit code and never throws. */
 export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const context = {
     env,
-    // Texts come from servers and files, so remove control characters from all output.
+    // Texts come from servers and files.
     print: (text: string) => output.out(`${printableLines(text)}\n`),
     note: (line: string) => output.err(`${printable(line)}\n`),
     progress: progressOf(output),
@@ -40,7 +38,7 @@ export async function run(args: readonly string[], env: Environment, output: Out
   }
 }
 
-/** Shows progress: on a terminal in one line, otherwise in a line for each change. */
+/** Shows progress in one line on a terminal, otherwise in a line for each change. */
 function progressOf({ err, isTerminal = false }: Output): (line: string | undefined) => void {
   return (line) => {
     if (line === undefined) err(isTerminal ? '\n' : '')
@@ -48,7 +46,7 @@ function progressOf({ err, isTerminal = false }: Output): (line: string | undefi
   }
 }
 
-/** Whether help was printed: with exit code 0 on request, otherwise because the command is missing. */
+/** Exit code 0 on request, otherwise the command is missing. */
 function isHelp({ code }: CommanderError): boolean {
   return code === 'commander.helpDisplayed' || code === 'commander.help'
 }

@@ -3,25 +3,20 @@ import { unexpected } from './failure.ts'
 import { printableJson } from './printable.ts'
 import { type Environment, readSettings } from './settings.ts'
 
-/** The context of a command. */
 export interface CommandContext {
   readonly env: Environment
-  /** Writes a text and a line break to standard output. */
   print(text: string): void
   /** Prints a line to standard error at once. */
   note?(line: string): void
-  /** Replaces the progress line on standard error; undefined ends it. */
+  /** Replaces the line on standard error; undefined ends it. */
   progress?(line: string | undefined): void
-  /** Returns all of standard input. */
   readInput?(): Promise<string>
 }
 
-/** Options that every command has. */
 export interface OutputOptions {
   readonly json?: true
 }
 
-/** Runs `work` with a client of the keys service. */
 export async function withKeysService<T>(env: Environment, work: (service: KeysService) => Promise<T>): Promise<T> {
   const service = openKeysService(await readSettings(env))
   try {
@@ -31,19 +26,18 @@ export async function withKeysService<T>(env: Environment, work: (service: KeysS
   }
 }
 
-/** A schema of contracts. */
 interface Schema<T> {
   safeParse(value: unknown): { readonly success: true; readonly data: T } | { readonly success: false }
 }
 
-/** Parses a response with its schema, or throws a Failure. */
+/** Throws a Failure. */
 export function parseAnswer<T>(schema: Schema<T>, body: unknown): T {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
   throw unexpected('the keys service returned a response that this version of the command does not understand')
 }
 
-/** Reads the pages of a list until its end or `limit` resources. */
+/** Reads pages until the end or `limit` resources. */
 export async function listAll<T>(
   service: KeysService,
   request: Omit<KeysRequest, 'method' | 'target' | 'body'>,
@@ -65,7 +59,6 @@ export async function listAll<T>(
   return items.slice(0, list.limit)
 }
 
-/** Prints a resource or a list of them as JSON. */
 export function printJson({ print }: CommandContext, value: unknown): void {
   print(printableJson(JSON.stringify(value, undefined, 2)))
 }

@@ -6,23 +6,21 @@ import { unavailable, usage } from './failure.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The settings for the keys service. */
 export interface Settings {
-  /** Origin of the keys service. */
   readonly keysUrl: URL
-  /** Signs as the operator. A secret. */
+  /** Signs as the operator; a secret. */
   readonly signing: KeyRing
-  /** Mints the assertions that PostgreSQL verifies. A secret. */
+  /** Signs tenant assertions; a secret. */
   readonly assertions: KeyRing
-  /** `operator`, or `operator-NAME` for a named operator. The audit trail shows the name. */
+  /** `operator`, or `operator-NAME`. The audit trail shows the name. */
   readonly signer: string
 }
 
 const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
 
 /**
- * Reads each setting from its variable, from the file that NAME_FILE names, or from the files of `npm start` in
- * POSTERN_HOME. Throws a Failure that names the setting and never shows a value.
+ * Reads each setting from its variable, the file that NAME_FILE names, or the files of `npm start` in POSTERN_HOME.
+ * Throws a Failure without the value.
  */
 export async function readSettings(env: Environment): Promise<Settings> {
   const home = homeOf(env)
@@ -31,7 +29,7 @@ export async function readSettings(env: Environment): Promise<Settings> {
   return { keysUrl, assertions, ...(await readOperator(env, home)) }
 }
 
-/** Returns the shared ring from which credentials of named operators are derived. A secret. */
+/** Returns the shared ring that derives credentials of operators; a secret. */
 export async function readOperatorRing(env: Environment): Promise<KeyRing> {
   return await readRing(env, homeOf(env), 'POSTERN_SIGNING_OPERATOR')
 }
@@ -49,7 +47,7 @@ async function readOperator(env: Environment, home: string): Promise<Pick<Settin
   }
 }
 
-/** Returns the folder of `npm start`. Relative paths start at the repository. */
+/** Relative paths start at the repository. */
 function homeOf(env: Environment): string {
   return resolve(repositoryRoot, given(env, 'POSTERN_HOME') ?? '.postern')
 }
@@ -86,7 +84,6 @@ async function readSecret(path: string, name: string): Promise<string> {
   }
 }
 
-/** Returns a setting from its variable or the file that NAME_FILE names, or undefined. */
 export async function readSetting(env: Environment, name: string): Promise<string | undefined> {
   const value = given(env, name)
   const file = given(env, `${name}_FILE`)
@@ -103,20 +100,17 @@ async function readKeysUrl(env: Environment, home: string): Promise<URL> {
   return await readOrigin(env, home, 'POSTERN_KEYS_URL', ['services', 'keys'])
 }
 
-/** Returns the origin of the sync service. */
 export async function readSyncUrl(env: Environment): Promise<URL> {
   return await readOrigin(env, homeOf(env), 'POSTERN_SYNC_URL', ['services', 'sync'])
 }
 
-/** The settings of commands that call the public API. */
 export interface GatewaySettings {
-  /** URL of a gateway: an origin, and the path that a proxy adds. */
+  /** An origin, and the path that a proxy adds. */
   readonly url: string
-  /** An API key. A secret. */
+  /** A secret. */
   readonly key: string
 }
 
-/** Reads the URL of the gateway and the key. */
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
   if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
@@ -129,7 +123,7 @@ export async function readGatewaySettings(env: Environment): Promise<GatewaySett
   return { url: url.href, key }
 }
 
-/** Reads an origin from its variable or from the files of `npm start`. */
+/** Reads an origin from its variable or the files of `npm start`. */
 async function readOrigin(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
   const url = await readHttpUrl(env, home, name, path)
   if (url.href !== `${url.origin}/`) throw usage(mustBeOrigin(name))

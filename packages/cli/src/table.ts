@@ -1,6 +1,6 @@
 import { printable } from './printable.ts'
 
-/** Formats rows under their headings, two spaces apart. Control characters become `?`. */
+/** Formats rows under their headings; control characters become `?`. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(printable))
   const widths = headings.map((_heading, column) => Math.max(...lines.map((cells) => lengthOf(cells[column] ?? ''))))
@@ -14,13 +14,11 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
     .join('\n')
 }
 
-/** Formats names and values below each other. */
 export function sheet(entries: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...entries.map(([name]) => name.length))
   return entries.map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}`).join('\n')
 }
 
-/** Formats a time in UTC to the second. */
 export function moment(timestamp: string | null): string {
   return timestamp === null ? '-' : `${timestamp.slice(0, 19).replace('T', ' ')}Z`
 }
@@ -29,7 +27,7 @@ function padded(cell: string, width: number): string {
   return cell + ' '.repeat(Math.max(0, width - lengthOf(cell)))
 }
 
-/** Counts code points, which equal columns except in wide scripts. */
+/** Code points equal columns except in wide scripts. */
 function lengthOf(text: string): number {
   return Array.from(text).length
 }

@@ -4,7 +4,7 @@ import { TextDecoder } from 'node:util'
 import { type Gunzip, createGunzip } from 'node:zlib'
 import { Failure, usage } from './failure.ts'
 
-/** The longest accepted line in characters. An entry of the log has less than a tenth of it. */
+/** An entry of the log has less than a tenth of it. */
 const maxLineLength = 16 * 1024 * 1024
 
 // The first bytes of unsupported formats, and how to get text from them.
@@ -16,9 +16,8 @@ const packedForms: readonly (readonly [head: readonly number[], form: string])[]
 ]
 
 /**
- * Yields the lines of a text file without their ends, as NDJSON has them (`node:readline` would also split at U+2028).
- * Reads UTF-8 and UTF-16, with or without a byte order mark, plain or compressed with gzip.
- * Throws a usage failure that names the file if it cannot be read or is not text.
+ * Yields lines of UTF-8 or UTF-16, plain or gzip; `node:readline` would also split at U+2028. Throws a usage failure
+ * that names the file.
  */
 export async function* readLines(path: string): AsyncGenerator<string> {
   let rest = ''
@@ -31,12 +30,11 @@ export async function* readLines(path: string): AsyncGenerator<string> {
   if (rest !== '') yield withoutMark(rest)
 }
 
-/** A file that was joined from several can have byte order marks in the middle. */
+/** A joined file can have byte order marks in the middle. */
 function withoutMark(line: string): string {
   return line.startsWith('\ufeff') ? line.slice(1) : line
 }
 
-/** Returns the whole text of a file that `readLines` can read. */
 export async function readWholeText(path: string): Promise<string> {
   const lines: string[] = []
   for await (const line of readLines(path)) lines.push(line)
@@ -82,14 +80,14 @@ function unzip(file: ReadStream): Gunzip {
   return file.pipe(unzipped)
 }
 
-/** Whether text begins with a byte order mark of UTF-32, or with an ASCII character in UTF-32. */
+/** Whether text begins with a byte order mark or an ASCII character of UTF-32. */
 function isUtf32([first, second, third, fourth]: Buffer): boolean {
   if (first === 0 && second === 0) return (third === 0xfe && fourth === 0xff) || third === 0
   return third === 0 && fourth === 0 && (second === 0 || (first === 0xff && second === 0xfe))
 }
 
 function encodingOf([first, second]: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' {
-  // Without a byte order mark, one byte of the first character is zero: JSON begins with ASCII.
+  // JSON begins with ASCII, so one byte of the first character is zero.
   if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
   if ((first === 0xfe && second === 0xff) || (first === 0 && second !== 0)) return 'utf-16be'
   return 'utf-8'

@@ -28,8 +28,7 @@ import {
 } from './universe.ts'
 
 /**
- * The API for one key or person. Methods throw PosternProblem if the API rejects a request. Requests that are safe to
- * repeat are retried as the options say.
+ * The API for one key or person. Methods throw PosternProblem if the API rejects a request; safe requests are retried.
  */
 export interface PosternClient {
   readonly findings: Findings
@@ -51,7 +50,7 @@ export interface PosternClient {
   whoami(options?: CallOptions): Promise<Whoami>
 }
 
-/** Creates a client without sending anything. Throws a TypeError if the URL or the key is invalid. */
+/** Sends nothing. Throws a TypeError if the URL or the key is invalid. */
 export function createPosternClient(options: ConnectionOptions): PosternClient {
   const connection = connect(options)
   return {

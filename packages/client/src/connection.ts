@@ -3,7 +3,7 @@ import { type AnswerOf, type BodyOf, type OperationName, type QueryOf, operation
 import { PosternProblem, readProblem } from './problem.ts'
 import { type Repeatable, type RetryOptions, isRetryable, wait, retryDelayMs } from './retry.ts'
 
-/** An API key, or the access token of a person, as text or as a function that is called before each attempt. */
+/** An API key, or a person's access token as text or a function that is called before each attempt. */
 export type Credentials =
   | { readonly key: string; readonly token?: never }
   | { readonly token: string | (() => string | Promise<string>); readonly key?: never }
@@ -11,15 +11,14 @@ export type Credentials =
 export type ConnectionOptions = Credentials &
   RetryOptions & {
     /**
-     * URL of the gateway: an origin such as `https://postern.example.com`, or an origin and the path that a proxy adds.
-     * The key is sent only there.
+     * An origin such as `https://postern.example.com`, or an origin and the path that a proxy adds. The key is sent
+     * only there.
      */
     readonly baseUrl: string
-    /** The limit for one attempt in milliseconds. Default 30,000. Uploads have no limit. */
+    /** Milliseconds per attempt, default 30,000. Uploads have no limit. */
     readonly timeoutMs?: number
   }
 
-/** The options of every method. */
 export interface CallOptions {
   /** Aborts the request, the waits between attempts, and a loop over pages. */
   readonly signal?: AbortSignal | undefined
@@ -34,23 +33,21 @@ export interface Request {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: RequestBody
   readonly signal?: AbortSignal | undefined
-  /** Has no time limit, because the body may be large. */
+  /** No time limit, because the body may be large. */
   readonly isLong?: boolean
-  /** Retries until this time (`performance.now()`), instead of the number of retries of the connection. */
+  /** Replaces the number of retries with a time (`performance.now()`). */
   readonly retryUntilMs?: number
 }
 
 export interface CallInput<N extends OperationName> extends CallOptions {
-  /** The path parameters by name. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: QueryOf<N>
-  /** Instead of a query: a value read before, to be read again with the same query. */
+  /** Repeats the query with which this value was read. */
   readonly like?: object
   readonly body?: BodyOf<N>
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** The headers and text of a complete response. */
 export interface Received {
   readonly headers: Headers
   readonly text: string
@@ -58,17 +55,15 @@ export interface Received {
 
 export interface Connection {
   /**
-   * Sends a request and retries it if that is safe. Throws PosternProblem if the API rejects it, a TypeError if the API
-   * is unreachable, a DOMException after a time-out, or the reason of an aborted signal.
+   * Retries if that is safe. Throws PosternProblem, a TypeError if the API is unreachable, a DOMException after a
+   * timeout, or the reason of an aborted signal.
    */
   send(request: Request): Promise<Response>
-  /** Like `send`, but also reads the response, and retries if the response breaks off. */
+  /** Sends a request and reads the response; retries if it breaks off. */
   receive(request: Request): Promise<Received>
-  /** Runs an operation with JSON. Returns undefined if the response has no body. */
+  /** Runs an operation with JSON. Returns undefined without a response body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
-  /**
-   * Returns the target of a URL below the base URL. Throws if the URL has another origin, which must not get the key.
-   */
+  /** Throws if the URL has another origin, which must not get the key. */
   targetOf(url: string): string
 }
 
@@ -78,7 +73,6 @@ const defaultTimeoutMs = 30_000
 const defaultRetries = 3
 const defaultMaxWaitMs = 60_000
 
-/** Checks the options and creates a connection. */
 export function connect(options: ConnectionOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
@@ -106,7 +100,7 @@ export function connect(options: ConnectionOptions): Connection {
       redirect: 'manual',
       ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),
       ...(body === undefined ? {} : { body }),
-      // The Fetch standard requires this of a request whose body is a stream.
+      // The Fetch standard requires this for streams.
       ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
     })
   }
@@ -129,7 +123,7 @@ export function connect(options: ConnectionOptions): Connection {
       } catch (error) {
         request.signal?.throwIfAborted()
         failure = error
-        // The request may have arrived, so retry it only if a repetition is harmless.
+        // The request may have arrived, so retry only what is harmless.
         if (repeatable === 'anything' && isConnectionError(error)) waitMs = retryDelayMs(retry, undefined, maxWaitMs)
       }
       const { retryUntilMs } = request
@@ -170,19 +164,17 @@ export function connect(options: ConnectionOptions): Connection {
       const parsed = new URL(url, origin)
       if (parsed.origin !== origin)
         throw new TypeError('the next page is on another origin, which must not get the key')
-      // The gateway may know its path by another name, so keep only the part that starts with /api/v1/.
+      // The gateway may know its path by another name.
       const path = parsed.pathname.slice(Math.max(0, parsed.pathname.lastIndexOf('/api/v1/')))
       return `${path}${parsed.search}`
     },
   }
 }
 
-/** Whether the URL is an origin, or an origin and the path of a proxy. */
 function isBaseUrl({ href, origin, pathname }: URL): boolean {
   return href === `${origin}${pathname}` && !`${pathname}/`.includes('/api/v1/')
 }
 
-/** Creates the value of Authorization. Errors never show the credentials. */
 function authorizer({ key, token }: Credentials): () => Promise<string> {
   if (key !== undefined) {
     if (!keyPattern.test(key)) throw new TypeError('key must be a whole Postern API key: postern_ and 49 characters')
@@ -203,12 +195,12 @@ function repeatabilityOf({ method, headers = {}, body }: Request): Repeatable {
   return 'not-processed'
 }
 
-/** Whether fetch failed: a TypeError without a connection, a DOMException after a time-out. */
+/** A TypeError without a connection, a DOMException after a timeout. */
 function isConnectionError(error: unknown): boolean {
   return !(error instanceof PosternProblem) && error instanceof Error
 }
 
-/** Returns an Idempotency-Key for a POST. All attempts of the request share it. */
+/** Returns an Idempotency-Key for a POST, which all its attempts share. */
 export function idempotencyHeader(method: Request['method']): { 'idempotency-key'?: string } {
   return method === 'POST' ? { 'idempotency-key': crypto.randomUUID() } : {}
 }
@@ -236,7 +228,7 @@ export function fillPath(path: string, params: Readonly<Record<string, string>>)
   )
 }
 
-/** Encodes an external id with characters such as a slash in base64url. */
+/** Uses base64url for external ids with characters such as a slash. */
 function encodeExternalId(address: string): string {
   if (!address.startsWith('ext:') || !/[/\\%;]/.test(address)) return address
   const bytes = new TextEncoder().encode(address.slice('ext:'.length))
@@ -245,8 +237,8 @@ function encodeExternalId(address: string): string {
 }
 
 /**
- * Returns a query string and repeats a parameter that has several values. Throws a TypeError for an empty list, because
- * without the parameter the API would return everything.
+ * Repeats a parameter with several values. Throws a TypeError for an empty list, without which the API would return
+ * everything.
  */
 export function queryOf(parameters: Readonly<Record<string, unknown>>): string {
   const query = new URLSearchParams()

@@ -1,9 +1,6 @@
 import type { evidenceDetailsSchema } from '@postern/contracts'
 
-/**
- * Bytes in memory or in a file. Prefer a Blob for a file (`openAsBlob` of node:fs, a File of a browser): it stays on
- * disk.
- */
+/** Prefer a Blob for a file (`openAsBlob` of node:fs, a File of a browser): it stays on disk. */
 export type Content = Uint8Array<ArrayBuffer> | Blob
 
 /** What the sender states about its files: dates, classification, source. */
@@ -12,11 +9,10 @@ export type EvidenceDetails = Omit<(typeof evidenceDetailsSchema)['_zod']['input
 export interface EvidenceFile {
   readonly content: Content
   readonly fileName: string
-  /** Media type. Defaults to the type of the Blob, or `application/octet-stream`. */
+  /** Defaults to the type of the Blob, or `application/octet-stream`. */
   readonly contentType?: string
 }
 
-/** Returns the default media type of a file. */
 export function mediaTypeOf(content: Content | ReadableStream<Uint8Array>): string {
   return content instanceof Blob && content.type !== '' ? content.type : 'application/octet-stream'
 }

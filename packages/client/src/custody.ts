@@ -5,14 +5,11 @@ import { type BodyOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
 import { type ChangeOptions, type Readable, type Target, addressOf, readable } from './resource.ts'
 
-/**
- * Needs the access token of a person. The role `auditor` reads evidence; the role `admin` also reads its custody and
- * decides about it.
- */
+/** Needs a person's access token: `auditor` reads evidence; `admin` also reads its custody and decides. */
 export interface Custody extends Readable<EvidenceFile> {
   /** Newest first by default. `status: 'quarantined'` lists the quarantine. */
   list(filter?: QueryOf<'listEvidenceFiles'>, options?: CallOptions): Pages<EvidenceFile>
-  /** The response with the bytes of a file: use `.bytes()` or `.body`. The file's custody records the access. */
+  /** Returns a file's bytes; use `.bytes()` or `.body`. The custody records the access. */
   content(target: Target, options?: CallOptions): Promise<Response>
   /** Everyone who accessed a file, oldest first. */
   events(target: Target, query?: QueryOf<'listCustodyEvents'>, options?: CallOptions): Pages<StoredCustodyEvent>
@@ -25,7 +22,6 @@ export interface Custody extends Readable<EvidenceFile> {
   liftHold(target: Target, decision: BodyOf<'liftHoldOfEvidence'>, options?: CallOptions): Promise<EvidenceFile>
   /** Records an auditor's verdict on a file. */
   review(target: Target, verdict: BodyOf<'reviewEvidence'>, options?: CallOptions): Promise<EvidenceFile>
-  /** The retention period of the tenant's evidence. */
   policy(options?: CallOptions): Promise<EvidencePolicy>
   /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
   updatePolicy(

@@ -7,13 +7,12 @@ import { type Target, addressOf } from './resource.ts'
 import { type ResumableOptions, uploadResumably } from './resumable.ts'
 
 export interface EvidenceUpload extends CallOptions {
-  /** The file. A stream is sent in constant memory and never retried. */
+  /** A stream is sent in constant memory and never retried. */
   readonly content: Content | ReadableStream<Uint8Array>
   readonly fileName: string
   readonly contentType?: string
-  /** Ids or references of the test procedures that the file documents. */
+  /** Ids or references. */
   readonly testProcedures?: readonly string[]
-  /** Other details of the file. */
   readonly about?: Omit<QueryOf<'uploadEvidence'>, 'file_name' | 'test_procedure'>
 }
 
@@ -24,13 +23,11 @@ export interface EvidenceForm extends CallOptions {
 
 /** Needs `write:evidence`. Keep the receipts: a key cannot read uploaded files. */
 export interface Evidence {
-  /** Uploads one file. Content in memory is sent with its SHA-256. Everything except a stream is retried. */
+  /** Uploads one file, with its SHA-256 if it is in memory. A stream is not retried. */
   upload(upload: EvidenceUpload): Promise<Receipt>
-  /** Uploads up to ten files, all or none. Returns their receipts in the same order. */
+  /** Uploads up to ten files, all or none. Returns the receipts in order. */
   uploadAll(files: readonly EvidenceFile[], form?: EvidenceForm): Promise<Receipt[]>
-  /**
-   * Uploads one file in pieces (tus 1.0). It resumes after failures, even in another process. Use it for large files.
-   */
+  /** Uploads one large file in pieces (tus 1.0) and resumes after failures, even in another process. */
   uploadResumably(file: EvidenceFile, options?: ResumableOptions): Promise<Receipt>
   /** Uploads a new version of a file that the same key uploaded within the last 30 days. */
   revise(target: Target, upload: EvidenceUpload): Promise<Receipt>
@@ -79,7 +76,7 @@ async function sendForm(
   files: readonly EvidenceFile[],
   { testProcedures, about = {}, signal }: EvidenceForm,
 ): Promise<Receipt[]> {
-  // Built once: a retry with the same Idempotency-Key must send the same bytes.
+  // A retry with the same Idempotency-Key must send the same bytes.
   const { body, contentType } = formOf(
     { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) },
     files.map((file) => ({ ...file, contentType: file.contentType ?? mediaTypeOf(file.content) })),
@@ -95,7 +92,7 @@ async function sendForm(
   return readJson(answer)
 }
 
-/** Content in memory is sent with its digest (RFC 9530), so that the API detects changed bytes. */
+/** Content in memory is sent with its digest (RFC 9530). */
 async function digestOf(content: EvidenceUpload['content']): Promise<{ 'content-digest'?: string }> {
   if (!(content instanceof Uint8Array)) return {}
   return { 'content-digest': `sha-256=:${await sha256(content)}:` }

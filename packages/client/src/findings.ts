@@ -84,10 +84,9 @@ export interface ActionPlans
   bulk(items: BodyOf<'bulkActionPlans'>, options?: CallOptions): Promise<AnswerOf<'bulkActionPlans'>>
 }
 
-/** The tracker logs of all findings. */
 export interface RemediationLog {
   list(filter?: QueryOf<'listLog'>, options?: CallOptions): Pages<ItemOf<'listLog'>>
-  /** A signed end of the log. Keep it. */
+  /** Returns a signed end of the log. Keep it. */
   checkpoint(query?: QueryOf<'getLogCheckpoint'>, options?: CallOptions): Promise<AnswerOf<'getLogCheckpoint'>>
   /** The public keys that verify checkpoints (RFC 7517). */
   keys(options?: CallOptions): Promise<AnswerOf<'logCheckpointKeys'>>

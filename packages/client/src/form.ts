@@ -1,14 +1,10 @@
-/** A file of a form. */
 interface FormFile {
   readonly content: Uint8Array<ArrayBuffer> | Blob
   readonly fileName: string
   readonly contentType: string
 }
 
-/**
- * Builds a multipart/form-data body (RFC 7578), `metadata` first, as one Blob. Every attempt sends the same bytes, and
- * files stay on disk.
- */
+/** Builds a form (RFC 7578) as one Blob: every attempt sends the same bytes, and files stay on disk. */
 export function formOf(
   metadata: Readonly<Record<string, unknown>>,
   files: readonly FormFile[],
@@ -27,7 +23,7 @@ export function formOf(
 
 type FormPart = string | Uint8Array<ArrayBuffer> | Blob
 
-/** Escapes a quoted-string (RFC 9110 §5.6.4). A line break must not end the field. */
+/** RFC 9110 §5.6.4. A line break must not end the field. */
 function escapeName(name: string): string {
   return name.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll(/[\r\n]/g, '_')
 }

@@ -13,7 +13,7 @@ import {
   readable,
 } from './resource.ts'
 
-/** Needs the access token of a person with the role `admin`. API keys cannot manage keys. */
+/** Needs the access token of a person with the role `admin`. */
 export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updateApiKey'>, ApiKey> {
   list(filter?: QueryOf<'listApiKeys'>, options?: CallOptions): Pages<ApiKey>
   /** Only this response contains the value of the key. */

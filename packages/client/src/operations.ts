@@ -3,10 +3,9 @@ import type * as contracts from '@postern/contracts'
 type Route = contracts.Route
 type Contracts = typeof contracts
 
-/** The names of route contracts, after which the operations are named. */
 type ContractName = { [N in keyof Contracts]: Contracts[N] extends Route ? N : never }[keyof Contracts]
 
-/** Method and path of each operation. The compiler checks them against the contracts. */
+/** The compiler checks them against the contracts. */
 export const operations = {
   whoami: ['GET', '/api/v1/whoami'],
   listChanges: ['GET', '/api/v1/changes'],
@@ -113,7 +112,6 @@ export const operations = {
 
 export type OperationName = keyof typeof operations
 
-/** The contract of an operation. */
 export type ContractOf<N extends OperationName> = Contracts[N]
 
 type StatusWithBody = 200 | 201 | 202
@@ -124,12 +122,10 @@ type Bodies<R extends Route> = {
     : never
 }[StatusWithBody]
 
-/** The response body of an operation, or undefined without a body. */
 export type AnswerOf<N extends OperationName> = [Bodies<ContractOf<N>>] extends [never]
   ? undefined
   : Bodies<ContractOf<N>>
 
-/** One item of a list. */
 export type ItemOf<N extends OperationName> = AnswerOf<N> extends readonly (infer Item)[] ? Item : never
 
 /** The request body of an operation. */
@@ -141,7 +137,7 @@ export type BodyOf<N extends OperationName> = ContractOf<N>['body'] extends Sche
 
 type OneOrSeveral<V> = V extends readonly (infer E)[] ? E | readonly E[] : V
 
-/** The query parameters of an operation, without the cursor. Several values of a parameter mean any of them. */
+/** The query without the cursor. Several values of a parameter mean any of them. */
 export type QueryOf<N extends OperationName> = ContractOf<N>['query'] extends Schema
   ? {
       readonly [P in Exclude<keyof ContractOf<N>['query']['_zod']['output'], 'cursor' | 'count'>]?: OneOrSeveral<

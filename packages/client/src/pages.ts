@@ -2,10 +2,7 @@ import type { CallOptions, Connection, Received } from './connection.ts'
 import { fillPath, queryOf, readJson } from './connection.ts'
 import { type ItemOf, type OperationName, type QueryOf, operations } from './operations.ts'
 
-/**
- * A list. `for await (const finding of list)` yields resources and requests pages as needed; `list.pages()` yields
- * pages. Each loop starts at the first page.
- */
+/** `for await (const finding of list)` yields resources and requests pages as needed; `list.pages()` yields pages. */
 export class Pages<T> implements AsyncIterable<T> {
   readonly #connection: Connection
   readonly #target: string
@@ -31,14 +28,12 @@ export class Pages<T> implements AsyncIterable<T> {
     }
   }
 
-  /** Returns all items, in memory. */
   async all(): Promise<T[]> {
     const all: T[] = []
     for await (const page of this.pages()) all.push(...page)
     return all
   }
 
-  /** Returns the number of items on all pages, for lists that can be counted. */
   async count(): Promise<number> {
     const [path = '', search = ''] = this.#target.split('?', 2)
     const query = new URLSearchParams(search)
@@ -50,7 +45,6 @@ export class Pages<T> implements AsyncIterable<T> {
   }
 }
 
-/** Returns the list of an operation. */
 export function pagesOf<N extends OperationName>(
   connection: Connection,
   name: N,
@@ -62,7 +56,7 @@ export function pagesOf<N extends OperationName>(
   return new Pages(connection, `${fillPath(path, params)}${queryOf(query ?? {})}`, signal)
 }
 
-/** Returns the target of `rel="next"` (RFC 8288 §3), at any position. */
+/** Returns the target of `rel="next"` (RFC 8288 §3). */
 export function nextUrl(link: string | null): string | undefined {
   for (const [, url, parameters = ''] of (link ?? '').matchAll(/<([^>]*)>((?:\s*;\s*[^,;"]+(?:"[^"]*")?)*)/g)) {
     if (/;\s*rel="?(?:[^"]*\s)?next(?:\s[^"]*)?"?(?:\s*;|$)/.test(parameters)) return url

@@ -1,13 +1,13 @@
 import type { ProblemCode, ProblemDocument } from '@postern/contracts'
 
 /**
- * The API rejected a request. `problem` is the problem document (RFC 9457); another response, such as one of a proxy,
- * has the code `unknown`. Contains neither the key nor the request.
+ * `problem` is the problem document (RFC 9457); responses of proxies have the code `unknown`. Contains neither the key
+ * nor the request.
  */
 export class PosternProblem extends Error {
   override readonly name = 'PosternProblem'
   readonly problem: Readonly<ProblemDocument>
-  /** Seconds to wait before the next attempt, from Retry-After. */
+  /** Seconds from Retry-After. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(problem: Readonly<ProblemDocument>, retryAfterSeconds?: number) {
@@ -16,12 +16,11 @@ export class PosternProblem extends Error {
     this.retryAfterSeconds = retryAfterSeconds
   }
 
-  /** HTTP status. */
   get status(): number {
     return this.problem.status
   }
 
-  /** The code of the problem type. Use it to decide what to do. */
+  /** Use the code to decide what to do. */
   get code(): string {
     return this.problem.code
   }
@@ -31,13 +30,12 @@ export class PosternProblem extends Error {
     return codes.some((code) => code === this.code)
   }
 
-  /** The id of the request (X-Request-Id). Quote it when you ask for help. */
+  /** X-Request-Id. Quote it when you ask for help. */
   get requestId(): string {
     return this.problem.instance
   }
 }
 
-/** Reads an error response. */
 export async function readProblem(answer: Response): Promise<PosternProblem> {
   const retryAfterSeconds = parseRetryAfter(answer.headers.get('retry-after'))
   const text = await answer.text()
@@ -46,7 +44,7 @@ export async function readProblem(answer: Response): Promise<PosternProblem> {
   return new PosternProblem(document ?? unknownProblem(answer), retryAfterSeconds)
 }
 
-/** Parses Retry-After: seconds or a date (RFC 9110 §10.2.3). */
+/** Seconds or a date (RFC 9110 §10.2.3). */
 function parseRetryAfter(retryAfter: string | null): number | undefined {
   if (retryAfter === null) return undefined
   if (/^\d+$/.test(retryAfter)) return Number(retryAfter)

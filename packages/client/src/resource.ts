@@ -7,19 +7,15 @@ import { PosternProblem } from './problem.ts'
 export type Target = string | { readonly id: string }
 
 export interface ChangeOptions extends CallOptions {
-  /** The entity tag that the resource must still have. Defaults to the tag with which it was read. */
+  /** Defaults to the tag with which the resource was read. */
   readonly ifMatch?: string
 }
 
 export interface MoveOptions extends CallOptions {
-  /**
-   * The entity tag that the resource must still have. Defaults to the tag of a resource that this client read; an
-   * address has no default.
-   */
+  /** Defaults to the tag of a resource that this client read; an address has no default. */
   readonly ifMatch?: string
 }
 
-/** A resource with an address. */
 export interface Readable<Value> {
   get(address: string, options?: CallOptions): Promise<Value>
   /** Returns the same value if the resource has not changed, otherwise the current one with the same `expand`. */
@@ -28,14 +24,11 @@ export interface Readable<Value> {
 
 /** A resource that accepts merge patches (RFC 7396). */
 export interface Changeable<Value, Patch, Answer> {
-  /**
-   * Throws 412 `precondition_failed` if somebody changed the resource since it was read. With an address, `ifMatch` is
-   * required.
-   */
+  /** Throws 412 `precondition_failed` if the resource was changed. With an address, `ifMatch` is required. */
   update(target: Target, patch: Patch, options?: ChangeOptions): Promise<Answer>
   /**
-   * Reads the resource and applies the patch that `change` returns. If somebody was faster, it starts again, up to five
-   * times. If `change` returns undefined, it changes nothing. Returns the final resource.
+   * Reads the resource and applies the patch that `change` returns (undefined: none), up to five times if somebody was
+   * faster.
    */
   edit(
     address: string,
@@ -46,18 +39,15 @@ export interface Changeable<Value, Patch, Answer> {
 
 const maxEdits = 5
 
-/** Returns the address of a resource. */
 export function addressOf(target: Target): string {
   return typeof target === 'string' ? target : target.id
 }
 
-/** Returns the If-Match header of a change, if there is a tag. */
 export function ifMatchOf(target: Target, ifMatch: string | undefined): { 'if-match'?: string } {
   const tag = ifMatch ?? (typeof target === 'string' ? undefined : etagOf(target))
   return tag === undefined ? {} : { 'if-match': tag }
 }
 
-/** Creates the read methods from the operation `get`, whose path has one parameter. */
 export function readable<N extends OperationName>(
   connection: Connection,
   get: N,
@@ -76,7 +66,6 @@ export function readable<N extends OperationName>(
   }
 }
 
-/** Creates the change methods from the operations `get` and `update`. */
 export function changeable<G extends OperationName, U extends OperationName>(
   connection: Connection,
   get: G,

@@ -8,11 +8,11 @@ import { wait, retryDelayMs } from './retry.ts'
 export interface ResumableOptions extends CallOptions {
   readonly testProcedures?: readonly string[]
   readonly about?: EvidenceDetails
-  /** The id of an interrupted upload of the same file, from `onProgress`. The upload resumes there. */
+  /** The id of an interrupted upload of the same file, from `onProgress`. */
   readonly resume?: string
-  /** The size of a piece in bytes, default 8 MiB. A failure repeats one piece at most. */
+  /** Bytes, default 8 MiB. A failure repeats one piece at most. */
   readonly pieceBytes?: number
-  /** Called after the upload has been created and after each piece. Keep the id to resume. */
+  /** Called after the creation and after each piece. Keep the id to resume. */
   readonly onProgress?: (progress: { readonly id: string; readonly sent: number; readonly size: number }) => void
 }
 
@@ -122,7 +122,7 @@ function readState({ headers }: Response): State {
   return { offset, receipt: headers.get('postern-receipt') ?? undefined }
 }
 
-/** Whether a retry can help: a broken connection, an unavailable service, or a damaged or repeated piece. */
+/** A broken connection, an unavailable service, or a damaged or repeated piece. */
 function isRetryable(error: unknown): boolean {
   if (!(error instanceof PosternProblem)) return error instanceof Error
   return (error.status >= 502 && error.status <= 504) || [408, 409, 429, 460].includes(error.status)

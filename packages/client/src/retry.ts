@@ -1,21 +1,19 @@
-/** How often and how long a request is retried. */
 export interface RetryOptions {
   /** The number of retries, default 3. */
   readonly retries?: number
-  /** The longest wait in milliseconds, default 60,000. If Retry-After exceeds it, the error is thrown at once. */
+  /** Milliseconds, default 60,000. If Retry-After exceeds it, the error is thrown at once. */
   readonly maxWaitMs?: number
 }
 
 const firstWaitMs = 250
 const longestBackoffMs = 10_000
 
-/** The failures after which a request can be repeated: any, only those before processing, or none. */
+/** Any failure, only those before processing, or none. */
 export type Repeatable = 'anything' | 'not-processed' | 'nothing'
 
-/** Statuses that are often temporary. */
 const retryableStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
-/** Whether to retry after an error response. The API sends 429 before it processes a request. */
+/** Whether to retry after an error; the API sends 429 before it processes a request. */
 export function isRetryable(status: number, code: string, repeatable: Repeatable): boolean {
   switch (repeatable) {
     case 'anything':
@@ -30,8 +28,8 @@ export function isRetryable(status: number, code: string, repeatable: Repeatable
 }
 
 /**
- * Returns the wait before retry `retry` (from 1) in milliseconds, or undefined if Retry-After exceeds `maxWaitMs`.
- * Without Retry-After the wait doubles each time, half of it random, so that clients do not return together.
+ * Milliseconds before retry `retry` (from 1), or undefined if Retry-After exceeds `maxWaitMs`. The wait doubles each
+ * time, half of it random.
  */
 export function retryDelayMs(
   retry: number,
@@ -47,7 +45,7 @@ export function retryDelayMs(
   return backoff * (0.5 + random() / 2)
 }
 
-/** Waits. Rejects with the reason of the signal if it aborts. */
+/** Rejects with the reason of the signal. */
 export async function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<void>()

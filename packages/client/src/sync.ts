@@ -15,7 +15,7 @@ import { type Changeable, type Readable, type Target, addressOf, changeable, rea
 type Result = AnswerOf<'pushEntities'>
 type Run = AnswerOf<'getRun'>
 
-/** The input of a run. `content` is the file for a connector whose source is uploaded. */
+/** `content` is the file for a connector whose source is uploaded. */
 export interface RunInput extends CallOptions {
   readonly query?: QueryOf<'startRun'>
   readonly content?: RequestBody
@@ -32,7 +32,7 @@ export interface Connectors
   remove(target: Target, options?: CallOptions): Promise<void>
   /** The resources that the source no longer has. */
   missing(target: Target, query?: QueryOf<'listMissing'>, options?: CallOptions): Pages<ItemOf<'listMissing'>>
-  /** Reads at most 20 rows and returns what they would become. Stores nothing. */
+  /** Returns what up to 20 rows would become. Stores nothing. */
   test(target: Target, input?: Omit<RunInput, 'query'>): Promise<AnswerOf<'testConnector'>>
   /** Starts a run. Follow it with `runs.follow`. */
   run(target: Target, input?: RunInput): Promise<Run>
@@ -47,7 +47,7 @@ export interface Runs extends Readable<Run> {
   list(query?: QueryOf<'listRuns'>, options?: CallOptions): Pages<ItemOf<'listRuns'>>
   changes(target: Target, query?: QueryOf<'listRunChanges'>, options?: CallOptions): Pages<ItemOf<'listRunChanges'>>
   errors(target: Target, query?: QueryOf<'listRunErrors'>, options?: CallOptions): Pages<ItemOf<'listRunErrors'>>
-  /** Yields the run at every change until it ends or needs approval. Reconnects if the API is unreachable. */
+  /** Yields the run at every change until it ends or needs approval. Reconnects if necessary. */
   follow(target: Target, options?: FollowOptions): AsyncGenerator<Run>
   approve(target: Target, body: BodyOf<'approveRun'>, options?: CallOptions): Promise<Run>
   cancel(target: Target, options?: CallOptions): Promise<Run>
@@ -55,7 +55,7 @@ export interface Runs extends Readable<Run> {
   rollback(target: Target, body?: BodyOf<'rollbackRun'>, options?: CallOptions): Promise<Run>
 }
 
-/** Needs `admin:sync`. A push applies all rows or none. The source's own key identifies a row. */
+/** Needs `admin:sync`. A push applies all rows or none. */
 export interface Sync {
   readonly connectors: Connectors
   readonly runs: Runs
@@ -63,11 +63,10 @@ export interface Sync {
   pushOrgStructure(key: string, hierarchy: BodyOf<'pushOrgStructure'>, options?: CallOptions): Promise<Result>
   pushTestProcedures(rows: BodyOf<'pushTestProcedures'>, options?: CallOptions): Promise<Result>
   pushPeople(rows: BodyOf<'pushPeople'>, options?: CallOptions): Promise<Result>
-  /** Pushes rows that are lines of JSON (NDJSON). Only the API validates them. A stream is never retried. */
+  /** Pushes lines of JSON (NDJSON), which only the API validates. A stream is never retried. */
   pushLines(rows: keyof typeof operationsOfLines, lines: RequestBody, options?: CallOptions): Promise<Result>
 }
 
-/** The resources that can be pushed as lines. */
 const operationsOfLines = {
   entities: 'pushEntities',
   test_procedures: 'pushTestProcedures',
@@ -145,13 +144,9 @@ function openRuns(connection: Connection): Runs {
 
 const maxWaitMs = 2_000
 const defaultPatienceMs = 120_000
-/** Consecutive streams without an event before an error is thrown. */
 const maxSilentStreams = 5
 
-/**
- * Follows streams of events, which begin with the current run, until the run ends. A restarting gateway
- * refuses connections for a while.
- */
+/** Streams begin with the current run. A restarting gateway refuses connections for a while. */
 async function* follow(
   connection: Connection,
   id: string,
@@ -184,7 +179,7 @@ async function* follow(
   }
 }
 
-/** Parses server-sent events (WHATWG HTML §9.2.6): only `event` and `data`. */
+/** WHATWG HTML §9.2.6: only `event` and `data`. */
 async function* eventsOf(answer: Response): AsyncGenerator<{ readonly event: string; readonly data: string }> {
   let text = ''
   for await (const part of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {

@@ -22,7 +22,7 @@ export interface Entities extends Readable<ExpandedEntity> {
   get(address: string, options?: CallOptions & QueryOf<'getEntity'>): Promise<ExpandedEntity>
   list(filter?: QueryOf<'listEntities'>, options?: CallOptions): Pages<ExpandedEntity>
   children(target: Target, filter?: QueryOf<'listChildrenOfEntity'>, options?: CallOptions): Pages<Entity>
-  /** From the root down. */
+  /** Returns the ancestors from the root down. */
   ancestors(target: Target, options?: CallOptions): Promise<Entity[]>
 }
 
@@ -44,22 +44,21 @@ export interface TestProcedures extends Readable<TestProcedure> {
   list(filter?: QueryOf<'listTestProcedures'>, options?: CallOptions): Pages<TestProcedure>
 }
 
-/** Needs `read:universe`. People have no reference, so `ref:` does not work. */
+/** Needs `read:universe`. `ref:` does not work. */
 export interface People extends Readable<Person> {
   list(filter?: QueryOf<'listPeople'>, options?: CallOptions): Pages<Person>
 }
 
-/** One page of changes. Store `next` with them: it is valid for 30 days. */
+/** Store `next` with the changes: it is valid for 30 days. */
 export interface ChangesPage {
   readonly changes: readonly Change[]
   readonly next: string
 }
 
-/** Needs `read:findings` or `read:universe`. Returns only changes of resources that the key can read. */
+/** Needs `read:findings` or `read:universe`. Returns only changes that the key can read. */
 export interface Changes {
   /**
-   * Returns one page. `since` is the `next` of the previous page, or `now` to start at the end. Without it, the feed
-   * starts at the oldest change.
+   * Returns one page. `since` is the previous `next`, or `now` to start at the end; the default is the oldest change.
    */
   read(query?: QueryOf<'listChanges'>, options?: CallOptions): Promise<ChangesPage>
   /** Yields pages until there are no new changes. */
@@ -122,7 +121,7 @@ export function openChanges(connection: Connection): Changes {
       let lastYielded = query.since
       let before = query.since
       let page = await read(query, options)
-      // An empty page with a new `next` skipped changes that the key cannot read. At the end, `next` stays the same.
+      // An empty page with a new `next` skipped changes that the key cannot read.
       while (page.changes.length > 0 || (before !== 'now' && page.next !== before)) {
         if (page.changes.length > 0) {
           yield page
@@ -131,7 +130,7 @@ export function openChanges(connection: Connection): Changes {
         before = page.next
         page = await read({ ...query, since: before }, options)
       }
-      // Return the last position even after an empty page: the API forgets older ones after a month.
+      // The API forgets older positions after a month.
       if (page.next !== lastYielded) yield page
     },
   }

@@ -206,7 +206,7 @@ export const resourceAddressSchema = z
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
   })
 
-/** In a comma-separated list, an external id with a comma needs `ext64:`. */
+/** The pattern of an address in a comma-separated list, where an external id with a comma needs `ext64:`. */
 export const listedAddressPattern: string = [
   '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}',
   'ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}',

@@ -40,14 +40,14 @@ function isDomain(domain: string): boolean {
 const published = /^(?:"[^\r\n]*"|[^\s@"(),:;<>[\]\\]+)@(?:\[[0-9A-Za-z.:]+\]|[^\s@",]+)$/
 const message = 'must be an e-mail address'
 
-/** In any case. */
+/** An e-mail address in any case. */
 export const emailSchema = z
   .string()
   .regex(published, { message, abort: true })
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
 
-/** In a batch, an invalid address is left out and the rest accepted. */
+/** An e-mail address in a batch, where an invalid one is left out and the rest accepted. */
 export const sentEmailSchema = z.string().meta({
   description: 'An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
   examples: ['ada.lund@harbourline.example'],

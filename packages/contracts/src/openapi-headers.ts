@@ -33,7 +33,7 @@ const responseHeaders = {
 
 type HeaderKey = keyof typeof responseHeaders
 
-/** Present whenever a response can have them. */
+/** Headers that are present whenever a response can have them. */
 const always: ReadonlySet<HeaderKey> = new Set(['RequestId', 'ApiVersion', 'ETag', 'Location', 'Vary', 'Authenticate'])
 
 export function headerComponents(): Json {

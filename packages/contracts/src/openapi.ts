@@ -12,7 +12,7 @@ import type { Route } from './route.ts'
 import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
 
-/** Sent as `API-Version`. */
+/** The version of the interface, sent as `API-Version`. */
 export const apiVersion = '1.0.0-beta'
 
 type Json = Record<string, unknown>

@@ -49,7 +49,7 @@ export interface Route {
   readonly exactMembers?: readonly string[]
   /** Default with `body`: `application/json`. */
   readonly bodyMediaTypes?: readonly string[]
-  /** In bytes; 0 if the route has no body. */
+  /** The largest accepted body in bytes; 0 if the route has no body. */
   readonly maxBodyBytes: number
   /** For the response headers, in milliseconds. */
   readonly answerWithinMs: number
@@ -64,7 +64,7 @@ export interface Route {
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
   /** Default: the members of an item. */
   readonly csvColumns?: readonly string[]
-  /** As tus 1.0 requires with `X-HTTP-Method-Override`. */
+  /** Whether a POST with `X-HTTP-Method-Override` can reach the route, as tus 1.0 requires. */
   readonly acceptsMethodOverride?: true
   /** Beyond those of every route. */
   readonly problems: readonly ProblemCode[]

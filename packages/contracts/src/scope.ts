@@ -1,4 +1,4 @@
-/** As `action:area`. Scopes do not imply each other. */
+/** The scopes of keys, as `action:area`. They do not imply each other. */
 export const namedScopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync'] as const
 export type NamedScope = (typeof namedScopes)[number]
 

@@ -1,6 +1,5 @@
 import type { RingName } from './secrets.ts'
 
-/** The components that receive secrets. */
 export const componentNames = [
   'gateway',
   'console',
@@ -18,7 +17,6 @@ export const componentNames = [
 ] as const
 export type ComponentName = (typeof componentNames)[number]
 
-/** The rings with which each component signs or verifies. */
 const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
   gateway: [
     'POSTERN_SIGNING_KEYS',
@@ -56,7 +54,7 @@ const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
   operator: ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS'],
 }
 
-/** The files that are derived from the secrets and addresses of the installation. */
+/** Files derived from the secrets and addresses of the installation. */
 const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   gateway: ['POSTERN_REDIS_URL'],
   console: ['POSTERN_REDIS_URL', 'POSTERN_OIDC_CLIENT_SECRET'],
@@ -87,12 +85,11 @@ const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   store: ['store-users'],
 }
 
-/** Returns the rings of a component. */
 export function ringsOf(component: ComponentName): readonly RingName[] {
   return rings[component] ?? []
 }
 
-/** Returns the secret files of a component. A file is named after its variable. */
+/** Returns a component's secret files, each named after its variable. */
 export function filesOf(component: ComponentName): readonly string[] {
   return [...ringsOf(component), ...derived[component]]
 }

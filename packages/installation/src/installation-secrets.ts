@@ -7,8 +7,8 @@ import { type Secrets, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
 /**
- * Creates missing secrets in the folder, and a subfolder with its files for each component. Repeating it changes no
- * secret and no address that is not given. Returns the subfolders.
+ * Creates missing secrets, and a subfolder of files for each component. Repeating it changes nothing that is not given.
+ * Returns the subfolders.
  */
 export async function initSecrets(
   folder: string,
@@ -134,7 +134,7 @@ function userList({ passwords }: Secrets): string {
     .join('\n')
 }
 
-/** A cache without persistence. Compose and manifests mount its users at this path. */
+/** Compose and manifests mount the users at this path. */
 const redisConfiguration = [
   'aclfile /etc/postern/secrets/users.acl',
   'save ""',
@@ -143,7 +143,6 @@ const redisConfiguration = [
   'maxmemory-policy volatile-lru',
 ].join('\n')
 
-/** Returns the passwords of all Redis logins. */
 export function redisPasswords({ passwords }: Pick<Secrets, 'passwords'>): RedisPasswords {
   return {
     keys: passwords['redis-keys'],
@@ -158,7 +157,7 @@ interface AccessKey {
   readonly secret: string
 }
 
-/** Returns the access keys of the store: the one in use first, the other during a rotation. */
+/** The one in use first, the other during a rotation. */
 function accessKeys(passwords: string): readonly [AccessKey, ...AccessKey[]] {
   const [first, ...others] = parseLoginPasswords(passwords)
   return [accessKey(first), ...others.map(accessKey)]

@@ -17,10 +17,9 @@ import {
 import { prepareQueue } from './prepare-queue.ts'
 import type { Secrets } from './secrets.ts'
 
-/** The roles that log in to PostgreSQL, except the superuser. */
 export type RoleName = LoginRole
 
-/** Services with a schema, in the order of their migrations. */
+/** In the order of their migrations. */
 const schemas = ['keys', 'universe', 'findings', 'evidence', 'sync'] as const
 
 // The same path from src and dist.
@@ -28,34 +27,30 @@ const servicesFolder = join(import.meta.dirname, '..', '..', '..', 'services')
 
 export interface DatabaseOptions {
   readonly database: string
-  /**
-   * Creates roles and the database: a superuser, or a role with CREATEROLE and CREATEDB. Without it, both must exist
-   * and passwords stay unchanged.
-   */
+  /** A superuser, or a role with CREATEROLE and CREATEDB. Without it, roles and database must exist. */
   readonly superuser?: {
-    /** Returns the connection string of this role for a database. */
     url(database: string): string
     readonly passwords: RolePasswords
   }
-  /** Connection string of the migrator. A secret. */
+  /** A secret. */
   readonly migratorUrl: string
-  /** The ring of assertion keys that PostgreSQL accepts, as configuration text. */
+  /** The keys that PostgreSQL accepts, as configuration text. */
   readonly assertionKeys: string
-  /** Makes PostgreSQL reject assertions of all other keys, at the end of a rotation. */
+  /** Rejects assertions of all other keys, at the end of a rotation. */
   readonly retireOtherAssertionKeys?: boolean
-  /** Called for each service whose migrations fail; the others continue. Without it, the failure is thrown. */
+  /** Called for each service whose migrations fail. Without it, the failure is thrown. */
   readonly onFailure?: (schema: string, error: unknown) => void
 }
 
-/** The applied migrations as `schema/file`, and the ids of the retired assertion keys. */
+/** Migrations as `schema/file`, and ids of retired assertion keys. */
 export interface PreparedDatabase {
   readonly applied: readonly string[]
   readonly retired: readonly string[]
-  /** Every role can create large objects. Only a superuser can change that. */
+  /** Only a superuser can change that. */
   readonly largeObjectsOpen?: true
 }
 
-/** Creates or updates roles, the database and every schema. Idempotent, and safe to run concurrently. */
+/** Creates or updates roles, the database and every schema. Safe to repeat and to run concurrently. */
 export async function prepareDatabase(options: DatabaseOptions): Promise<PreparedDatabase> {
   const { database, superuser, migratorUrl: connectionString } = options
   if (superuser !== undefined) {
@@ -92,7 +87,7 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
   return { applied, retired, ...(largeObjectsOpen && { largeObjectsOpen }) }
 }
 
-/** Revokes public rights as the owner of the database. Returns whether large objects remain open. */
+/** Returns whether large objects remain open. */
 async function closeSchema(migratorUrl: string): Promise<boolean> {
   let rows: unknown[] = []
   await asOwner(migratorUrl, 'postern.database', async (run) => {
@@ -103,14 +98,13 @@ async function closeSchema(migratorUrl: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Returns the connection string of a role with the first of its logins (`parseLoginPasswords`). A secret. */
+/** Uses the first of the role's logins (`parseLoginPasswords`). A secret. */
 export function roleUrl(role: LoginRole, passwords: string, authority: string, database: string): string {
   const [{ login, password }] = parseLoginPasswords(passwords)
   const user = login === 'b' && role !== 'migrator' ? secondLogins[role] : loginRoles[role]
   return `postgres://${user}:${encodeURIComponent(password)}@${authority}/${encodeURIComponent(database)}`
 }
 
-/** Returns the passwords of the roles that log in. */
 export function rolePasswords({ passwords }: Secrets): RolePasswords {
   const { migrator, keys, findings, universe, evidence, sync } = passwords
   return { migrator, keys, findings, universe, evidence, sync }

@@ -3,8 +3,8 @@ import { asOwner, loginRoles } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
 /**
- * Creates or updates the tables of the job queue (pg-boss) as the migrator and grants them to the sync service, which
- * cannot change schemas. Safe to run concurrently.
+ * Creates the tables of pg-boss as the migrator, because the sync service cannot change schemas. Safe to run
+ * concurrently.
  */
 export async function prepareQueue(migratorUrl: string): Promise<void> {
   await asOwner(migratorUrl, 'postern.queue', async (run) => {

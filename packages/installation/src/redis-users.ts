@@ -1,27 +1,27 @@
 import { hash } from 'node:crypto'
 import { parseLoginPasswords } from '@postern/tenant-db'
 
-/** Components that log in to Redis, each as its own user. */
+/** Each logs in as its own user. */
 export const redisClients = ['keys', 'gateway', 'console'] as const
 export type RedisClientName = (typeof redisClients)[number]
 
-/** `admin` is for operators. It has every right, and no component knows its password. */
+/** `admin` is for operators and has every right. */
 export const redisLogins = [...redisClients, 'admin'] as const
 export type RedisLogin = (typeof redisLogins)[number]
 
-/** The passwords of each login as `parseLoginPasswords` reads them: two during a rotation. */
+/** As `parseLoginPasswords` reads them. */
 export type RedisPasswords = Readonly<Record<RedisLogin, string>>
 
 /** Connection, health check and cluster topology. */
 const common = '+ping +client|setname +cluster|slots +cluster|info +asking'
 
 /**
- * The rights of each user in ACL syntax (Redis 7, Valkey). Commands are listed one by one, because categories grow with
- * releases. None is in @admin or @dangerous.
+ * ACL syntax (Redis 7, Valkey). Listed one by one, because categories grow with releases. None is in @admin or
+ * @dangerous.
  */
 const rights: Readonly<Record<RedisLogin, string>> = {
   keys: `~postern:key:* &postern:revocations -@all ${common} +eval +get +set +time +publish`,
-  // Reads records and announcements but writes none. A selector allows PUBLISH only for heartbeats.
+  // Writes no records. A selector allows PUBLISH only for heartbeats.
   gateway:
     '%R~postern:key:* ~postern:rate:* ~postern:failed:* ~postern:failed-tokens:* &postern:revocations &postern:heartbeat:* ' +
     `-@all ${common} +get +eval +time +incr +incrby +pexpire +subscribe (+publish &postern:heartbeat:*)`,
@@ -31,14 +31,13 @@ const rights: Readonly<Record<RedisLogin, string>> = {
   admin: '~* &* +@all',
 }
 
-/** Returns the name of the user in Redis. */
 export function redisUserName(login: RedisLogin): string {
   return `postern-${login}`
 }
 
 /**
- * Returns the lines of an ACL file with password hashes. Without the prefix `user `, a line is the input of ACL
- * SETUSER. The user `default` is enabled only for installations that still use its password (`sharedPasswords`).
+ * Returns the lines of an ACL file. Without the prefix `user `, a line is the input of ACL SETUSER. `default` is
+ * enabled only with `sharedPasswords`.
  */
 export function formatRedisUsers(passwords: RedisPasswords, sharedPasswords?: string): string[] {
   return [

@@ -15,16 +15,13 @@ import {
   signingKeyFiles,
 } from './secrets.ts'
 
-/** Passwords for PostgreSQL, Redis and the store. Two are accepted during a rotation. */
+/** Two are accepted during a rotation. */
 const passwords = [
   ...passwordNames.filter((name) => name !== 'superuser' && name !== 'migrator').map((name) => `password-${name}`),
   sharedRedisPasswordFile,
 ]
 
-/**
- * The migrations set this password before they use it, so it needs one step. PostgreSQL's administrator owns the
- * superuser's password.
- */
+/** Migrations set this password before they use it. PostgreSQL's administrator owns the superuser's. */
 const replaced: readonly string[] = ['password-migrator']
 
 /** The names of all secrets that can be rotated. */
@@ -36,24 +33,22 @@ export const rotatableNames: readonly string[] = [
 ]
 
 /**
- * The steps of a rotation. Restart every process between two steps, in any order. `add`: a new key is accepted but not
- * used. `promote`: the new key is used, the old one is accepted. `retire`: the old key is removed.
+ * Restart every process between two steps. `add` accepts a new key, `promote` uses it, `retire` removes the old one.
  */
 export const rotationSteps = ['add', 'promote', 'retire'] as const
 export type RotationStep = (typeof rotationSteps)[number]
 
-/** The parts of a secret: keys of a ring, passwords or PEM keys. The first is in use. */
+/** Keys of a ring, passwords or PEM keys; the first is in use. */
 interface Form {
   readonly file: string
   read(text: string): readonly string[]
   write(entries: readonly string[]): string
-  /** Creates a new part. */
   make(entries: readonly string[]): string
-  /** Whether old parts stay for years, like published keys. Otherwise there are at most two. */
+  /** Whether old parts stay, like published keys; otherwise there are at most two. */
   readonly keepsOld: boolean
 }
 
-/** Runs one step of a ring's rotation. Throws, without a change, if it is not the next step. */
+/** Runs one step of a rotation. Throws, without a change, if it is not the next one. */
 export async function rotateRing(folder: string, name: RingName, step: RotationStep): Promise<void> {
   await takeStep(folder, name, step, {
     file: name,
@@ -68,8 +63,8 @@ export async function rotateRing(folder: string, name: RingName, step: RotationS
 }
 
 /**
- * Runs one step of a secret's rotation. For published keys, `retire` removes the oldest. The migrator's password has
- * the single step `replace`.
+ * Runs one step. For published keys, `retire` removes the oldest. The migrator's password has the single step
+ * `replace`.
  */
 export async function rotateSecret(folder: string, name: string, step: RotationStep | 'replace'): Promise<void> {
   if (replaced.includes(name) !== (step === 'replace')) {
@@ -81,7 +76,7 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
   }
   if (step === 'replace') {
     const path = join(folder, name)
-    // Only an existing password is replaced. In another folder, a new one would be useless.
+    // In another folder, a new password would be useless.
     await readSecret(path)
     await replaceFile(path, randomPassword())
     return
@@ -124,9 +119,8 @@ async function rotateSigningKey(folder: string, name: string, step: RotationStep
 }
 
 /**
- * The order of two parts does not show which one is new, so `add` first stores its digest beside the secret. A repeated
- * or skipped step is then rejected and cannot reactivate a leaked key. Rotations of older releases have no digest and
- * continue without it, except for published keys.
+ * `add` stores the new part's digest beside the secret, so that a repeated or skipped step cannot reactivate a leaked
+ * key.
  */
 async function takeStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
   const path = join(folder, form.file)
@@ -146,14 +140,14 @@ async function takeStep(folder: string, name: string, step: RotationStep, form: 
     }
     const added = form.make(entries)
     await replaceFile(notePath, digestOf(added))
-    // Published or accepted from now on, so that verifiers know it before it is used.
+    // Verifiers must know a part before it is used.
     await replaceFile(path, form.write([current, added, ...entries.slice(1)]))
     return
   }
   if (other === undefined) throw new Error(`${name} has one value; the first step of a rotation is add`)
   if (step === 'promote') {
     if (isNew(current)) throw new Error(`${name}: the new value is already in use; the next step is retire`)
-    // Old keys stay for years, so only the digest shows that one of them is new.
+    // Old keys stay, so only the digest shows that one is new.
     if (form.keepsOld && !isNew(other)) {
       throw new Error(`${name}: the second value may not be new; the first step of a rotation is add`)
     }
@@ -173,12 +167,12 @@ async function readSecret(path: string): Promise<string> {
   return text
 }
 
-/** Identifies a part without revealing it: each contains 256 random bits. */
+/** Reveals nothing: each part contains 256 random bits. */
 function digestOf(entry: string): string {
   return hash('sha256', entry)
 }
 
-/** Ids contain the second of creation. Two rotations within a second need different ids. */
+/** Two rotations within a second need different ids. */
 function freshId(current: string): string | undefined {
   const id = randomRing().split(':')[0] ?? ''
   return current.startsWith(`${id}:`) ? `${id}b` : id

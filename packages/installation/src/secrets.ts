@@ -4,7 +4,6 @@ import { dirname, join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { parseLoginPasswords } from '@postern/tenant-db'
 
-/** The rings that components share, by variable: a key id and 32 random bytes per key. */
 export const ringNames = [
   'POSTERN_SIGNING_KEYS',
   'POSTERN_SIGNING_FINDINGS',
@@ -25,16 +24,13 @@ export const ringNames = [
 ] as const
 export type RingName = (typeof ringNames)[number]
 
-/** Names of rings in earlier releases. A ring is created with the keys of its former file, which stays. */
+/** A ring is created with the keys of its former file, which stays. */
 export const formerRingNames: Readonly<Partial<Record<RingName, string>>> = {
   POSTERN_INTERNAL_SIGNING_KEYS: 'POSTERN_INTERNAL',
   POSTERN_CACHE_SIGNING_KEYS: 'POSTERN_CACHE_MAC',
 }
 
-/**
- * The logins to PostgreSQL, Redis and the store of the compose file. `superuser` only creates roles; `migrator`
- * migrates.
- */
+/** `superuser` only creates roles; `migrator` migrates. */
 export const passwordNames = [
   'superuser',
   'migrator',
@@ -51,36 +47,34 @@ export const passwordNames = [
 ] as const
 export type PasswordName = (typeof passwordNames)[number]
 
-/** In older installations, all components share this Redis password of the user `default`. */
+/** In older installations, all components use `default` with this password. */
 export const sharedRedisPasswordFile = 'password-redis'
 
-/** Files with Ed25519 keys (PKCS #8 PEM) whose signatures others verify, by variable. */
+/** PKCS #8 PEM, by variable. */
 export const signingKeyFiles = {
   POSTERN_RECEIPT_KEY: 'evidence-receipt-key.pem',
   POSTERN_CHECKPOINT_KEY: 'findings-checkpoint-key.pem',
 } as const
 
-/** All secrets of an installation. */
 export interface Secrets {
   readonly folder: string
   readonly rings: Readonly<Record<RingName, string>>
-  /** As `parseLoginPasswords` of tenant-db reads them: one, or two during a rotation. */
+  /** As `parseLoginPasswords` of tenant-db reads them. */
   readonly passwords: Readonly<Record<PasswordName, string>>
-  /** The content of `sharedRedisPasswordFile`. Undefined if each component has its own Redis login. */
+  /** Undefined if each component has its own Redis login. */
   readonly sharedRedisPasswords: string | undefined
-  /** The file with the keys of evidence receipts. The first signs; the others are only published. */
+  /** The first key signs receipts; the others are only published. */
   readonly receiptKeyFile: string
-  /** The file with the keys of log checkpoints, in the same form. */
   readonly checkpointKeyFile: string
-  /** The file with the console's OpenID client secret, which an administrator puts there. */
+  /** An administrator puts the console's OpenID client secret there. */
   readonly oidcClientSecretFile: string
-  /** Returns the file of a ring. Services receive its path. */
+  /** Services receive the path. */
   ringFile(name: RingName): string
-  /** Writes a file that is derived at each start, such as a connection string. Returns its path. */
+  /** Writes a file derived at each start, such as a connection string, and returns its path. */
   put(name: string, value: string): Promise<string>
 }
 
-/** The variable of each service's own signing ring. */
+/** Each service's own signing ring. */
 export const signingRings = {
   keys: 'POSTERN_SIGNING_KEYS',
   findings: 'POSTERN_SIGNING_FINDINGS',
@@ -89,22 +83,19 @@ export const signingRings = {
   sync: 'POSTERN_SIGNING_SYNC',
 } as const satisfies Record<Upstream, RingName>
 
-/**
- * Returns a new ring as configuration text: `id:base64url`. The id contains the time of creation, the secret 32 random
- * bytes.
- */
+/** Returns `id:base64url`: the id contains the time of creation, the secret 32 random bytes. */
 export function randomRing(id = `k${Math.floor(Date.now() / 1000).toString(36)}`): string {
   return `${id}:${randomBytes(32).toString('base64url')}`
 }
 
-/** Returns a new password of 256 random bits that needs no escaping in URLs and configuration files. */
+/** Returns 256 random bits that need no escaping. */
 export function randomPassword(): string {
   return randomBytes(32).toString('base64url')
 }
 
 /**
- * Opens a secrets folder and creates missing secrets on first use. Only the owner can read the folder (0700) and its
- * files (0600). `given` rings are stored unless the folder has one.
+ * Creates missing secrets. Only the owner can read the folder (0700) and its files (0600). `given` rings are stored
+ * unless the folder has one.
  */
 export async function openSecrets(folder: string, given: Partial<Record<RingName, string>> = {}): Promise<Secrets> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -139,7 +130,7 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
     put: async (name, value) => {
       const path = join(folder, name)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // A concurrent reader such as PgBouncer finds the old or the new file, never a missing one.
+      // A concurrent reader such as PgBouncer never finds a missing file.
       await replaceFile(path, value)
       return path
     },
@@ -154,12 +145,10 @@ function complete<Name extends string>(
   return Object.fromEntries(entries)
 }
 
-/** Returns whether `openSecrets` accepts a text as a ring. */
 export function isRing(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43}(,[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43})*$/.test(text)
 }
 
-/** One password, or two during a rotation. */
 function isPassword(text: string): boolean {
   return parseLoginPasswords(text).every(({ password }) => /^[A-Za-z0-9_-]{43}$/.test(password))
 }
@@ -169,7 +158,6 @@ function isClientSecret(text: string): boolean {
   return /^[\x21-\x7e]{16,512}$/.test(text)
 }
 
-/** Returns a new Ed25519 key, PKCS #8 in PEM. */
 export function makeSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
@@ -197,7 +185,7 @@ function unreadable(path: string): Error {
   return new Error(`${path} is damaged. Restore it, or remove it to create a new one`)
 }
 
-/** Returns the trimmed content of a file, or undefined if it does not exist. */
+/** Returns the trimmed content, or undefined if the file does not exist. */
 export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).trim()
@@ -207,7 +195,6 @@ export async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Replaces a file atomically. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const unfinished = `${path}.new-${process.pid}`
   await rm(unfinished, { force: true })
@@ -215,7 +202,6 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await rename(unfinished, path)
 }
 
-/** Writes a file atomically, unless it exists. */
 async function writeOnce(path: string, value: string): Promise<void> {
   const unfinished = `${path}.new-${process.pid}`
   await rm(unfinished, { force: true })

@@ -5,25 +5,22 @@ import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-d
 import { type RedisClientName, redisClients, redisUserName } from './redis-users.ts'
 import { readIfThere } from './secrets.ts'
 
-/**
- * The addresses of PostgreSQL and Redis. A missing one is read from the folder, or defaults to the compose file's name.
- */
+/** A missing one is read from the folder, or defaults to the compose file's name. */
 export interface InstallationAddresses {
   /**
-   * The address for services: a pooler in transaction mode, or PostgreSQL. `host:port`, or several separated by commas,
-   * with optional parameters: `host:port,host:port?target_session_attrs=read-write`.
+   * A pooler in transaction mode, or PostgreSQL: `host:port`, or several with optional parameters:
+   * `host:port,host:port?target_session_attrs=read-write`.
    */
   readonly pooler?: string | undefined
-  /** The address of PostgreSQL for migrations, in the same form. */
+  /** For migrations, in the same form. */
   readonly postgres?: string | undefined
   /** `host:port`, or a URL without a password: `rediss://host:port`, `redis+sentinel://a:26379,b:26379/group`. */
   readonly redis?: string | undefined
   readonly database?: string | undefined
 }
 
-/** Builds the connection strings of an installation with its current passwords. */
 export interface Urls {
-  /** `shared`: passwords of the user `default`, if components of an older installation still use it. */
+  /** `shared`: passwords of the user `default` in an older installation. */
   redis(component: RedisClientName, passwords: { readonly own: string; readonly shared: string | undefined }): string
   pooled(role: Upstream, passwords: string): string
   superuser(password: string): string
@@ -40,8 +37,7 @@ const files = {
 } as const
 
 /**
- * Reads the URLs of a folder. Existing URLs change only their password, so that a rotation keeps hosts, schemes and
- * parameters. Throws if a URL is invalid.
+ * Existing URLs change only their password, so that a rotation keeps hosts and parameters. Throws if a URL is invalid.
  */
 export async function readUrls(folder: string, given: InstallationAddresses): Promise<Urls> {
   for (const name of ['pooler', 'postgres'] as const) checkServer(name, given[name])
@@ -57,7 +53,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
   }
   const neighbour = (names: readonly string[]): Url | undefined => names.flatMap((name) => there.get(name) ?? [])[0]
 
-  /** `own` is the existing file. Without it, the other files name the server. */
+  /** Without `own`, the other files name the server. */
   function postgresUrl(
     server: 'pooler' | 'postgres',
     own: Url | undefined,
@@ -96,7 +92,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
       const [{ login, password }] = parseLoginPasswords(passwords)
       const user = login === 'b' ? secondLogins[role] : loginRoles[role]
       const own = there.get(join(role, 'POSTERN_DATABASE_URL'))
-      // A service may have its own database, so a different name stays.
+      // A service may have its own database.
       const path = given.database === undefined ? (own?.path ?? database) : database
       return postgresUrl('pooler', own, files.pooled, { user, path, password })
     },
@@ -114,7 +110,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
   }
 }
 
-/** A user name in the file stays. Otherwise each component has its own user, unless all share `default`. */
+/** A user name in the file stays. */
 function redisLogin(
   component: RedisClientName,
   named: string | undefined,
@@ -126,7 +122,7 @@ function redisLogin(
   return { user: named ?? '', isOwn: false }
 }
 
-/** The parts of a connection string, unparsed. An address can name several servers. */
+/** Unparsed, because an address can name several servers. */
 interface Url {
   readonly scheme: string
   readonly user: string

@@ -9,46 +9,46 @@ import {
 } from '@postern/contracts/internal'
 import { type KeyRing, createMac } from '@postern/signed-context'
 
-/** A key record for Redis: where to store it, what to store, and until when. */
+/** Where and until when to store a record. */
 export interface EncodedRecord {
   readonly key: string
   readonly value: string
-  /** Milliseconds since the epoch, for PXAT: `readAt` plus `recordTtlMs`. */
+  /** Milliseconds since the epoch, for PXAT. */
   readonly endsAt: number
 }
 
 /**
- * Encodes and decodes what Redis stores and publishes about keys. Redis is not trusted: every text has an HMAC-SHA-256
- * under a secret that only the keys service and the gateways have. A text with an invalid MAC counts as missing.
+ * Redis is not trusted: every text has an HMAC-SHA-256 of the keys service and the gateways. An invalid MAC counts as
+ * missing.
  */
 export interface CacheCodec {
   encodeRecord(record: KeyRecord): EncodedRecord
-  /** Returns the record of this hash, or undefined if the text is not its authentic record. */
+  /** Returns undefined if the text is not the hash's authentic record. */
   decodeRecord(hash: string, text: string): KeyRecord | undefined
   encodeMessage(revocation: Revocation): string
-  /** Returns the revocation, or undefined if the text is not an authentic message. */
+  /** Returns undefined if the text is not authentic. */
   decodeMessage(text: string): Revocation | undefined
 }
 
-/** Longer texts are rejected. A record with a hundred of the longest addresses has about 6 KiB. */
+/** A record with a hundred of the longest addresses has about 6 KiB. */
 const maxCharacters = 32_768
 
-/** `<order>|<secret id>.<mac>|<JSON>`. A message has no order. The MAC covers purpose, order and JSON. */
+/** `<order>|<secret id>.<mac>|<JSON>`, without the order for messages. The MAC covers purpose, order and JSON. */
 const recordPattern = /^(\d{1,16}\.\d{1,16}\.\d{1,16})\|([A-Za-z0-9_-]{1,32})\.([A-Za-z0-9_-]{43})\|(\{.*\})$/s
 const messagePattern = /^([A-Za-z0-9_-]{1,32})\.([A-Za-z0-9_-]{43})\|(\{.*\})$/s
 
-// The MAC covers the purpose, so a record cannot be replayed as a message or the reverse.
+// The MAC covers the purpose, so a record cannot be replayed as a message.
 const recordPurpose = 'postern cache record 1'
 const messagePurpose = 'postern cache message 1'
 
-/** Creates a codec that signs with the current secret and also accepts the previous one. */
+/** Creates a codec that also accepts the previous secret. */
 export function createCacheCodec(ring: KeyRing): CacheCodec {
   const keys = [ring.current, ring.previous].flatMap((key) =>
     key === undefined ? [] : { id: key.id, mac: createMac(key.secret) },
   )
   const current = createMac(ring.current.secret)
 
-  // Only the last part can contain a line feed: a purpose is constant and an order has only digits.
+  // Only the last part can contain a line feed.
   function seal(...parts: readonly string[]): string {
     return `${ring.current.id}.${current.base64url(parts.join('\n'))}`
   }
@@ -56,7 +56,7 @@ export function createCacheCodec(ring: KeyRing): CacheCodec {
   function isSealed(id: string, mac: string, ...parts: readonly string[]): boolean {
     const key = keys.find((candidate) => candidate.id === id)
     if (key === undefined) return false
-    // Compare as text, because base64url ignores bits of the last character.
+    // As text, because base64url ignores bits of the last character.
     const given = Buffer.from(mac)
     const expected = Buffer.from(key.mac.base64url(parts.join('\n')))
     return given.length === expected.length && timingSafeEqual(given, expected)
@@ -78,7 +78,7 @@ export function createCacheCodec(ring: KeyRing): CacheCodec {
       const [, order = '', id = '', mac = '', json = ''] = recordPattern.exec(text) ?? []
       if (!isSealed(id, mac, recordPurpose, order, json)) return undefined
       const record = keyRecordSchema.safeParse(JSON.parse(json))
-      // An attacker may have moved the authentic record of another key under this key's name.
+      // An attacker may have moved another key's record here.
       return record.success && record.data.hash === hash ? record.data : undefined
     },
 

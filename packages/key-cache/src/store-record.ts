@@ -1,12 +1,8 @@
 import { recordTtlMs } from '@postern/contracts/internal'
 
 /**
- * Lua for Redis that stores a record (`KEYS[1]` key, `ARGV[1]` encoded record, `ARGV[2]` end in milliseconds since the
- * epoch) unless Redis has the same or a newer one. A slow read therefore never replaces a revocation. Returns 1 if it
- * stored the record, otherwise 0.
- *
- * Records are ordered by `<key version>.<tenant version>.<read at>`, which only grow. The end is at most `recordTtlMs`
- * ahead of Redis's own clock, even if the clock of the database is ahead.
+ * Stores a record (`KEYS[1]` key, `ARGV[1]` record, `ARGV[2]` end, epoch ms) unless Redis has the same or a newer `<key
+ * version>.<tenant version>.<read at>`, so a slow read never replaces a revocation. Returns 1 or 0.
  */
 export const storeRecordScript: string = `
 local function order(value)

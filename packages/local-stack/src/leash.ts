@@ -53,7 +53,7 @@ function openGuard(): Guard {
   return { write: (line) => stdin.write(line) }
 }
 
-/** Registers a process, to which the guard sends `signal` if this process ends first. */
+/** Registers a process; the guard sends it `signal` if this process ends first. */
 export function holdOnLeash(pid: number, signal: 'SIGTERM' | 'SIGINT'): void {
   running ??= openGuard()
   running.write(`hold ${pid} ${signal.slice('SIG'.length)}\n`)

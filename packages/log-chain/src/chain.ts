@@ -2,10 +2,9 @@ import { createHash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 import { z } from 'zod'
 
-/** The root of an empty log. */
 export const emptyRoot: string = '0'.repeat(64)
 
-/** The members that the chain needs. All other members are hashed too. */
+/** All other members are hashed too. */
 const chainedSchema = z.looseObject({
   position: z.int().min(1),
   seq: z.int().min(1),
@@ -15,15 +14,12 @@ const chainedSchema = z.looseObject({
 })
 export type ChainedEntry = z.infer<typeof chainedSchema>
 
-/** Parses one entry of an export. Returns undefined if it is invalid. */
+/** Returns undefined if the entry is invalid. */
 export function parseEntry(value: unknown): ChainedEntry | undefined {
   return chainedSchema.safeParse(value).data
 }
 
-/**
- * Returns the text that is stored and hashed: the canonical JSON (RFC 8785) of an entry without its hash and position.
- * The root of the tenant's log covers the position.
- */
+/** Returns the text that is hashed: canonical JSON (RFC 8785) without hash and position, which the root covers. */
 export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   const { position: _position, hash: _hash, ...content } = entry
   const text = canonicalize(content)
@@ -31,20 +27,19 @@ export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   return text
 }
 
-/** Returns the SHA-256 of the UTF-8 bytes of a text, in lower-case hexadecimal. */
+/** Returns the SHA-256 in lower-case hexadecimal. */
 export function hashOf(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex')
 }
 
-/** Returns the root of the tenant's log after an entry: the hash of the previous root and the hash of the entry. */
+/** Hashes the previous root and the entry's hash. */
 export function nextRoot(root: string, hash: string): string {
   return hashOf(root + hash)
 }
 
-/** The invalid part: the content of an entry, its link to the previous entry, or the order. */
+/** The content of an entry, its link to the previous one, or the order. */
 export type ChainFault = 'content' | 'link' | 'order'
 
-/** The last entry before a list of entries. */
 export interface Anchor {
   readonly seq: number
   readonly hash: string | null
@@ -52,12 +47,11 @@ export interface Anchor {
 
 export interface FindingVerification {
   readonly entries: number
-  /** The last valid entry. */
   readonly last: Anchor
   readonly fault: { readonly seq: number; readonly problem: ChainFault } | null
 }
 
-/** Verifies the entries of one finding in the order of their `seq`, from the first or after `after`. */
+/** Verifies entries in the order of `seq`, from the first or after `after`. */
 export function verifyFindingLog(
   entries: Iterable<ChainedEntry>,
   after: Anchor = { seq: 0, hash: null },

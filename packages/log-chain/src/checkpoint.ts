@@ -1,10 +1,10 @@
 import { type JSONWebKeySet, compactVerify, createLocalJWKSet, errors } from 'jose'
 import { z } from 'zod'
 
-/** The `typ` (RFC 7515 §4.1.9) of a checkpoint, so that nothing else signed with the same key passes as one. */
+/** RFC 7515 §4.1.9: nothing else signed with the same key passes as a checkpoint. */
 export const checkpointType = 'postern-log-checkpoint'
 
-/** The content of a checkpoint: the log of the tenant ended with `root` at `position` when it was signed. */
+/** The log ended with `root` at `position` when this was signed. */
 export const checkpointSchema = z.object({
   tenant: z.uuid(),
   position: z.int().min(0),
@@ -14,7 +14,7 @@ export const checkpointSchema = z.object({
 })
 export type Checkpoint = z.infer<typeof checkpointSchema>
 
-/** Returns the content of a checkpoint (compact JWS, EdDSA), or undefined if it is not signed with one of the keys. */
+/** Returns the content of a compact JWS (EdDSA), or undefined if none of the keys signed it. */
 export async function verifyCheckpoint(jws: string, keys: JSONWebKeySet): Promise<Checkpoint | undefined> {
   try {
     const { payload, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys), { algorithms: ['EdDSA'] })

@@ -2,16 +2,13 @@ import type { JSONWebKeySet } from 'jose'
 import { type Anchor, type ChainFault, emptyRoot, nextRoot, parseEntry, verifyFindingLog } from './chain.ts'
 import { type Checkpoint, verifyCheckpoint } from './checkpoint.ts'
 
-/** The result of verifying an export of the log. */
 export interface ExportReport {
   readonly isIntact: boolean
   readonly entries: number
   readonly findings: number
-  /** The root after the last entry. */
   readonly root: string
-  /** The first hundred faults. */
+  /** The first hundred. */
   readonly faults: readonly { readonly line: number; readonly problem: ChainFault | 'form' }[]
-  /** The number of further faults. */
   readonly moreFaults: number
   readonly checkpoints: readonly {
     readonly checkpoint: Checkpoint | undefined
@@ -22,10 +19,8 @@ export interface ExportReport {
 const maxFaults = 100
 
 /**
- * Verifies a complete export (`GET /api/v1/remediation-log` as NDJSON, by `position`) and compares it with earlier
- * checkpoints. It needs only these and the public keys. Memory grows with the number of findings.
- *
- * After a fault, the values of the faulty entry are the basis for the next ones, so only changed entries are reported.
+ * Verifies a complete export (NDJSON by `position`) offline and compares it with checkpoints. Memory grows with the
+ * number of findings. Only changed entries are reported.
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
@@ -86,9 +81,7 @@ function compareCheckpoint(
   return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
 }
 
-/**
- * Undefined also if an object has a member twice: only one of the two is hashed, and another reader may use the other.
- */
+/** Returns undefined also for a repeated member, of which only one is hashed. */
 function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)
@@ -100,7 +93,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Counts the members of all objects in a value. */
 function countMembers(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + countMembers(each), 0)

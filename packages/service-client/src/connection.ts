@@ -1,15 +1,13 @@
 /**
- * Options of undici for connections between services. INVARIANT: the client closes an idle connection before the other
- * process has drained (POSTERN_DRAIN_MS, 3 s in deploy/), which would cut it and lose a request. undici's timers are up
- * to a second late.
+ * INVARIANT: the client closes an idle connection before the other process has drained (POSTERN_DRAIN_MS), which would
+ * lose a request. undici's timers are up to a second late.
  */
 export const idleConnections = { keepAliveTimeout: 1500, keepAliveMaxTimeout: 1500 } as const
 
 const lostCodes: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 /**
- * Calls `ask`, and again if its connection was refused or lost, because another process may answer. Only for requests
- * that change nothing. `ask` must sign each attempt again.
+ * Repeats `ask` once if its connection was lost. Only for requests that change nothing; `ask` must sign each attempt.
  */
 export async function askAgainOnce<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   try {

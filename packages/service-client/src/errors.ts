@@ -1,6 +1,6 @@
 import { UnsignableValueError } from '@postern/signed-context'
 
-/** Codes of undici and Node for failures before the connection was open, so nothing was sent. */
+/** Nothing was sent. */
 const unsentCodes: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -12,10 +12,10 @@ const unsentCodes: ReadonlySet<unknown> = new Set([
 
 const timeoutCodes: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-/** The service gave no answer, or only part of one. The cause says why. */
+/** No answer, or only part of one. The cause says why. */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError'
-  /** Whether the request certainly did not reach the service. */
+  /** The request certainly did not reach the service. */
   readonly isUnsent: boolean
   readonly isTimeout: boolean
 
@@ -27,7 +27,7 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** The service gave no valid answer. The cause says why. The request can be repeated. */
+/** The service gave no valid answer. The request can be repeated. */
 export class ServiceUnavailableError extends Error {
   override readonly name = 'ServiceUnavailableError'
   /** For people: "The findings service". */

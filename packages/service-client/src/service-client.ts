@@ -8,20 +8,20 @@ import { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 import { signHeaders } from './sign-headers.ts'
 
 export interface ServiceClientOptions {
-  /** For people, in errors: "The findings service". */
+  /** For people: "The findings service". */
   readonly service: string
-  /** The service's address. Its path precedes each target. */
+  /** Its path precedes each target. */
   readonly baseUrl: string
-  /** The name of the key ring at the service: `findings-universe`, `operator` … */
+  /** Such as `findings-universe` or `operator`. */
   readonly keyName: string
   /** The first key signs. */
   readonly ring: KeyRing
-  /** The time limit for all attempts, until the last byte of the answer. */
+  /** For all attempts, until the last byte of the answer. */
   readonly timeoutMs: number
   readonly maxConnections?: number
   readonly connectTimeoutMs?: number
   readonly maxAnswerBytes?: number
-  /** The wall clock, in milliseconds. */
+  /** In milliseconds. */
   readonly now?: () => number
 }
 
@@ -30,9 +30,8 @@ export interface ServiceRequest {
   readonly method?: Dispatcher.HttpMethod
   /** Origin form. */
   readonly target: string
-  /** On whose behalf the request is made. */
   readonly caller: Caller
-  /** A tenant assertion, which gives access to the caller's tenant, or `none`. */
+  /** Gives access to the caller's tenant, or `none`. */
   readonly assertion: string
   /** Default: a random UUID. */
   readonly requestId?: string
@@ -42,7 +41,7 @@ export interface ServiceRequest {
   readonly headers?: Readonly<Record<string, string>>
   /** Default: that of the client. */
   readonly timeoutMs?: number
-  /** Whether to repeat the request if its connection is lost. Only for requests that change nothing. */
+  /** Only for requests that change nothing. */
   readonly isRepeatable?: boolean
 }
 
@@ -50,26 +49,22 @@ export interface ServiceAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
-  /** The body if it is JSON. */
   readonly json: unknown
 }
 
-/** Sends requests to one service. */
 export interface ServiceClient {
   /** Resolves with any answer. Rejects with a NoAnswerError. */
   send(request: ServiceRequest): Promise<ServiceAnswer>
   /**
-   * Sends a request that changes nothing. Rejects with a ServiceUnavailableError if no answer comes, its status is not
-   * 200, or it does not match the schema.
+   * Sends a request that changes nothing. Rejects with a ServiceUnavailableError without a 200 that matches the schema.
    */
   ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
-  /** Resolves when pending requests have been answered. */
   close(): Promise<void>
-  /** Cuts all connections. Requests that are under way reject. */
+  /** Cuts all connections; pending requests reject. */
   destroy(): Promise<void>
 }
 
-/** Creates a client with persistent connections. Signs each attempt (RFC 9421) and does not follow redirects. */
+/** Signs each attempt (RFC 9421) and does not follow redirects. */
 export function createServiceClient({
   service,
   baseUrl,
@@ -134,7 +129,7 @@ export function createServiceClient({
   }
 }
 
-/** Returns the caller for a request to another service, with the tenant's assertion and the request id. */
+/** Keeps the tenant's assertion and the request id. */
 export function serviceCaller(
   id: string,
   { context, requestId }: { readonly context: TenantContext; readonly requestId: string },
@@ -150,7 +145,7 @@ interface EncodedBody {
 
 function encodeBody(method: Dispatcher.HttpMethod, body: unknown): EncodedBody {
   if (body === undefined) {
-    // undici sends this length with these methods (RFC 9110, section 8.6), and the signature must cover it.
+    // undici sends this length (RFC 9110, section 8.6), and the signature must cover it.
     const hasLength = method === 'POST' || method === 'PUT' || method === 'PATCH'
     return { content: null, headers: hasLength ? { 'content-length': '0' } : {} }
   }

@@ -7,7 +7,7 @@ import {
 } from '@postern/contracts'
 import { type Caller, type Signer, serializeContext } from '@postern/signed-context'
 
-/** Returns the headers of one attempt to send a request, signed (RFC 9421). `headers` has lower-case names and is covered. */
+/** Signs one attempt (RFC 9421). `headers` has lower-case names and is covered. */
 export function signHeaders(
   signer: Signer,
   {
@@ -19,10 +19,8 @@ export function signHeaders(
     headers = {},
   }: {
     readonly method: string
-    /** In origin form, as on the request line. */
     readonly target: string
     readonly caller: Caller
-    /** A tenant assertion, or `none`. */
     readonly assertion: string
     readonly requestId: string
     readonly headers?: Readonly<Record<string, string>>

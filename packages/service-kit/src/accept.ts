@@ -12,7 +12,7 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
-/** RFC 9110, section 12.5.3. A missing header does not accept gzip. */
+/** Whether an Accept-Encoding header (RFC 9110, section 12.5.3) accepts gzip. A missing one does not. */
 export function takesGzip(header: string | undefined): boolean {
   const codings = (header ?? '').split(',').map(parseRange)
   const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')

@@ -6,7 +6,7 @@ export interface BodyHash {
   digest(): string
 }
 
-/** As clients write it, with at least 16 characters. */
+/** A boundary as clients write it, with at least 16 characters. */
 const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
 
 /** More than an accepted form has. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { Counter, type Registry } from '@prometheus-io/client'
 
 export interface UnreadBounds {
-  /** Over all connections. */
+  /** The most unread bytes over all connections. */
   readonly maxBytes: number
   readonly findOwners?: () => ReadonlyMap<Socket, string>
   readonly metrics: Registry
@@ -12,7 +12,7 @@ export interface UnreadBounds {
 const lookEveryMs = 100
 
 interface Reader {
-  /** Read by the client or the kernel at the last check. */
+  /** Bytes that the client or the kernel had read at the last check. */
   taken: number
   idleLooks: number
 }

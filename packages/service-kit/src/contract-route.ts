@@ -40,10 +40,10 @@ import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 export type App = FastifyInstance
 
 export interface AnswerControl {
-  /** Default: the lowest 2xx of the contract. */
+  /** Sets the status; default is the lowest 2xx of the contract. */
   status(code: number): void
   header(name: string, value: string): void
-  /** `value` includes the quotes. A GET with a matching `If-None-Match` gets 304. */
+  /** Sets `ETag` to `value`, which includes the quotes. A GET with a matching `If-None-Match` gets 304. */
   etag(value: string): void
 }
 
@@ -92,7 +92,7 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
-/** `complete` runs after the commit with the handler's result, or a stored one. */
+/** Registers a route whose `complete` runs after the commit with the handler's result, or a stored one. */
 export function completedRoute<const R extends Route>(
   app: App,
   route: R,
@@ -146,7 +146,7 @@ export interface InternalRoute {
   readonly isOurJson?: boolean
 }
 
-/** The gateway does not forward to internal routes. */
+/** Registers an internal route; the gateway does not forward to it. */
 export function internalRoute<const R extends InternalRoute>(
   app: App,
   route: R,

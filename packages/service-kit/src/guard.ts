@@ -96,7 +96,7 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
   throw problem('unsigned_request')
 }
 
-/** The same in gateway and services. */
+/** Returns the detail of a 403 for a missing scope, the same in gateway and services. */
 export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
   return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
 }

@@ -13,7 +13,7 @@ export interface Health {
   readonly metrics: Registry
 }
 
-/** Health and metrics need no signature and contain no tenant data. */
+/** Registers health and metrics, which need no signature and contain no tenant data. */
 export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))

@@ -44,7 +44,7 @@ export interface Keeping {
    * after the handler, which is only correct for repeatable changes.
    */
   keep<T>(tx: ChangeTransaction, body: T): Promise<T>
-  /** For an answer with a secret: a repetition gets 409 with this detail. */
+  /** Replaces an answer with a secret: a repetition gets 409 with this detail. */
   keepRefusal(tx: ChangeTransaction, detail: string): Promise<void>
 }
 

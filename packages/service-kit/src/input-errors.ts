@@ -76,7 +76,7 @@ export function bodyError(detail: string, code = 'invalid'): InputError {
 
 const maxPointerLength = 1000
 
-/** RFC 6901; of a parent if the pointer is too long. */
+/** Returns a JSON Pointer (RFC 6901), of a parent if it is too long. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   let pointer = ''
   for (const part of path) {

@@ -265,7 +265,7 @@ function isHeld(literal: string, isInteger: boolean): boolean {
   return given.digits === held.digits && given.exponent === held.exponent
 }
 
-/** Significant digits, and the exponent of the last one. */
+/** Returns the significant digits, and the exponent of the last one. */
 export function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = literal.replace('-', '').split(/e(?=[+-]?[0-9]+$)/i)
   const [whole = '', fraction = ''] = mantissa.split('.')

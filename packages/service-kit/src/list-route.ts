@@ -87,7 +87,7 @@ function assertExpandable({
 
 const fewer = 8
 
-/** The class is in tenant-db, which not every service imports. */
+/** Whether the error is ResultTooLarge of tenant-db, which not every service imports. */
 export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.name === 'ResultTooLarge'
 }
@@ -214,7 +214,7 @@ function adaptiveReader<Item>(
   }
 }
 
-/** `load` returns at most `size` items after a key. */
+/** Iterates over a list page by page; `load` returns at most `size` items after a key. */
 export async function* allPages<Item, Key>(
   { share }: RequestContext,
   after: Key | undefined,
@@ -312,7 +312,7 @@ async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<I
 /** Much shorter than the gateway's timeout between bytes. */
 const silentMs = 5_000
 
-/** During a long search, sends blanks, which JSON allows around a value. */
+/** Writes a line per item; during a long search, sends blanks, which JSON allows around a value. */
 export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let isFirst = true
   let saidAt = performance.now()

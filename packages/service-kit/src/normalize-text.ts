@@ -39,7 +39,7 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   }
 }
 
-/** Known names are ASCII. */
+/** Normalizes the values of parameters; known names are ASCII. */
 export function normalizeParameters(parameters: unknown): unknown {
   if (typeof parameters !== 'object' || parameters === null) return parameters
   const given = Object.entries(parameters)

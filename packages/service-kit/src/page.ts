@@ -28,7 +28,7 @@ export interface PageInput {
   readonly raw: FastifyRequest
 }
 
-/** A cursor is the last row's key, bound to tenant, route, filters and sort; elsewhere it gets 400. */
+/** Opens the requested page. A cursor is bound to tenant, route, filters and sort; elsewhere it gets 400. */
 export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
   const { query, context, answer, raw } = input
   const binding = bindingOf(context.tenantId, route, raw)

@@ -16,7 +16,7 @@ const lateInARow = 2
 /** The request was not executed. */
 export const tooBusy: ProblemOptions = { detail: 'Nothing was done. Try again in a moment.', retryAfterSeconds: 1 }
 
-/** The process is overloaded after two delays above `maxDelayMs` in a row. 0: never. */
+/** Watches the event loop: two delays above `maxDelayMs` in a row mean overload. 0: never. */
 export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {
   const refusals = new Counter({
     name: 'postern_overload_refusals_total',

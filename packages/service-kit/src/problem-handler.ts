@@ -184,7 +184,7 @@ const clientErrors: Readonly<Record<string, ProblemCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** By the code of Node's parser. */
+/** Likely fixes by the code of Node's parser. */
 const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
   HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',

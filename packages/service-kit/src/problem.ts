@@ -24,7 +24,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** 503, or 507 for a full database. The request can be repeated. */
+/** Returns a 503 problem, or 507 for a full database. The request can be repeated. */
 export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {

@@ -106,7 +106,7 @@ function portOf(app: App): number {
   return address.port
 }
 
-/** Otherwise what a misspelt setting should enable would silently stay off. */
+/** Logs misspelt settings, because what they should enable would silently stay off. */
 export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
   const names = unknownSettings(env)
   if (names.length > 0) logger.warn({ event: 'settings_unknown', names })

@@ -6,7 +6,7 @@ import { ProblemError } from './problem.ts'
 import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
 
 export interface ShareLimits {
-  /** Until their answers have been read. */
+  /** Open requests of a tenant, until their answers have been read. */
   readonly maxRequests: number
   /** Open exports and expanded answers. */
   readonly maxLargeAnswers: number
@@ -19,7 +19,7 @@ const maxReadingBytes = 1024 * 1024
 /** Repeating rejected requests must cost little. */
 const maxWaitMs = 5_000
 const activeMs = 1_000
-/** In milliseconds, and as a multiple of the page's time. */
+/** The longest pause after a large page, in milliseconds and as a multiple of the page's time. */
 const maxPauseMs = 1_000
 const maxPauses = 3
 
@@ -84,7 +84,10 @@ interface Tenant {
   readonly line: WaitingLine
 }
 
-/** A tenant may hold three times what is left for the others (dynamic thresholds, Choudhury and Hahne, 1998). */
+/**
+ * Divides requests and memory: a tenant may hold three times what is left for the others (dynamic thresholds, Choudhury
+ * and Hahne, 1998).
+ */
 export function createTenantShares(
   { maxRequests, maxLargeAnswers, maxBytes }: ShareLimits,
   onRefused: () => void,

@@ -1,6 +1,6 @@
 export interface WaitingLine {
   readonly length: number
-  /** `tryBegin` returns whether the request can begin; after true it is not called again. */
+  /** Appends a request. `tryBegin` returns whether it can begin; after true it is not called again. */
   append(tryBegin: () => boolean): WaitingRequest
   serve(): void
 }

@@ -3,19 +3,19 @@ import { type Mac, createMac } from './hmac.ts'
 import { type KeyRing, findKey } from './key-ring.ts'
 import { isTenantId } from './tenant-id.ts'
 
-/** How long PostgreSQL accepts a fresh assertion. It must be longer than a statement may run. */
+/** Must be longer than a statement may run. */
 export const assertionLifetimeSeconds = 60
-/** The longest lifetime that PostgreSQL accepts, minus the tolerated clock difference. */
+/** The maximum of PostgreSQL, minus the tolerated clock difference. */
 export const maxAssertionLifetimeSeconds = 270
-/** How long a minter reuses an assertion. At least 40 s of its lifetime remain. */
+/** How long an assertion is reused; at least 40 s of its lifetime remain. */
 const reuseMs = 20_000
-/** The number of tenants that a minter remembers, at about 300 bytes each. */
+/** About 300 bytes each. */
 const maxTenants = 10_000
 const version = 'v1'
 
 const assertionPattern = /^v1\.([A-Za-z0-9_-]{1,32})\.([0-9a-f-]{36})\.([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{43})$/
 
-/** The parts of an assertion whose MAC has not been verified. */
+/** The MAC has not been verified. */
 export interface AssertionClaim {
   readonly keyId: string
   readonly tenantId: string
@@ -24,37 +24,31 @@ export interface AssertionClaim {
 }
 
 /**
- * Returns the assertion that lets a statement act for a tenant, valid for 60 s. Throws if `tenantId` is not a
- * lower-case UUID.
- *
+ * Valid for 60 s. Throws if `tenantId` is not a lower-case UUID.
  * `v1.<key id>.<tenant>.<expiry, Unix seconds>.<HMAC-SHA-256 of everything before, URL-safe base64>`
  */
 export function mintAssertion(ring: KeyRing, tenantId: string, nowMs: number): string {
   return mint(ring.current.id, createMac(ring.current.secret), tenantId, nowMs, assertionLifetimeSeconds)
 }
 
-/** The assertion that a minter reuses for a tenant. All its keepers share it. */
 export interface MintedAssertion {
   assertion: string
   atMs: number
 }
 
-/** Keeps the assertion of a tenant, so that the minter finds it without a look-up. `minted` is undefined at first. */
+/** The minter finds a kept assertion without a look-up. `minted` is undefined at first. */
 export interface AssertionKeeper {
   readonly tenantId: string
   minted: MintedAssertion | undefined
 }
 
 /**
- * Returns the assertion of a tenant, given its id or a keeper. With `lifetimeSeconds` (at most
- * `maxAssertionLifetimeSeconds`) it always mints a new one.
+ * Takes a tenant's id or keeper. With `lifetimeSeconds` (at most `maxAssertionLifetimeSeconds`) it always mints a new
+ * assertion.
  */
 export type AssertionMinter = (tenant: string | AssertionKeeper, nowMs: number, lifetimeSeconds?: number) => string
 
-/**
- * Creates a minter that reuses the assertion of a tenant for 20 s. It remembers 10,000 tenants and then forgets the
- * least recently minted one, except in keepers.
- */
+/** Reuses an assertion for 20 s. Forgets the least recently minted of 10,000 tenants, except in keepers. */
 export function createAssertionMinter(ring: KeyRing): AssertionMinter {
   const mac = createMac(ring.current.secret)
   const remembered = new Map<string, MintedAssertion>()
@@ -63,7 +57,7 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     const tenantId = typeof tenant === 'string' ? tenant : tenant.tenantId
     if (lifetimeSeconds !== undefined) return mint(ring.current.id, mac, tenantId, nowMs, lifetimeSeconds)
     if (isReusable(keeper?.minted, nowMs)) return keeper.minted.assertion
-    // Another keeper may have minted a new one that the map has forgotten. All keepers must share one again.
+    // All keepers must share an assertion that another one minted.
     const known = remembered.get(tenantId)
     if (isReusable(known, nowMs)) {
       if (keeper !== undefined) keeper.minted = known
@@ -73,7 +67,7 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     const minted = known ?? keeper?.minted ?? { assertion, atMs: nowMs }
     minted.assertion = assertion
     minted.atMs = nowMs
-    // Delete first, so that the map stays in minting order.
+    // The map stays in minting order.
     remembered.delete(tenantId)
     if (remembered.size >= maxTenants) for (const oldest of remembered.keys()) if (remembered.delete(oldest)) break
     remembered.set(tenantId, minted)
@@ -87,17 +81,14 @@ function isReusable(minted: MintedAssertion | undefined, nowMs: number): minted 
   return minted !== undefined && nowMs >= minted.atMs && nowMs - minted.atMs < reuseMs
 }
 
-/** Parses an assertion, or returns undefined if its form is wrong. Checks neither MAC nor expiry. */
+/** Returns undefined if the form is wrong. Checks neither MAC nor expiry. */
 export function parseAssertion(text: string): AssertionClaim | undefined {
   const [, keyId, tenantId, expiry] = assertionPattern.exec(text) ?? []
   if (keyId === undefined || tenantId === undefined || expiry === undefined || !isTenantId(tenantId)) return undefined
   return { keyId, tenantId, expiresAt: Number(expiry) }
 }
 
-/**
- * Returns the tenant of an assertion that PostgreSQL would accept now, or undefined. This is the rule of
- * `tenancy.tenant_id()` for callers without a database.
- */
+/** Returns the tenant of an assertion that PostgreSQL would accept now: the rule of `tenancy.tenant_id()`. */
 export function verifyAssertion(ring: KeyRing, text: string, nowMs: number): string | undefined {
   const claim = parseAssertion(text)
   if (claim === undefined) return undefined
@@ -110,7 +101,7 @@ export function verifyAssertion(ring: KeyRing, text: string, nowMs: number): str
   return secondsLeft > 0 && secondsLeft <= maxFutureSeconds ? claim.tenantId : undefined
 }
 
-/** An assertion that is valid for longer comes from a gateway with a wrong clock. */
+/** Longer validity comes from a gateway with a wrong clock. */
 const maxFutureSeconds = 300
 
 function mint(keyId: string, mac: Mac, tenantId: string, nowMs: number, lifetimeSeconds: number): string {

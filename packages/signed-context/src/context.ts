@@ -6,44 +6,38 @@ export type CallerKind = (typeof callerKinds)[number]
 
 /** The caller in the `postern-context` header. */
 export interface Caller {
-  /** Lower-case UUID. The nil UUID for an operator, or for a service that acts for no tenant. */
+  /** The nil UUID for an operator, or for a service without a tenant. */
   readonly tenantId: string
   readonly kind: CallerKind
-  /** The id of the key, person or service; not empty. */
+  /** Not empty. */
   readonly id: string
-  /** The label of the key or the name of the person. May be empty. */
+  /** The label of the key or the name of the person; may be empty. */
   readonly label: string
   /** Named scopes, with wildcards expanded. */
   readonly scopes: readonly string[]
-  /** The roles of a person; otherwise empty. */
   readonly roles: readonly string[]
 }
 
-/** The caller in a signed request, with the assertion that gives access to the tenant's rows in PostgreSQL. */
+/** The caller, and the assertion that gives access to the tenant's rows in PostgreSQL. */
 export interface TenantContext extends Caller {
-  /** The tenant assertion, or `none` if the request acts for no tenant. */
+  /** `none` if the request acts for no tenant. */
   readonly assertion: string
 }
 
-/** The assertion header of a request that acts for no tenant. */
+/** The assertion of a request that acts for no tenant. */
 export const noAssertion = 'none'
 
-/** Keeps the context well below the size limit of a header section. */
+/** Well below the size limit of a header section. */
 const maxCharacters = 4096
 
 const scopePattern = /^[a-z][a-z_]*:[a-z][a-z_]*$/
 const rolePattern = /^[a-z][a-z_]*$/
 
-// Fixed order, and no class contains its own delimiter: matching is linear.
+// A fixed order, and no class contains its own delimiter, so that matching is linear.
 const contextPattern =
   /^tenant="([0-9a-f-]{36})", kind=(api_key|user|operator|service), id="([A-Za-z0-9!'()*\-._~%]+)", label="([A-Za-z0-9!'()*\-._~%]*)", scopes="([a-z_: ]*)"(?:, roles="([a-z_ ]*)")?$/
 
-/**
- * Serializes a caller for the `postern-context` header: a dictionary (RFC 9651 §3.2) with one spelling for each caller.
- * Id and label are percent-encoded. Throws if the caller cannot be parsed back.
- *
- * Compute it once for each caller.
- */
+/** Writes a dictionary (RFC 9651 §3.2) with one spelling per caller. Throws if the caller cannot be parsed back. */
 export function serializeContext(caller: Caller): string {
   assertCaller(caller)
   const text =
@@ -54,10 +48,7 @@ export function serializeContext(caller: Caller): string {
   return text
 }
 
-/**
- * Parses a `postern-context` header, or returns undefined unless serializeContext wrote this text. It does not verify
- * who sent it.
- */
+/** Returns undefined unless serializeContext wrote this text. Does not verify who sent it. */
 export function parseContext(text: string): Caller | undefined {
   if (text.length > maxCharacters) return undefined
   const [, tenantId, kind, id, label, scopes, roles] = contextPattern.exec(text) ?? []
@@ -105,7 +96,7 @@ function words(text: string): readonly string[] {
   return text === '' ? [] : text.split(' ')
 }
 
-/** Percent-decodes a text. Returns undefined unless encodeURIComponent would write the same text. */
+/** Returns undefined unless encodeURIComponent would write the same text. */
 function decode(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {

@@ -1,15 +1,12 @@
 import { assertionHeader, contextHeader, requestIdHeader } from '@postern/contracts'
 
-/** The label of the signature in `Signature-Input` and `Signature`. */
+/** The label in `Signature-Input` and `Signature`. */
 export const signatureLabel = 'postern'
 
-/** The headers that every signature covers, in this order. */
+/** Covered by every signature, in this order. */
 export const mandatoryHeaders: readonly string[] = [contextHeader, assertionHeader, requestIdHeader]
 
-/**
- * Client headers that change what a request does. The signature covers them if they are present, in this order. A
- * request that has one uncovered is rejected, so nobody can add one on the way.
- */
+/** Client headers that change what a request does: covered if present, in this order. An uncovered one is rejected. */
 export const coveredWhenPresent = [
   'content-type',
   'content-length',

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 
-/** Computes the HMAC-SHA-256 of a text's UTF-8 bytes with one secret. */
+/** HMAC-SHA-256 of a text's UTF-8 bytes. */
 export interface Mac {
-  /** Standard base64 with padding: 44 characters. */
+  /** Returns 44 characters with padding. */
   base64(text: string): string
-  /** URL-safe base64 without padding: 43 characters. */
+  /** Returns 43 characters without padding. */
   base64url(text: string): string
 }
 
 const blockBytes = 64
 const digestBytes = 32
-/** Texts up to this many characters (at most three bytes each) fit into the reused buffer. */
+/** Such texts (three bytes per character at most) fit into the reused buffer. */
 const keptCharacters = 8192
 
 /**

@@ -1,4 +1,3 @@
-/** A secret and the public id that signatures name. */
 export interface SigningKey {
   /** 1 to 32 of `A-Z a-z 0-9 _ -`. */
   readonly id: string
@@ -6,22 +5,22 @@ export interface SigningKey {
   readonly secret: Buffer
 }
 
-/** The keys of one purpose. `current` signs; `previous` is also accepted during a rotation. */
+/** `current` signs; `previous` is also accepted during a rotation. */
 export interface KeyRing {
   readonly current: SigningKey
   readonly previous?: SigningKey
 }
 
-/** A secret shorter than the digest weakens the HMAC (RFC 2104 §3). */
+/** A shorter secret weakens the HMAC (RFC 2104 §3). */
 const minSecretBytes = 32
 const maxSecretBytes = 64
 
-/** PostgreSQL requires the same of the key id in an assertion. */
+/** PostgreSQL requires the same. */
 export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,32}$/
 
 /**
- * Parses a key ring: `id:secret` or `id:secret,id:secret`, current key first, secrets in URL-safe base64 without
- * padding. Throws a TypeError that never contains the text.
+ * Parses `id:secret` or `id:secret,id:secret`, current key first, secrets in URL-safe base64 without padding. Throws a
+ * TypeError without the text.
  */
 export function parseKeyRing(text: string): KeyRing {
   const [first, second, ...more] = text.split(',')
@@ -34,7 +33,6 @@ export function parseKeyRing(text: string): KeyRing {
   return Object.freeze({ current, previous })
 }
 
-/** Returns the key with this id, or undefined. */
 export function findKey(ring: KeyRing, id: string): SigningKey | undefined {
   if (ring.current.id === id) return ring.current
   return ring.previous?.id === id ? ring.previous : undefined
@@ -46,7 +44,7 @@ function parseKey(text: string, place: string): SigningKey {
     throw new TypeError(`the ${place} key of a key ring must have the form id:secret`)
   if (!keyIdPattern.test(id)) throw new TypeError(`the id of the ${place} key must be 1 to 32 of A-Z a-z 0-9 _ -`)
   const secret = Buffer.from(encoded, 'base64url')
-  // Node's decoder ignores invalid characters, so compare with the encoded result.
+  // Node's decoder ignores invalid characters.
   if (secret.toString('base64url') !== encoded)
     throw new TypeError(`the secret of the ${place} key must be URL-safe base64 without padding`)
   if (secret.length < minSecretBytes || secret.length > maxSecretBytes)
@@ -56,7 +54,7 @@ function parseKey(text: string, place: string): SigningKey {
 
 const keyNamePattern = /^[a-z0-9-]{1,32}$/
 
-/** Throws unless a name such as `findings` can be the part of a `keyid` before the colon. */
+/** Throws unless the name can precede the colon of a `keyid`. */
 export function assertKeyName(name: string): void {
   if (!keyNamePattern.test(name)) throw new TypeError('a key name must be 1 to 32 of a-z 0-9 -')
 }

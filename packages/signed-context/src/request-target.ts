@@ -1,4 +1,3 @@
-/** Why a request target is rejected. */
 export type TargetRefusal =
   | 'too_long'
   | 'not_origin_form'
@@ -8,14 +7,14 @@ export type TargetRefusal =
   | 'dot_segment'
   | 'empty_segment'
 
-/** The path and query (without `?`) of an accepted target, or why it was rejected. */
+/** Path, and query without `?`. */
 export type CanonicalTarget =
   | { readonly ok: true; readonly path: string; readonly query: string }
   | { readonly ok: false; readonly reason: TargetRefusal }
 
 const defaultMaxBytes = 8192
 
-// The common request: no escapes, no segment that begins with a dot. Linear, because a slash never follows a slash.
+// No escapes, no segment that begins with a dot. Linear, because a slash never follows a slash.
 const plainPattern = /^(?:\/[A-Za-z0-9_~:-][A-Za-z0-9_~:.-]*)+(?:\?[A-Za-z0-9_~:.,=&@+-]*)?$/
 
 /** `pchar` of RFC 3986 §3.3 and the slash, without `;`, which some servers treat as the end of a segment. */
@@ -25,19 +24,16 @@ const queryCharacters = /^[\x21\x22\x24-\x7e]*$/
 const badEscape = /%(?![0-9A-Fa-f]{2})/
 
 /**
- * Rejected in a path: escaped slashes, backslashes, control characters and unreserved characters (RFC 3986 §6.2.2.2:
- * another spelling of the same resource), and `%25` before two hexadecimal digits (a second escape).
+ * Escaped slashes, backslashes, control and unreserved characters (RFC 3986 §6.2.2.2), and `%25` before two hexadecimal
+ * digits (a second escape).
  */
 const forbiddenPathEscape =
   /%(?:2[DEFdef]|5[CFcf]|7[EFef]|[01][0-9A-Fa-f]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|25[0-9A-Fa-f]{2})/
 const beyondAscii = /%[89A-Fa-f]/
 
 /**
- * Splits a raw request target into path and query, or rejects it. An accepted target is matched, signed, forwarded and
- * verified byte for byte.
- *
- * It rejects everything that two readers could understand differently: other forms than the origin form, `//`, dot
- * segments, `\`, `;`, `#`, control and non-ASCII bytes, and ambiguous escapes.
+ * Splits a raw target into path and query, or rejects what two readers could understand differently. An accepted target
+ * is matched, signed, forwarded and verified byte for byte.
  */
 export function canonicalTarget(rawUrl: string, maxBytes: number = defaultMaxBytes): CanonicalTarget {
   if (rawUrl.length > maxBytes) return reject('too_long')
@@ -67,7 +63,7 @@ function queryFault(query: string): TargetRefusal | undefined {
   return isUtf8(query) ? undefined : 'bad_escape'
 }
 
-/** Non-ASCII escapes must be UTF-8 in its shortest form: a lax decoder would read an overlong slash as a slash. */
+/** A lax decoder would read an overlong slash as a slash. */
 function isUtf8(text: string): boolean {
   if (!beyondAscii.test(text)) return true
   try {

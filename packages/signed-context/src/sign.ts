@@ -7,14 +7,11 @@ import { isSignable } from './signature-base.ts'
 
 const mandatoryNames = `("@method" "@request-target" "${contextHeader}" "${assertionHeader}" "${requestIdHeader}"`
 
-/** The parts that a signature covers. Set an optional header exactly if you send it. */
+/** Set an optional header exactly if you send it. */
 export interface SignableRequest {
   readonly method: string
-  /** Origin form, as in the request line. */
   readonly target: string
-  /** The result of serializeContext. */
   readonly context: string
-  /** A tenant assertion, or `none`. */
   readonly assertion: string
   readonly requestId: string
   readonly contentType?: string | undefined
@@ -24,7 +21,6 @@ export interface SignableRequest {
   readonly ifMatch?: string | undefined
 }
 
-/** The values of the headers `Signature-Input` and `Signature`. */
 export interface RequestSignature {
   readonly signatureInput: string
   readonly signature: string
@@ -32,16 +28,15 @@ export interface RequestSignature {
 
 export interface Signer {
   /**
-   * Signs one attempt to send a request: sending the signature twice is a replay. `nowMs` is the wall clock. Throws
-   * UnsignableValueError if a value cannot be signed.
+   * Signs one attempt: sending the signature twice is a replay. `nowMs` is the wall clock. Throws UnsignableValueError.
    */
   sign(request: SignableRequest, nowMs: number): RequestSignature
 }
 
-/** A header or target contains bytes that cannot be signed. The message names it and never shows its value. */
+/** The message names the header or target, never its value. */
 export class UnsignableValueError extends TypeError {
   override readonly name = 'UnsignableValueError'
-  /** The name of the header, or `@method` or `@request-target`. */
+  /** A header, `@method` or `@request-target`. */
   readonly component: string
 
   constructor(component: string) {
@@ -59,12 +54,12 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
   assertKeyName(keyName)
   const mac = createMac(ring.current.secret)
   const tail = `";keyid="${keyName}:${ring.current.id}";alg="hmac-sha256"`
-  // 96 random bits and a counter make a nonce unique without a look-up.
+  // Random bits and a counter make a nonce unique without a look-up.
   const noncePrefix = randomBytes(12).toString('base64url')
   let count = 0
   let second = Number.NaN
   let head = ''
-  // Often the same as in the previous request, so they are checked once.
+  // Often equal to the previous request's, so they are checked once.
   let knownContext = ''
   let knownAssertion = ''
 
@@ -86,7 +81,7 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
       knownAssertion = assertion
       assertSignable(requestIdHeader, requestId)
       let names = mandatoryNames
-      // One template literal is faster in V8 than many short concatenations.
+      // Faster in V8 than many short concatenations.
       let lines = `"@method": ${method}\n"@request-target": ${target}\n"${contextHeader}": ${context}\n"${assertionHeader}": ${assertion}\n"${requestIdHeader}": ${requestId}\n`
       if (request.contentType !== undefined) {
         names += ' "content-type"'

@@ -1,34 +1,28 @@
-/** The parts of an HTTP message that a signature can cover. */
 export interface SignedMessage {
-  /** Only of a request. */
   readonly method?: string
-  /** The target in the request line (RFC 9112 §3.2). Path and query need the origin form. */
+  /** The target as in the request line (RFC 9112 §3.2). Path and query need the origin form. */
   readonly target?: string
   readonly scheme?: 'http' | 'https'
-  /** The Host header or `:authority` of a request. */
+  /** The Host header or `:authority`. */
   readonly authority?: string
-  /** Only of a response. */
   readonly status?: number
-  /** Returns the values of a field by its lower-case name, one for each occurrence, in order. */
+  /** Values by lower-case name, one per occurrence. */
   fields(name: string): readonly string[]
 }
 
-/** A covered component: a bare name, or one with the parameter `name` (RFC 9421 §2.2.8). */
+/** A bare name, or one with the parameter `name` (RFC 9421 §2.2.8). */
 export type ComponentIdentifier = string | { readonly component: '@query-param'; readonly name: string }
 
 // RFC 9421 §2.5: ASCII without a line feed, or one component could pass for two.
 const signablePattern = /^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/
 
-/** Whether a signature base can contain a value: printable ASCII without surrounding white space. */
 export function isSignable(value: string): boolean {
   return signablePattern.test(value)
 }
 
 /**
- * Builds the signature base of a message (RFC 9421 §2.5). `parameters` is the text after the label in
- * `Signature-Input`. Supports the derived components of §2.2 and fields (§2.1) without parameters.
- *
- * Returns undefined if a component is missing, duplicated, unknown or unsignable.
+ * Builds the signature base (RFC 9421 §2.5) for fields and derived components. Undefined if a component is missing,
+ * duplicated, unknown or unsignable.
  */
 export function signatureBase(
   message: SignedMessage,
@@ -47,7 +41,7 @@ export function signatureBase(
   return `${base}"@signature-params": ${parameters}`
 }
 
-/** Returns the value of one component (RFC 9421 §2.1, §2.2), or undefined if the message does not have it. */
+/** Returns the value of a component (RFC 9421 §2.1, §2.2); undefined if the message lacks it. */
 export function componentValue(message: SignedMessage, identifier: ComponentIdentifier): string | undefined {
   if (typeof identifier !== 'string') return queryParameter(message, identifier.name)
   switch (identifier) {
@@ -84,7 +78,7 @@ function fieldValue(occurrences: readonly string[]): string | undefined {
 
 const foldPattern = /\r?\n(?=[ \t])/
 
-// A pattern such as /[ \t]+$/ needs quadratic time for a header full of blanks.
+// A pattern such as /[ \t]+$/ needs quadratic time.
 function trimBlanks(text: string): string {
   let start = 0
   let end = text.length
@@ -93,13 +87,13 @@ function trimBlanks(text: string): string {
   return text.slice(start, end)
 }
 
-/** False beyond the end of the text. */
+/** Returns false beyond the end of the text. */
 function isBlank(text: string, at: number): boolean {
   const code = text.codePointAt(at)
   return code === 0x20 || code === 0x09
 }
 
-/** RFC 9421 §2.2.3: lower case, without the default port of the scheme. */
+/** RFC 9421 §2.2.3: lower case, without the default port. */
 function authority({ authority: given, scheme }: SignedMessage): string | undefined {
   const lower = given?.toLowerCase()
   const defaultPort = scheme === 'http' ? ':80' : ':443'
@@ -112,14 +106,14 @@ function targetUri(message: SignedMessage): string | undefined {
   return `${message.scheme}://${host}${message.target}`
 }
 
-/** RFC 9421 §2.2.6 and §2.2.7: the query includes its question mark and is `?` if it is absent. */
+/** RFC 9421 §2.2.6 and §2.2.7: the query includes its question mark. */
 function splitTarget({ target }: SignedMessage): { readonly path: string; readonly query: string } | undefined {
   if (target === undefined || !target.startsWith('/')) return undefined
   const mark = target.indexOf('?')
   return mark === -1 ? { path: target, query: '?' } : { path: target.slice(0, mark), query: target.slice(mark) }
 }
 
-/** RFC 9421 §2.2.8: decoded as a form field and encoded again. Undefined if the name occurs twice. */
+/** RFC 9421 §2.2.8. Undefined if the name occurs twice. */
 function queryParameter(message: SignedMessage, name: string): string | undefined {
   const [value, ...others] = [...new URLSearchParams(splitTarget(message)?.query)].flatMap(([key, text]) =>
     percentEncode(key) === name ? [percentEncode(text)] : [],
@@ -127,7 +121,6 @@ function queryParameter(message: SignedMessage, name: string): string | undefine
   return others.length === 0 ? value : undefined
 }
 
-/** The percent-encode set of forms, with a space as %20. */
 function percentEncode(text: string): string {
   return encodeURIComponent(text).replaceAll(
     /[!'()~]/g,

@@ -15,11 +15,11 @@ export interface ReceivedRequest {
   readonly method: string
   /** `request.url` of node:http, unchanged. */
   readonly target: string
-  /** `request.rawHeaders` of node:http: name, value, name, value. Other members of the request hide duplicates. */
+  /** `request.rawHeaders` of node:http, because other members hide duplicates. */
   readonly headers: readonly string[]
 }
 
-/** Why a request is rejected. Only the log of the service shows it. */
+/** Only the service's log shows it. */
 export type SignatureRefusal =
   | 'malformed_headers'
   | 'missing_header'
@@ -44,24 +44,18 @@ export type Verification =
   | { readonly ok: false; readonly reason: SignatureRefusal }
 
 export interface Verifier {
-  /** Verifies one request. `nowMs` is the wall clock. Never throws. */
+  /** Verifies one request and never throws. `nowMs` is the wall clock. */
   verify(request: ReceivedRequest, nowMs: number): Verification
 }
 
 export interface VerifierOptions {
-  /**
-   * The maximum age of a signature. Default 30,000 ms. It stops requests of a gateway that paused between its decision
-   * and sending.
-   */
+  /** Default 30,000 ms. Stops requests of a gateway that paused between its decision and sending. */
   readonly maxAgeMs?: number
-  /** How far the signer's clock may be ahead. Default 5,000 ms. */
+  /** Default 5,000 ms. */
   readonly maxAheadMs?: number
-  /**
-   * The number of remembered signatures; further ones are rejected. The default of 1,000,000 is enough for 15,000
-   * requests a second and takes about 100 bytes each.
-   */
+  /** Further signatures are rejected. The default of 1,000,000 is enough for 15,000 requests a second. */
   readonly maxNonces?: number
-  /** The names of operators whose credentials are rejected. Only the verifier of `operator` uses it. */
+  /** Only the verifier of `operator` uses it. */
   readonly revokedOperators?: ReadonlySet<string>
 }
 
@@ -72,10 +66,10 @@ const watchedHeaders: ReadonlySet<string> = new Set([
   signatureHeader,
 ])
 
-/** Headers that claim to come from the platform. An unsigned one is a forgery. */
+/** An unsigned platform header is a forgery. */
 const platformPrefix = /^(?:x-)?(?:postern-|tenant)/
 
-// The exact form that the signer writes. The order of the optional parts is fixed, so matching is linear.
+// As the signer writes it. The order of optional parts is fixed, so matching is linear.
 const signatureInputPattern = new RegExp(
   '^postern=(\\("@method" "@request-target" ' +
     mandatoryHeaders.map((name) => `"${name}"`).join(' ') +
@@ -86,10 +80,8 @@ const signatureInputPattern = new RegExp(
 const signaturePattern = /^postern=:([A-Za-z0-9+/]{43}=):$/
 
 /**
- * Creates a verifier of requests (RFC 9421 §3.2) signed with a key of the ring for `keyName`. The verifier decides what
- * must be covered (§7.2.1).
- *
- * Keep one verifier for each ring as long as the service runs: it remembers used signatures.
+ * Verifies requests (RFC 9421 §3.2) signed with a key of the ring for `keyName`. Keep one verifier per ring: it
+ * remembers used signatures.
  */
 export function createVerifier(ring: KeyRing, keyName: string, options: VerifierOptions = {}): Verifier {
   assertKeyName(keyName)
@@ -98,7 +90,7 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
   if (ring.previous !== undefined) macs.set(ring.previous.id, createMac(ring.previous.secret))
   const replays: ReplayCache = createReplayCache(maxNonces)
 
-  /** Returns the MAC of a named operator, which signs as `operator-NAME` with a derived key. */
+  /** Named operators sign as `operator-NAME` with a derived key. */
   const operatorMac = (name: string | undefined, keyId: string): Mac | undefined => {
     if (name === undefined || options.revokedOperators?.has(name) === true) return undefined
     const key = findKey(ring, keyId)
@@ -140,10 +132,10 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
       const message = { method, target, fields: (name: string) => occurrences(collected, name) }
       const base = signatureBase(message, covered, parameters)
       if (base === undefined) return reject('missing_header')
-      // Compare as text, because several base64 texts decode to the same bytes.
+      // As text, because several base64 texts decode to the same bytes.
       if (!timingSafeEqual(Buffer.from(mac.base64(base)), Buffer.from(given))) return reject('wrong_signature')
 
-      // Only after the signature check, so that only signers can fill the cache.
+      // After the signature check, so that only signers can fill the cache.
       const use = replays.use(nonce, createdMs + maxAgeMs, nowMs)
       if (use !== 'first') return reject(use === 'again' ? 'replayed' : 'replay_cache_full')
 
@@ -160,7 +152,6 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
   }
 }
 
-/** Returns the name in the signer of a named operator's signature, or undefined for other signers. */
 function operatorNameOf(signer: string): string | undefined {
   const name = signer.startsWith(`${operatorKeyName}-`) ? signer.slice(operatorKeyName.length + 1) : ''
   return isOperatorName(name) ? name : undefined
@@ -175,10 +166,7 @@ function occurrences(collected: ReadonlyMap<string, string>, name: string): read
   return value === undefined ? [] : [value]
 }
 
-/**
- * Collects the headers that a signature concerns, by lower-case name. Each may occur once. Some servers read `_` as
- * `-`, so a name with `_` is rejected as ambiguous.
- */
+/** Each may occur once. A name with `_` is ambiguous, because some servers read it as `-`. */
 function collectHeaders(headers: readonly string[]): Map<string, string> | SignatureRefusal {
   const collected = new Map<string, string>()
   for (let at = 0; at < headers.length; at += 2) {

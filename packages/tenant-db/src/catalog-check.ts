@@ -84,5 +84,5 @@ const seconds = Object.fromEntries(
   (['keys', 'findings', 'universe', 'evidence', 'sync'] as const).map((name) => [secondLogins[name], loginRoles[name]]),
 )
 
-/** As pg_get_expr returns the only allowed condition. */
+/** The only allowed condition, as pg_get_expr returns it. */
 const canonicalCondition = '(tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))'

@@ -8,7 +8,7 @@ import { DatabaseUnavailable } from './sql-error.ts'
 const longestMs = 3_600_000
 /** Much shorter than idle_in_transaction_session_timeout. */
 const stayAwakeMs = 3_000
-/** Before row sizes are known. */
+/** The first batch, before row sizes are known. */
 const firstRows = 8
 const partBytes = 4 * 1024 * 1024
 const placeWithinMs = 15_000

@@ -59,7 +59,7 @@ const bookkeeping = `
 interface MigrationFile {
   readonly name: string
   readonly sql: string
-  /** Of the text with Unix line ends. */
+  /** The hash of the text with Unix line ends. */
   readonly sha256: string
 }
 

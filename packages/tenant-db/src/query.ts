@@ -1,6 +1,6 @@
 import { Query, type QueryConfig, type QueryResultRow, types } from 'pg'
 
-/** Without values it is sent as plain text. */
+/** A statement without values is sent as plain text. */
 export interface SentStatement {
   readonly text: string
   readonly name?: string

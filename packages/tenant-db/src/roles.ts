@@ -27,7 +27,7 @@ export const runtimeRoles = [
 /** Cannot log in; the migrator becomes it. */
 export const ownerRole = 'postern_owner'
 
-/** Roles of SECURITY DEFINER functions, with the schemas in which they see all tenants. They cannot log in. */
+/** Roles of SECURITY DEFINER functions, with the schemas where they see all tenants. They cannot log in. */
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
   postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],

@@ -46,18 +46,18 @@ export interface TenantDb {
 }
 
 export interface TenantDbOptions extends PoolOptions {
-  /** After this, the connection is closed. Must exceed statement_timeout; limits of concurrent statements add up. */
+  /** Closes the connection after this time. Must exceed statement_timeout; limits of concurrent statements add up. */
   readonly queryTimeoutMs: number
   /** Default 1. Retries only while the pool has other connections, because the server is then only slow. */
   readonly connectAttempts?: number
-  /** Called at each use and failure. `late`: the rejected assertion had expired. */
+  /** Called at each use and failure of the pool. `late`: the rejected assertion had expired. */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
     failed(kind: SqlErrorKind | 'late'): void
   }
 }
 
-/** In connect timeouts, because writers of one tenant wait for each other. */
+/** The wait for a connection in connect timeouts, because writers of one tenant wait for each other. */
 const waitsPerConnect = 5
 
 /** Opens a pool for one runtime role. Connects on first use. */

@@ -36,7 +36,7 @@ export interface Config extends BaseConfig {
   readonly maxFileBytes: number
   /** Includes open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
-  /** From creation to the last byte. Default 24 h. */
+  /** Time from creation to the last byte. Default 24 h. */
   readonly resumableForMs: number
   /** An upload without data for this long is ended. Default 60 s. */
   readonly stallMs: number

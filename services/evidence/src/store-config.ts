@@ -2,7 +2,7 @@ import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
 
 export type StoreConfig =
-  /** On one file system, because blobs are linked and renamed. */
+  /** A directory on one file system, because blobs are linked and renamed. */
   { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
 
 export interface S3Config {
@@ -19,7 +19,7 @@ export interface S3Config {
   readonly pathStyle: boolean
   /** Default on; some servers do not support it. */
   readonly checksums: boolean
-  /** Of a call with its retries. Default 8 s, which is shorter than a transaction may wait. */
+  /** The limit of a call with its retries. Default 8 s, which is shorter than a transaction may wait. */
   readonly timeoutMs: number
   /** Parts of 8 MiB in memory for all uploads. Default 8. */
   readonly parts: number
@@ -36,7 +36,7 @@ const notBeside = (other: string) =>
     .refine((value) => value === undefined, `is not to be set ${other}`)
 const required = z.string().min(1)
 
-/** Both together are rejected, because uploads would be split between them. */
+/** Returns the settings of a directory or a bucket; both together are rejected. */
 export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {

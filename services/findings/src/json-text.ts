@@ -25,12 +25,12 @@ export function objectText(members: Readonly<Record<string, Member>>): string {
 
 const perGroup = 8
 
-/** A null would make the whole object null. */
+/** Marks a column that is never null; a null would make the whole object null. */
 export function notNull(member: Member): Member {
   return { ...member, isNullable: false }
 }
 
-/** `json_scalar` looks up the type once per statement, `to_json` once per value. */
+/** Formats a text or date with `json_scalar`, which unlike `to_json` looks up the type once per statement. */
 export function scalarText(sql: string): Member {
   return { sql: `json_scalar(${sql})::text`, quote: '', isNullable: true }
 }

@@ -46,7 +46,7 @@ export function joinConditions(
 }
 
 export interface KeysetList<Sort extends string, Item> {
-  /** `leading` are the values that `select` uses, from `$1` on. */
+  /** Returns the statement of a page. `leading` are the values that `select` uses, from `$1` on. */
   page(bounds: PageBounds<Sort>, conditions: readonly Condition[], leading?: readonly unknown[]): Statement
   keyOf(item: Item, sort: Sort): Key
   keySchema(sort: Sort): z.ZodType<Key>
@@ -151,7 +151,7 @@ export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Ids, e-mail addresses or names, case-insensitive. */
+/** Matches owners by id, e-mail address or name, case-insensitively. */
 export function ownerMatches(names: string): string {
   const lowered = `array(select lower(named) from unnest(${names}::text[]) as named)`
   return `(t.owner ->> 'person_id' = any(${lowered}) or lower(t.owner ->> 'email') = any(${lowered})
@@ -179,7 +179,7 @@ export function belongsToFindings(addresses: readonly ResourceAddress[] | undefi
 /** One row can have megabytes. Longer pages are shortened. */
 export const maxPageBytes = 4 * 1024 * 1024
 
-/** Limited to `maxPageBytes`. */
+/** Creates a statement for many rows, limited to `maxPageBytes`. */
 export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values, maxBytes: maxPageBytes })
 }

@@ -7,7 +7,7 @@ export function actorOf({ kind, id, label }: Context): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }
 
-/** Otherwise a response contains only id, reference, version and status. */
+/** Whether a response may contain more than id, reference, version and status. */
 export function mayRead(context: Context): boolean {
   return context.scopes.includes('read:findings')
 }

@@ -6,28 +6,27 @@ import { type Registry, answerClientError, createPipelining, requestIdPattern } 
 import { type FastifyInstance, fastify } from 'fastify'
 import { stopReading } from './exchange.ts'
 
-/** Receives answers to bytes that were not a request. */
 export interface Unreadable {
   readonly requestId: string
   readonly socket: Socket
   readonly code: ProblemCode
   readonly status: number
-  /** Where the parser stopped, by Node's name for it. */
+  /** Node's name for where the parser stopped. */
   readonly reason: string | undefined
 }
 
 export interface AppOptions {
-  /** `isUnmet`: the request has an expectation other than 100-continue. */
+  /** `isUnmet`: an expectation other than 100-continue. */
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
-  /** Answers a request that has too many others before it on its connection. */
+  /** Rejects a request with too many others before it on its connection. */
   readonly refusePipelined: (request: IncomingMessage, response: ServerResponse) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
-  /** The connection sent something other than a request, which was answered. */
+  /** The connection sent something other than a request. */
   readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
-  /** A client has this long to send the head of a request. */
+  /** For the head of a request. */
   readonly clientTimeoutMs: number
-  /** How long a connection may be idle before it is closed. */
+  /** For idle connections. */
   readonly keepAliveMs: number
   readonly metrics: Registry
 }
@@ -35,7 +34,7 @@ export interface AppOptions {
 const idPrefix = randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')
 let idCount = 0
 
-/** Returns the client's request id if it is valid, else a new one that is unique over all processes. */
+/** Returns the client's request id if valid, otherwise a new unique one. */
 export function requestIdOf(given: string | undefined): string {
   if (given !== undefined && requestIdPattern.test(given)) return given
   idCount += 1
@@ -44,9 +43,7 @@ export function requestIdOf(given: string | undefined): string {
 
 const readAheadBytes = 16 * 1024
 
-/**
- * Creates the public server. Requests bypass fastify's router, which would parse the path again and copy the headers.
- */
+/** Requests bypass fastify's router, which would parse the path again and copy the headers. */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
   const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =
     options
@@ -54,7 +51,6 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   let closing = false
 
   function begin(request: IncomingMessage, response: ServerResponse, isUnmet: boolean): void {
-    // The connection was busy when the server began to close.
     if (closing) response.setHeader('connection', 'close')
     try {
       handle(request, response, isUnmet)
@@ -69,11 +65,11 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   const server = createServer(
     {
       maxHeaderSize: maxHeaderBytes,
-      // Limits the body that Node reads ahead while its request waits for a decision.
+      // Limits the body that Node reads ahead during the decision.
       highWaterMark: readAheadBytes,
       headersTimeout: clientTimeoutMs,
       keepAliveTimeout: keepAliveMs,
-      // Uploads may take long. Slow bodies end by their rate, slow heads by headersTimeout.
+      // Slow bodies end by their rate, slow heads by headersTimeout.
       requestTimeout: 0,
       connectionsCheckingInterval: Math.ceil(clientTimeoutMs / 5),
       // A missing Host gets a problem document from us, not Node's empty 400.
@@ -98,7 +94,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   app.addHook('preClose', async () => {
     closing = true
   })
-  // Node silently drops headers beyond its maximum. Their size limits their number.
+  // Node silently drops headers beyond its maximum; their size limits their number.
   server.maxHeadersCount = 0
   // Only accepted requests get 100-continue, at the proxy's first read.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {

@@ -5,10 +5,9 @@ import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
 import { denialOf } from './authorize/access.ts'
 
-/** Refuses a caller that may not call the route, or asks for a route that does not exist. Public routes have no caller. */
+/** Rejects a caller that may not call the route, or a missing route. Public routes have no caller. */
 export type AuthorizeRequest = (exchange: Exchange, principal: Principal | undefined) => Refusal | undefined
 
-/** Makes the third step. Records refused callers: somebody has the key. */
 export function createAuthorizeRequest(parts: {
   readonly rateLimit: Pick<RateLimit, 'limitsOf'>
   readonly usage: Pick<Usage, 'used' | 'denied'>
@@ -20,7 +19,6 @@ export function createAuthorizeRequest(parts: {
       if (exchange.route?.access.kind === 'public') return undefined
       throw new Error('only a public route is served without a caller')
     }
-    // Refusals tell the caller its limits too.
     exchange.limits = rateLimit.limitsOf(principal)
     const refused = judge(exchange, principal)
     if (refused === undefined) return undefined

@@ -4,14 +4,13 @@ import type { OpenRequest, OpenRequests } from './open-requests.ts'
 import { type Refusal, refusal } from './refusal.ts'
 
 /**
- * Waits for the first bytes or the end of a chunked body and sets `hasContent`; undefined if that is known. Resolves
- * with a refusal after a timeout or if the caller loses its access.
+ * Sets `hasContent` of a chunked body; undefined if it is known. Resolves with a refusal after a timeout or if the
+ * caller loses its access.
  */
 export type AwaitContent = (exchange: Exchange) => Promise<Refusal | undefined> | undefined
 
 export function createAwaitContent(parts: {
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
-  /** The first bytes must arrive within this time. */
   readonly clientTimeoutMs: number
 }): AwaitContent {
   const { openRequests, clientTimeoutMs } = parts
@@ -33,7 +32,6 @@ export function createAwaitContent(parts: {
     const onData = (chunk: Buffer): void => {
       exchange.hasContent = true
       finish()
-      // The bytes stay unread.
       request.pause()
       request.unshift(chunk)
     }

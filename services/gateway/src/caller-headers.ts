@@ -2,10 +2,10 @@ import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import type { Exchange } from './exchange.ts'
 import { windowMs } from './limit/rate-limit.ts'
 
-/** Answers in this time before a key's expiry have `X-Key-Expires-At`. */
+/** How long before a key's expiry answers have `X-Key-Expires-At`. */
 const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 
-/** Headers of every answer to a known caller, as alternating names and values. */
+/** Alternating names and values. */
 export type CallerHeaders = (exchange: Pick<Exchange, 'principal' | 'limits'>) => string[]
 
 /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), and `X-Key-Expires-At`. HOT PATH. */

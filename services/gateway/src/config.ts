@@ -15,55 +15,51 @@ import { z } from 'zod'
 import { parseAddressRanges } from './authenticate/addresses.ts'
 
 export interface UpstreamConfig {
-  /** Origin, `http://host:port`. */
   readonly url: string
-  /** Secrets for requests to this service only. */
+  /** For requests to this service only. */
   readonly ring: KeyRing
 }
 
 /** The OpenID provider. Without it, `Authorization: Bearer` is rejected. */
 export interface OidcConfig {
-  /** Exactly the token's `iss`. `/.well-known/openid-configuration` is below it. */
+  /** Exactly the token's `iss`. */
   readonly issuer: string
   readonly audience: string
-  /** Claim that holds the tenant's id. */
+  /** The tenant's id. */
   readonly tenantClaim: string
-  /** Claim that holds the list of roles. */
+  /** The list of roles. */
   readonly rolesClaim: string
 }
 
 export interface GatewayConfig extends BaseConfig {
-  /** The port for health and metrics, which clients must not reach. 0 takes a free port. */
+  /** For health and metrics, which clients must not reach. 0 takes a free port. */
   readonly adminPort: number
-  /** The name in the list of leases, at most 100 characters. */
   readonly name: string
   readonly upstreams: Readonly<Record<Upstream, UpstreamConfig>>
   readonly assertionRing: KeyRing
   readonly internalRing: KeyRing
   readonly cacheRing: KeyRing
   readonly redisUrl: string
-  /** Proxies whose X-Forwarded-For is trusted. */
+  /** Their X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[]
-  /** Keys in memory, each about 2 KiB. */
+  /** About 2 KiB each. */
   readonly memoryEntries: number
-  /** Failed authentications a minute from one address, over all gateways, before further look-ups are refused. */
+  /** Failed authentications of one address, over all gateways. */
   readonly failedAttemptsPerMinute: number
   readonly publicRequestsPerMinute: number
-  /** The path that a proxy removes, such as `/postern`. Empty at the root. */
+  /** Removed by a proxy, such as `/postern`; empty at the root. */
   readonly basePath: string
   readonly maxUrlBytes: number
   readonly maxHeaderBytes: number
-  /** Time-out of a request's head and of each part of its body, in milliseconds. */
   readonly clientTimeoutMs: number
-  /** How long a client's connection may be idle before it is closed. */
   readonly keepAliveMs: number
-  /** The most unread bytes of answers. */
+  /** Over all connections. */
   readonly maxUnreadBytes: number
-  /** Sockets to each upstream. */
+  /** Per upstream. */
   readonly upstreamConnections: number
-  /** Of these, as many as one tenant may have. */
+  /** One tenant's part of `upstreamConnections`. */
   readonly tenantConnections: number
-  /** The most requests that wait for a connection to an upstream. */
+  /** Per upstream. */
   readonly upstreamWaiting: number
   readonly oidc: OidcConfig | undefined
 }
@@ -150,7 +146,7 @@ export const environment = {
   POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles').describe('The claim that holds the list of roles.'),
 } as const
 
-/** Reads the gateway's settings. Throws a ConfigurationError that lists every fault. */
+/** Throws a ConfigurationError that lists every fault. */
 export function readConfig(env: Environment): GatewayConfig {
   const values = parseEnvironment(env, environment)
   return Object.freeze({

@@ -5,12 +5,10 @@ import { gzip } from 'node:zlib'
 import { openApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
 
-/** Documents about the API. */
 export interface Document {
   readonly mediaType: string
   readonly content: Buffer
   readonly etag: string
-  /** The same, compressed. */
   readonly packed: { readonly content: Buffer; readonly etag: string }
   /** Alternating names and values. */
   readonly headers: readonly string[]
@@ -21,7 +19,7 @@ export interface Documents {
   reference(): Promise<Document>
 }
 
-/** Creates each document on first use. It takes a second, without blocking other requests. */
+/** Creates each document on first use, without blocking other requests. */
 export function createDocuments(basePath: string): Documents {
   let described: Promise<string> | undefined
   let document: Promise<Document> | undefined

@@ -21,7 +21,6 @@ import type { Limits } from './limit/rate-limit.ts'
 import type { Refusal } from './refusal.ts'
 import type { ClientHeaders } from './sign/read-headers.ts'
 
-/** One request on its way through the gateway. */
 export interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
@@ -29,35 +28,33 @@ export interface Exchange {
   /** Unchanged; a target that is not canonical is rejected. */
   readonly target: string
   readonly requestId: string
-  /** The path prefix of the public URL. Empty at the root. */
+  /** The path prefix of the public URL; empty at the root. */
   readonly basePath: string
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
-  /** Why the head of the request is invalid. */
+  /** The head of the request is invalid. */
   readonly fault: Refusal | undefined
   readonly match: Match
   /** Undefined for unknown routes. */
   readonly route: Route | undefined
   principal: Principal | undefined
-  /** The key's record or the person's tenant. Checked again while the request is open. */
+  /** Checked again while the request is open. */
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
   limits: Limits | undefined
-  /** Whether its tokens have been taken. */
   hasTokens: boolean
-  /** Whether a chunked body has content. Undefined until that is known. */
+  /** Undefined until known. */
   hasContent: boolean | undefined
-  /** The trace, if tracing is on. */
   span: Span | undefined
 }
 
 export interface ProblemAnswer extends Omit<ProblemOptions, 'cause'> {
-  /** Further headers, alternating names and values. */
+  /** Alternating names and values. */
   readonly headers?: readonly string[]
 }
 
-/** Answers of the gateway itself are never cached, sniffed or framed. */
+/** Never cached, sniffed or framed. */
 const ownHeaders = [
   'cache-control',
   'no-store',
@@ -69,13 +66,13 @@ const ownHeaders = [
 
 export const closeConnection = ['connection', 'close'] as const
 
-/** The largest unwanted body that does not close the connection. */
+/** A larger unwanted body closes the connection. */
 const shortRestBytes = 1024 * 1024
-/** Limits of reading an unwanted body (bytes, intervals and time) before the connection is cut. */
+/** Beyond these limits an unwanted body cuts the connection. */
 const mostRestBytes = 64 * 1024 * 1024
 const restWithinMs = 5000
 const mostRestTimes = 3
-/** A client that reads nothing of its answer for this long is cut off. */
+/** For a client that reads nothing of its answer. */
 export const stalledReaderMs = 60_000
 
 /** Sends a problem document (RFC 9457), or a SCIM error below `/scim/v2`. */
@@ -97,7 +94,7 @@ export function sendProblem(
 
 const typeStart = Buffer.from('{"type":"')
 
-/** Puts the base path before the `type` of a problem document, which is its first member. */
+/** Puts the base path before the `type` of a problem document, its first member. */
 export function publishType(document: Buffer, basePath: string): Buffer {
   if (basePath === '' || !document.subarray(0, typeStart.length).equals(typeStart)) return document
   return Buffer.concat([typeStart, Buffer.from(basePath), document.subarray(typeStart.length)])
@@ -105,7 +102,6 @@ export function publishType(document: Buffer, basePath: string): Buffer {
 
 type Answerable = Pick<Exchange, 'request' | 'response' | 'requestId'>
 
-/** Answers with a body that the gateway made itself. */
 export function send(
   exchange: Answerable,
   status: number,
@@ -119,7 +115,6 @@ export function send(
   answerWith(exchange, status, [...head, ...headers], request.method === 'HEAD' ? undefined : body)
 }
 
-/** Answers 304. */
 export function sendNotModified(exchange: Answerable, headers: readonly string[]): void {
   answerWith(exchange, 304, ['x-request-id', exchange.requestId, ...ownHeaders.slice(2), ...headers])
 }
@@ -145,14 +140,12 @@ function answerWith(
 const ended = new WeakSet<object>()
 
 /**
- * Prevents further requests on a connection whose answer announces its end (RFC 9112, section 9.6). Call it first,
- * because Node reads ahead.
+ * Prevents further requests on a closing connection (RFC 9112, section 9.6). Call it first, because Node reads ahead.
  */
 export function stopReading({ socket }: IncomingMessage): void {
   ended.add(socket)
 }
 
-/** Whether further requests on the connection must not be executed. */
 export function isReadingStopped({ socket }: IncomingMessage): boolean {
   return ended.has(socket) || socket.writableEnded
 }
@@ -164,14 +157,14 @@ export function hasLargeRemainder(request: IncomingMessage, ifUnknown: boolean):
   return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
 }
 
-/** Limits the wait for a client that does not read the end of its answer. */
+/** Limits the wait for the reader of an answer's end. */
 export function limitReader(response: ServerResponse): void {
   if (response.writableLength > 0) response.setTimeout(stalledReaderMs)
 }
 
 /**
- * Ends an answer after `body`. Discards the rest of the request's body first: closing with unread bytes resets the
- * connection, and the client may lose the answer (RFC 9112, section 9.6).
+ * Discards the request's body first: closing with unread bytes resets the connection, and the client may lose the
+ * answer (RFC 9112, section 9.6).
  */
 export function endAnswer(
   { request, response }: Pick<Exchange, 'request' | 'response'>,
@@ -188,7 +181,7 @@ export function endAnswer(
   else response.write(body)
   limitReader(response)
   if (isRead) return
-  // Not for an answer that waits behind another one. Node closes if an announced body was not requested.
+  // Not for an answer that waits behind another one.
   if (waits && (closes || !response.shouldKeepAlive)) response.socket?.end()
   if (!request.complete) limitDrain(request)
   if (waits) request.once('end', () => response.end())

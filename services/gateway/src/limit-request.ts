@@ -6,10 +6,7 @@ import type { Usage } from './usage.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 import { type Limits, type RateLimit, limitInWords } from './limit/rate-limit.ts'
 
-/**
- * Takes a token of each limit of the caller, once a request. Returns undefined if they were at hand. Requests of public
- * routes have no caller and are counted by address.
- */
+/** Takes a token of each limit of the caller, once per request. Public routes are counted by address. */
 export type LimitRequest = (
   exchange: Exchange,
   principal: Principal | undefined,
@@ -31,7 +28,7 @@ export function createLimitRequest(parts: {
       exchange.hasTokens = true
       return undefined
     }
-    // It shows that somebody has the key.
+    // Somebody has the key.
     usage.used(principal, exchange.address, undefined)
     return refusal('too_many_requests', {
       detail: limitInWords(verdict.bucket, principal),

@@ -6,7 +6,6 @@ import { type Exchange, closeConnection } from './exchange.ts'
 import { type Refusal, refusal } from './refusal.ts'
 import { type ClientHeaders, readHeaders } from './sign/read-headers.ts'
 
-/** Reads the head of a request and finds its route. */
 export type MatchRequest = (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => Exchange
 
 export interface MatchParts {
@@ -16,11 +15,11 @@ export interface MatchParts {
   readonly maxUrlBytes: number
   readonly basePath: string
   readonly pressure: Pick<Pressure, 'isLate'>
-  /** Starts the trace of a request. Undefined if tracing is off. */
+  /** Returns undefined if tracing is off. */
   readonly trace: ((exchange: Exchange) => Span) | undefined
 }
 
-/** Makes the first step. The same bytes of the target are matched, signed and forwarded. */
+/** Makes the first step: the same bytes of the target are matched, signed and forwarded. */
 export function createMatchRequest(parts: MatchParts): MatchRequest {
   const { match, clientAddress, requestId, maxUrlBytes, basePath, pressure, trace } = parts
   return (request, response, isUnmet) => {
@@ -81,10 +80,7 @@ function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet:
   return undefined
 }
 
-/**
- * Refuses a request whose end is uncertain and closes its connection, because Node might read a hidden request from the
- * body.
- */
+/** Closes the connection, because Node might read a hidden request from the body. */
 function lastRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })
 }

@@ -5,7 +5,7 @@ import { Counter, Gauge, Histogram } from '@prometheus-io/client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
 import type { Refused } from './authenticate/redis-cache.ts'
 
-/** Metrics of a gateway. No label contains a tenant, key or URL, to limit the number of series. */
+/** No label contains a tenant, key or URL, to limit the number of series. */
 export interface GatewayMetrics {
   /** HOT PATH. `status` 0: the client disconnected. `isForwarded`: its service received the request. */
   request(route: string, status: number, seconds: number, isForwarded: boolean): void
@@ -14,17 +14,14 @@ export interface GatewayMetrics {
   readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void
-  /** Counts a request without a free connection. */
   upstreamPoolExhausted(upstream: string): void
   cacheRefused(what: Refused): void
   logReset(): void
 }
 
-/** What is asked when somebody reads the metrics. */
 export interface GatewayGauges {
   readonly leaseRemainingMs: () => number
   readonly redis: readonly RedisHealth[]
-  /** Gateways with a lease, if known. */
   readonly gateways: () => number | undefined
   readonly limitShare: () => number
   readonly keysInMemory: () => number
@@ -33,7 +30,6 @@ export interface GatewayGauges {
 const upstreamOfRoute = new Map(routeTable.map(({ id, upstream }) => [id, upstream]))
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Registers the gateway's metrics. */
 export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges): GatewayMetrics {
   const { lookup, found } = countLookups(registry)
   const request = countRequests(registry)
@@ -128,7 +124,6 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
 
 const failureStatuses = [500, 502, 503, 504]
 
-/** Counts and times requests by route, and those that were forwarded by service. */
 function countRequests(registry: Registry): GatewayMetrics['request'] {
   const registers = [registry]
   const requests = new Counter({
@@ -158,7 +153,6 @@ function countRequests(registry: Registry): GatewayMetrics['request'] {
     registers,
   })
   const known = new Set<string>()
-  // A rate sees the first failure only if its series existed before.
   for (const upstream of upstreams) for (const status of failureStatuses) upstreamRequests.inc({ upstream, status }, 0)
 
   return (route, status, seconds, isForwarded) => {

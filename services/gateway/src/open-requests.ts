@@ -10,49 +10,47 @@ import type { TenantLookup } from './authenticate/tenant-lookup.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Exchange, ProblemAnswer } from './exchange.ts'
 
-/** A forwarded request whose answer the client has not received completely. */
+/** The client has not received the answer completely. */
 export interface OpenRequest {
   readonly exchange: Exchange
-  /** When the caller was last known to be allowed, on the monotonic clock. */
+  /** When the caller was last known to be allowed (monotonic). */
   checkedAt: number
   /** Which of `requireLookUps`'s calls it has outlived. */
   checkedRound: number
-  /** Its index among the open requests, -1 if it is not one of them. */
+  /** -1 if it is not open. */
   openIndex: number
   /** Rejects the request, or resets its connection if the answer has begun. */
   end(code: ProblemCode, answer: ProblemAnswer): void
-  /** Its connection is gone. */
   abandon(): void
 }
 
 /**
- * Accepted requests that are still open. They end when their caller loses its access: key revoked or expired, scope or
- * address removed, tenant suspended.
+ * Open requests end when their caller loses its access: key revoked or expired, scope or address removed, tenant
+ * suspended.
  */
 export interface OpenRequests {
   /** HOT PATH. */
   add(request: OpenRequest): void
   /** HOT PATH. */
   remove(request: OpenRequest): void
-  /** Returns the tenants of open requests, by connection. */
   findTenants(): ReadonlyMap<Socket, string>
-  /** Checks every open request soon: something was revoked, narrowed or suspended. */
+  /** Checks every open request soon, because something was revoked, narrowed or suspended. */
   checkSoon(): void
-  /** Checks every open request now. Call it every `checkOpenRequestsEveryMs`. */
+  /** Call it every `checkOpenRequestsEveryMs`. */
   check(): void
-  /** Cached records are invalid: looks every caller up again. */
+  /** Looks every caller up again, because cached records are invalid. */
   requireLookUps(): void
 }
 
 export const checkOpenRequestsEveryMs = 250
-/** Without a lease, callers of open requests are looked up again when their last check is this old. */
+/** Without a lease, callers are looked up again when their last check is this old. */
 const lookUpAfterMs = 500
 /**
- * A caller whose access is unconfirmed for this long loses its open requests: together with `checkOpenRequestsEveryMs`
- * less than two seconds, the longest life of a lease. Changes that a service has received completely may finish.
+ * An unconfirmed caller then loses its open requests: with `checkOpenRequestsEveryMs` less than two seconds, the
+ * longest life of a lease. Completely received changes may finish.
  */
 const maxUnconfirmedMs = 1500
-/** A check that comes this late shows that the process was frozen. */
+/** A later check shows that the process was frozen. */
 const lateCheckMs = 2 * checkOpenRequestsEveryMs
 
 export interface OpenRequestsParts {
@@ -68,16 +66,15 @@ export interface OpenRequestsParts {
 
 type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly answer: ProblemAnswer }
 
-/** Starts with none. */
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { lease, watermarks, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
-  // Unordered, because a Set is measurably slower.
+  // A Set is measurably slower.
   const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
   let isDue = false
   let round = 0
   let lastCheckAt = clocks.monotonic()
-  /** Until this time after a freeze, unconfirmed requests continue, because confirmations may be waiting to be read. */
+  /** Until then after a freeze, unconfirmed requests continue: confirmations may be waiting to be read. */
   let readingUntil = -Infinity
 
   function add(request: OpenRequest): void {
@@ -121,7 +118,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     return { code, answer }
   }
 
-  /** Decides by memory. Without a lease only a rejection counts. */
+  /** Without a lease only a rejection counts. */
   function judge({ exchange, checkedRound }: OpenRequest): Verdict {
     const { key, tenant } = exchange
     if (key !== undefined) {
@@ -249,12 +246,11 @@ const outcomeUnknown: ProblemAnswer = {
     'The credentials could not be confirmed any more. The operation may or may not have happened: check before you repeat it.',
 }
 
-/** Whether a service may be committing a complete change. */
 function isWholeChange({ request, method }: Exchange): boolean {
   return request.complete && method !== 'GET' && method !== 'HEAD'
 }
 
-/** Whether a service commits the change even if the gateway ends the request. Evidence of an ended request is not recorded. */
+/** A service commits a complete change even if the gateway ends the request, except for evidence. */
 function commitsAnyway(exchange: Exchange): boolean {
   return isWholeChange(exchange) && exchange.route?.upstream !== 'evidence'
 }

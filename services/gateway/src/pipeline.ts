@@ -7,17 +7,15 @@ import type { LimitRequest } from './limit-request.ts'
 import type { MatchRequest } from './match-request.ts'
 import type { Refusal } from './refusal.ts'
 
-/** The steps of a request in order. */
 export interface Pipeline {
   readonly match: MatchRequest
   readonly authenticate: Authenticate
   readonly authorize: AuthorizeRequest
   readonly limit: LimitRequest
   readonly awaitContent: AwaitContent
-  /** Forwards the request to its service, or answers it if the route is the gateway's own. */
+  /** Or answers it if the route is the gateway's own. */
   readonly forward: (exchange: Exchange) => void
   readonly refuse: (exchange: Exchange, refusal: Refusal) => void
-  /** Called if the client disconnected before anything was done. */
   readonly onGone: (exchange: Exchange) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
@@ -56,7 +54,7 @@ export function createPipeline(
     if (isReadingStopped(request)) return
     const exchange = match(request, response, isUnmet)
     if (exchange.address === '') {
-      // The connection was reset before its request was read. Without an address the request could not be audited.
+      // Without an address the request could not be audited.
       request.socket.destroy()
       onGone(exchange)
     } else if (exchange.fault !== undefined) refuse(exchange, exchange.fault)

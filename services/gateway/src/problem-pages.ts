@@ -1,6 +1,6 @@
 import { type ProblemCode, problemTypes, problemUri } from '@postern/contracts'
 
-/** Advice for each problem, shown at its URI. */
+/** Advice that is shown at the problem's URI. */
 export const remedies: Readonly<Record<ProblemCode, string>> = {
   bad_request: 'Correct the parameters that `errors` names. The reference lists what each operation takes.',
   non_canonical_path:
@@ -70,7 +70,6 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   insufficient_storage: 'Ask the operators of your Postern for room.',
 }
 
-/** Finds the page of a problem type by the last part of its URI. */
 export function problemPage(slug: string): string | undefined {
   const code = codes.find((known) => problemUri(known) === `/problems/${slug}`)
   if (code === undefined) return undefined

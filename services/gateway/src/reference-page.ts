@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The API reference: one page without scripts or external resources. */
 export interface ReferencePage {
   readonly html: Buffer
   /** Allows only the page's own style, by its hash. */
@@ -21,7 +20,7 @@ code,pre{font:13px/1.45 ui-monospace,monospace}pre{background:var(--soft);paddin
 .method{font-weight:700;display:inline-block;min-width:4rem}.who{float:right}
 @media(max-width:50rem){body{display:block}nav{position:static;height:auto}}`
 
-/** Renders an OpenAPI document: parameters, answers, problems and examples of each operation. */
+/** Renders parameters, answers, problems and examples of each operation. */
 export function referencePage(document: Json): ReferencePage {
   const operations = operationsOf(document)
   const tags = [...new Set(operations.map(({ tag }) => tag))]
@@ -177,7 +176,7 @@ function typeOf(schema: unknown): string {
   return typeof format === 'string' ? `${name} (${format})` : name
 }
 
-/** Renders text with code in backticks. */
+/** Code is in backticks. */
 function prose(text: unknown): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }

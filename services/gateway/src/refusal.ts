@@ -4,7 +4,6 @@ import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, sendProblem } from './exchange.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 
-/** A rejection and its answer. */
 export interface Refusal {
   readonly kind: 'refusal'
   readonly code: ProblemCode
@@ -15,7 +14,6 @@ export function refusal(code: ProblemCode, answer: ProblemAnswer = {}): Refusal 
   return { kind: 'refusal', code, answer }
 }
 
-/** Sends a refusal and reports it. */
 export function createRefuse(parts: {
   readonly callerHeaders: CallerHeaders
   readonly lookupBudget: ReadAheadBudget
@@ -25,20 +23,18 @@ export function createRefuse(parts: {
   const { callerHeaders, lookupBudget, isDraining, onRefusal } = parts
   return (exchange, { code, answer: { headers = [], ...answer } }) => {
     const closing = isDraining() && !headers.includes('connection') ? closeConnection : []
-    // The rest of the body is discarded.
     lookupBudget.release(exchange.request)
     sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...headers, ...closing] })
     onRefusal(exchange, code)
   }
 }
 
-/** Returns a refusal if too many requests already wait. Otherwise the request may wait until its response is closed. */
+/** Rejects if too many requests already wait; otherwise reserves until the response is closed. */
 export type ReserveWait = (exchange: Exchange) => Refusal | undefined
 
-/** Limits the memory of requests that wait for a look-up or for tokens. */
 export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
   return ({ request, response }) => {
-    // The response of a closed connection emits no `close`, which releases the reservation.
+    // A closed connection emits no `close`, which releases the reservation.
     if (request.socket.destroyed) return undefined
     if (!lookupBudget.reserve(request)) return refusal('overloaded', tooBusy)
     response.once('close', () => lookupBudget.release(request))
@@ -46,14 +42,13 @@ export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
   }
 }
 
-/** Counts a request of a client address. Returns a refusal that ends the connection if there were too many. */
+/** Returns a refusal that ends the connection if there were too many. */
 export function countRequest(requests: PublicRequests, { address }: Exchange, what: string): Refusal | undefined {
   const waitSeconds = requests.take(address)
   if (waitSeconds === 0) return undefined
   return refusal('too_many_requests', {
     detail: `Too many requests from this address ${what}.`,
     retryAfterSeconds: waitSeconds,
-    // Further requests on the connection then cost nothing.
     headers: closeConnection,
   })
 }

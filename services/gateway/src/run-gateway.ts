@@ -59,24 +59,24 @@ export interface RunningGateway {
   readonly port: number
   readonly adminPort: number
   readonly logger: Logger
-  /** Answers pending requests, accepts no new ones, reports usage and releases the lease. */
+  /** Reports usage and releases the lease. */
   close(): Promise<void>
 }
 
 type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
 
-/** The most bytes of requests that wait for a look-up, and of those that wait for a connection. */
+/** For requests that wait for a look-up, and for those that wait for a connection. */
 const maxReadAheadBytes = 8 * 1024 * 1024
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 const databaseCheckEveryMs = 30_000
 
-/** Starts a gateway. Logs `listening` with its ports when requests are answered. */
+/** Logs `listening` with its ports. */
 export async function startGateway(
   env: Environment,
   options: {
     readonly writeLog?: (line: string) => void
-    /** Time for open requests at the end of the gateway, in milliseconds. */
+    /** Time for open requests at the end, in milliseconds. */
     readonly answersWithinMs?: number
   } = {},
 ): Promise<RunningGateway> {
@@ -118,7 +118,7 @@ function portOf(app: FastifyInstance): number {
   return address.port
 }
 
-/** Creates the five steps and their dependencies. `close` closes them in reverse order. */
+/** `close` closes the dependencies in reverse order. */
 function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined, withinMs: number) {
   const gateway = randomUUID()
   const clocks = systemClocks
@@ -238,7 +238,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  /** Sends an answer if none was sent yet. Returns whether it did. */
+  /** Returns whether it sent an answer. */
   function crash(exchange: Crashed, error: unknown): boolean {
     const { response } = exchange
     const isOpen = !response.headersSent && !response.destroyed
@@ -308,7 +308,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
         if (error instanceof NoConnectionError) {
           metrics.upstreamPoolExhausted(upstream)
-          // Without a stack, because there may be thousands per second.
+          // There may be thousands per second, so without a stack.
           logger.warn({ event: 'upstream_pool_exhausted', ...of, tenant_id: exchange.principal?.tenantId })
           return
         }
@@ -422,12 +422,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   }
 }
 
-/** What a line of the log says of the request's trace. */
 function traceOf({ span }: Partial<Exchange>): { readonly trace_id?: string } {
   return span === undefined ? {} : { trace_id: span.traceId }
 }
 
-/** Attributes of a trace: the route, not the URL. */
+/** The route, not the URL. */
 function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
   const path = route?.path ?? 'unknown'
   const at = headers.passed.indexOf('traceparent')
@@ -438,7 +437,6 @@ function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
   }
 }
 
-/** Runs the gateway, for main.ts. */
 export async function runGateway(env: Environment): Promise<void> {
   const running = await startGateway(env)
   closeOnSignal(running.logger, running.close)

@@ -36,19 +36,18 @@ export interface ServeParts {
   readonly clocks: Clocks
   readonly callerHeaders: CallerHeaders
   readonly usage: Pick<Usage, 'used'>
-  /** A body must come in faster than 10 KiB in this time. */
+  /** For each 10 KiB of a body. */
   readonly clientTimeoutMs: number
   readonly openRequests: OpenRequests
   readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
-  /** Called once after the gateway's own answer. Status 0: the client disconnected. */
+  /** Called after the gateway's own answer. Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** The same for answers of services. */
+  /** For answers of services. */
   readonly onForwarded: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
-/** Whether `If-None-Match` matches the tag. */
 function isKnown({ request }: Exchange, etag: string): boolean {
   const given = request.headers['if-none-match']
   return given !== undefined && matchesEtag(given, etag)
@@ -61,7 +60,6 @@ const pageHeaders = [
   "default-src 'none'; frame-ancestors 'none'",
 ] as const
 
-/** Makes the last step: signs and forwards what was authorized, or answers it if the route is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
   const { isDraining, onDone, onForwarded, onFailure } = parts
@@ -109,7 +107,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
     const { principal } = exchange
     const headers = answerHeaders(exchange)
-    // These routes have no parameters. Silently ignored ones would hide mistakes.
+    // Silently ignored parameters would hide mistakes.
     if (exchange.target.includes('?') && route.path.startsWith('/api/')) {
       const names = [...new URLSearchParams(exchange.target.slice(exchange.target.indexOf('?') + 1)).keys()]
       const detail = 'is not a parameter of this operation'
@@ -156,7 +154,6 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     onDone(exchange, exchange.response.statusCode)
   }
 
-  /** Checks the headers of the body before it is read. */
   function bodyFault(exchange: Exchange, route: Route, hasBody: boolean, length: number | undefined): boolean {
     if (!hasBody) return false
     if (route.maxBodyBytes === 0) {
@@ -194,13 +191,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     const context = principal?.context ?? publicContext
     const assertion = principal === undefined ? noAssertion : mint(principal, now, route.assertionSeconds)
     const out = headers.passed
-    // A missing body has no type. An empty stream has one.
+    // A missing body has no type; an empty stream has one.
     const isStream = route.body === undefined && route.bodyMediaTypes !== undefined
     const isTyped = hasBody || isStream || headers.signed['content-type'] === undefined
     const signed = isTyped ? headers.signed : { ...headers.signed, 'content-type': undefined }
     // undici always sends `Content-Length: 0` for these methods.
     const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
-    // Normalized, because leading zeros would be signed but not sent.
+    // Leading zeros would be signed but not sent.
     const contentLength = hasBody && length !== undefined ? String(length) : sendsZero ? '0' : undefined
     let signature
     try {
@@ -275,7 +272,6 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   }
 }
 
-/** Replaces a header in a list of alternating names and values. */
 function replaceHeader(headers: string[], name: string, value: string): void {
   for (let at = headers.length - 2; at >= 0; at -= 2) if (headers[at] === name) headers.splice(at, 2)
   headers.push(name, value)

@@ -2,30 +2,24 @@ import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import { ContentRefused, type KeysClient } from './authenticate/keys-client.ts'
 
-/** Lines of one kind that wait to be reported. */
 export interface Collected {
   readonly kind: keyof UsageReport
   readonly size: number
-  /** Removes and returns lines. Undefined if it is empty. */
+  /** Returns undefined if there are no lines. */
   take(): Lines | undefined
 }
 
-/** Some of them on their way. */
 interface Lines {
   readonly count: number
   readonly report: UsageReport
-  /** Puts them back, for the next report. */
   keep(): void
   halves(): readonly [Lines, Lines]
 }
 
-/** Rejected single lines after which all lines of this kind count as rejected. */
+/** Then all lines of this kind count as rejected. */
 const mostRefused = 20
 
-/**
- * Sends collected lines of one kind in atomic reports. A permanently rejected report is halved until the faulty line is
- * found and dropped. Resolves to false to stop for now.
- */
+/** Sends atomic reports and halves a rejected one until the faulty line is found. Resolves to false to stop for now. */
 export async function sendCollected(
   collected: Collected,
   { keys, logger }: { readonly keys: Pick<KeysClient, 'reportUsage'>; readonly logger: Logger },
@@ -66,7 +60,6 @@ export async function sendCollected(
   return true
 }
 
-/** Lines of one kind, by their ids. */
 export function collectedOf<T>(
   kind: keyof UsageReport,
   lines: Map<string, T>,

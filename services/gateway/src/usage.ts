@@ -4,36 +4,32 @@ import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 
-/** Use of a key from one address since the last report. */
+/** The use of a key from one address since the last report. */
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
 type Person = NonNullable<UsageReport['people']>[number]
 
-/**
- * Collects and reports the use of keys (time, address, route), rejections and signed-in people. Failed reports are
- * merged into the next one. A lost answer may count twice; a crash loses at most one interval.
- */
+/** Failed reports are merged into the next one. A lost answer may count twice; a crash loses at most one interval. */
 export interface Usage {
   /** HOT PATH. Without a route: the caller was valid but the request was rejected. */
   used(principal: Principal, address: string, route: string | undefined): void
-  /** Counts a refusal of a key. Refusals of people are not counted. */
+  /** Refusals of people are not counted. */
   denied(principal: Principal, address: string, reason: Denial['reason']): void
-  /** Sends what has been collected. */
   flush(): Promise<void>
 }
 
-/** The most keys and addresses between two reports. Further ones are not counted. */
+/** Further keys and addresses are not counted. */
 const maxCollected = 100_000
 const maxIdLength = 255
 
-/** Starts empty. `now` returns milliseconds since the epoch. */
+/** `now` returns milliseconds since the epoch. */
 export function createUsage(options: {
   keys: Pick<KeysClient, 'reportUsage'>
   now: () => number
   logger: Logger
 }): Usage {
   const { keys, now, logger } = options
-  // Stored with the principal, because most keys have one address between two reports.
+  // With the principal, because most keys have one address between two reports.
   let usual: Principal[] = []
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
@@ -48,7 +44,7 @@ export function createUsage(options: {
   function see({ tenantId, id, label, roles }: Principal): void {
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
-    // Subjects that are too long (OpenID Connect Core, section 2) or not storable are omitted.
+    // Too long (OpenID Connect Core, section 2) or not storable.
     if (id.length > maxIdLength || !id.isWellFormed() || id.includes('\0')) return
     const name = label.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '') || id
     people.set(`${tenantId} ${id}`, { tenantId, id, name, roles: [...roles], lastSeenAt: now() })

@@ -1,7 +1,6 @@
 import type { Whoami } from '@postern/contracts'
 import type { Principal } from './authenticate/principal.ts'
 
-/** The answer of `GET /api/v1/whoami`. */
 export function whoamiOf(principal: Principal): Whoami {
   return {
     kind: principal.kind,

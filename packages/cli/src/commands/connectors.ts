@@ -11,7 +11,6 @@ import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
 import { moment, sheet, table } from '../table.ts'
 import { allTenants } from './tenants.ts'
 
-/** `connectors list` */
 export async function listConnectors(context: CommandContext, options: OutputOptions): Promise<void> {
   const connectors = await withGateway(context, async (client) => await client.sync.connectors.list().all())
   if (options.json) {
@@ -37,7 +36,7 @@ export interface RunOptions extends OutputOptions {
   readonly overrideSafety?: string
 }
 
-/** `connectors run`: starts a run, and with `watch` follows it to its end. */
+/** Starts a run, and with `watch` follows it to its end. */
 export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
   const file = await fileBody(options.file)
   const run = await withGateway(context, async (client) => {
@@ -53,7 +52,7 @@ export async function runConnector(context: CommandContext, key: string, options
   showRun(context, run, options)
 }
 
-/** Prints a run. Throws if it failed, was cancelled, needs approval or was applied in part. */
+/** Throws if the run failed, was cancelled, needs approval or was applied in part. */
 export function showRun(context: CommandContext, run: Run, { json }: OutputOptions): void {
   if (json) printJson(context, run)
   else context.print(formatRun(run))
@@ -76,7 +75,6 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
   }
 }
 
-/** `connectors rewrap-secrets`, for all tenants, so that the old key of the ring can be retired. */
 export async function rewrapSecrets(context: CommandContext, options: OutputOptions): Promise<void> {
   const tenants = await withKeysService(context.env, allTenants)
   const settings = await readSettings(context.env)
@@ -108,7 +106,6 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
   throw unsuccessful(line, { unreadable })
 }
 
-/** Watching a run ended because of `cause`. */
 class WatchEnded extends Error {
   readonly run: string
 
@@ -118,7 +115,7 @@ class WatchEnded extends Error {
   }
 }
 
-/** Follows a run until it ends or needs approval. Prints its id first, so that it can be found again. */
+/** Prints the id first, so that the run can be found again. */
 export async function watch(
   context: CommandContext,
   runs: Pick<PosternClient['sync']['runs'], 'follow'>,
@@ -147,7 +144,6 @@ export async function watch(
 
 const barWidth = 24
 
-/** Returns the progress of a run in one line. */
 export function progressLine({ status, counts }: Pick<Run, 'status' | 'counts'>): string {
   const { created, updated, moved, reactivated, deactivated, applied, fetched, invalid } = counts
   const changes = created + updated + moved + reactivated + deactivated
@@ -160,7 +156,6 @@ function number(value: number): string {
   return value.toLocaleString('en')
 }
 
-/** Formats a run, with `further` after its status. */
 export function formatRun(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
   const { counts } = run
   return sheet([
@@ -184,7 +179,6 @@ export function formatRun(run: Run, further: readonly (readonly [name: string, v
   ])
 }
 
-/** Returns the file of a connector for uploads. */
 export async function fileBody(
   path: string | undefined,
 ): Promise<{ readonly content?: ReadableStream<Uint8Array>; readonly contentType?: string }> {
@@ -197,7 +191,7 @@ async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
   return (await openAsBlob(path)).stream()
 }
 
-/** Calls the gateway with the key of the settings. Throws a Failure. */
+/** Throws a Failure. */
 export async function withGateway<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
   const { url, key } = await readGatewaySettings(context.env)
   const client = openClient(url, key)
@@ -210,7 +204,7 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
   }
 }
 
-/** Converts an error of the client to a Failure. Returns other errors unchanged. */
+/** Returns errors that the client did not throw unchanged. */
 function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) {
     return isRedirect(error) ? unavailable(describeRedirect(new URL(url)), error) : serverRejected(error.problem)
@@ -223,7 +217,7 @@ function failureOf(error: unknown, url: string): unknown {
   return error
 }
 
-/** Whether another server answered with a redirect. The API sends none. */
+/** The API sends no redirects. */
 function isRedirect({ code, status }: PosternProblem): boolean {
   return code === 'unknown' && status >= 300 && status < 400
 }

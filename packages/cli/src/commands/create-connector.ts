@@ -11,10 +11,7 @@ export interface CreateOptions extends OutputOptions {
   readonly secrets?: string
 }
 
-/**
- * `connectors create`: reads the body of the API request from a file. Secrets come from a file or standard input,
- * because every user of the machine can see a command line.
- */
+/** Secrets come from a file or standard input, because every user of the machine can see a command line. */
 export async function createConnector(context: CommandContext, key: string, options: CreateOptions): Promise<void> {
   const setup = parseObject(options.config, await readText(options.config))
   const own = ['key', 'type', 'secrets'].find((name) => Object.hasOwn(setup, name))
@@ -43,7 +40,7 @@ async function readText(path: string): Promise<string> {
   })
 }
 
-/** Errors never show the text, because it may contain a secret. */
+/** The text may contain a secret. */
 function parseObject(name: string, text: string): Readonly<Record<string, unknown>> {
   let value: unknown
   try {

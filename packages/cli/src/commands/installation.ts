@@ -13,7 +13,6 @@ import { failed, usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { type Environment, readSetting } from '../settings.ts'
 
-/** `migrate` */
 export async function migrateDatabase(
   context: CommandContext,
   options: OutputOptions & { readonly retireAssertionKeys?: true; readonly printRoles?: true },
@@ -67,7 +66,7 @@ export async function migrateDatabase(
   context.print('the database is up to date')
 }
 
-/** `migrate --print-roles`: prints SQL for somebody else, with placeholders for missing settings. */
+/** Prints SQL for somebody else, with placeholders for missing settings. */
 async function printRoles(context: CommandContext, options: OutputOptions): Promise<void> {
   const { env } = context
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
@@ -93,7 +92,6 @@ function describe(database: string, passwords: Parameters<typeof describeRoles>[
   }
 }
 
-/** `secrets init` */
 export async function initializeSecrets(
   context: CommandContext,
   folder: string,
@@ -106,7 +104,6 @@ export async function initializeSecrets(
   else for (const [component, path] of Object.entries(folders)) context.print(`${component.padEnd(10)} ${path}`)
 }
 
-/** `secrets rotate` */
 export async function rotateSecretStep(
   context: CommandContext,
   folder: string,
@@ -138,7 +135,7 @@ async function required(env: Environment, name: string): Promise<string> {
   return value
 }
 
-/** Returns a connection string and the one of its first server. */
+/** A connection string and that of its first server. */
 interface GivenUrl {
   readonly text: string
   readonly first: URL
@@ -154,11 +151,11 @@ async function readUrl(env: Environment, name: string): Promise<GivenUrl | undef
   }
 }
 
-/** The messages of an error and its causes. Those of pg and tenant-db hold no password. */
+/** Messages of pg and tenant-db contain no password. */
 const missingRight =
   '. Give the role of POSTERN_SUPERUSER_URL the rights CREATEROLE and CREATEDB, or let somebody else run what `postern migrate --print-roles` prints'
 
-/** Whether PostgreSQL refused a statement for lack of a right (SQLSTATE 42501). */
+/** SQLSTATE 42501. */
 function isPermissionDenied(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (Reflect.get(cause, 'code') === '42501') return true

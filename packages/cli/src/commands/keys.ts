@@ -27,12 +27,11 @@ import { allTenants, findTenant } from './tenants.ts'
 const path = '/api/v1/api-keys'
 const uuidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Options of the commands that name one key. */
 export interface KeyOptions extends OutputOptions {
   readonly tenant?: string
 }
 
-/** `keys create`. Only this command and `keys rotate` show the value of a key. */
+/** Only this command and `keys rotate` show the value of a key. */
 export async function createKey(
   context: CommandContext,
   options: OutputOptions & {
@@ -64,7 +63,6 @@ export async function createKey(
   printCreated(context, created, options)
 }
 
-/** `keys list` */
 export async function listKeys(
   context: CommandContext,
   options: OutputOptions & {
@@ -102,14 +100,13 @@ export async function listKeys(
   context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
 }
 
-/** `keys show` */
 export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
   const { key } = await withKeysService(context.env, async (service) => await findKey(service, id, options.tenant))
   if (options.json) printJson(context, key)
   else context.print(formatKey(key))
 }
 
-/** `keys revoke`: returns when every gateway rejects the key. */
+/** Returns when every gateway rejects the key. */
 export async function revokeKey(
   context: CommandContext,
   id: string,
@@ -138,7 +135,7 @@ export async function revokeKey(
   context.print(`${revoked.masked} is revoked: every gateway rejects it${proof}`)
 }
 
-/** `keys rotate`: shows the value of the new key. */
+/** Shows the value of the new key. */
 export async function rotateKey(
   context: CommandContext,
   id: string,
@@ -161,7 +158,6 @@ export async function rotateKey(
   printCreated(context, created, options)
 }
 
-/** `keys events` */
 export async function listKeyEvents(
   context: CommandContext,
   id: string,
@@ -177,12 +173,9 @@ export async function listKeyEvents(
   else context.print(table(['AT', 'EVENT', 'BY', 'FROM', 'DETAIL'], events.map(rowOf)))
 }
 
-/** The number of tenants that are searched at once. */
 const tenantsAtOnce = 8
 
-/**
- * Finds a key by its id, in the given tenant or in each tenant, because a request acts for one tenant.
- */
+/** A request acts for one tenant, so this may search each tenant. */
 async function findKey(
   service: KeysService,
   id: string,

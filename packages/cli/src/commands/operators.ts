@@ -3,7 +3,7 @@ import { usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readOperatorRing } from '../settings.ts'
 
-/** `operators create`: derives a credential from the shared ring. Nothing is sent or stored. */
+/** Derives a credential from the shared ring, without sending or storing anything. */
 export async function createOperator(context: CommandContext, name: string, { json }: OutputOptions): Promise<void> {
   if (!isOperatorName(name)) {
     throw usage(

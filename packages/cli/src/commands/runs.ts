@@ -5,7 +5,6 @@ import { type CommandContext, type OutputOptions, printJson } from '../session.t
 import { moment, table } from '../table.ts'
 import { fileBody, formatRun, showRun, watch, withGateway } from './connectors.ts'
 
-/** `connectors test`: shows the first rows of the source and what they would become. */
 export async function testConnector(
   context: CommandContext,
   key: string,
@@ -31,7 +30,6 @@ export async function testConnector(
   if (faulty > 0) throw unsuccessful(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
 }
 
-/** `connectors runs`: lists the newest runs of one or all connectors. */
 export async function listRuns(
   context: CommandContext,
   { json, connector }: OutputOptions & { readonly connector?: string },
@@ -57,10 +55,8 @@ export async function listRuns(
   context.print(table(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
 }
 
-/** The number of errors and warnings that are shown with a run. */
 const maxShown = 20
 
-/** `connectors show-run`: shows a run, even if it failed. */
 export async function showRunById(context: CommandContext, id: string, { json }: OutputOptions): Promise<void> {
   if (json) {
     printJson(context, await withGateway(context, async (client) => await client.sync.runs.get(id)))
@@ -84,13 +80,12 @@ export async function showRunById(context: CommandContext, id: string, { json }:
   if (errors.length > maxShown) context.print(`\nThere are more: connectors errors ${run.id}`)
 }
 
-/** Returns the errors to show, and one more to know whether there are more. */
+/** Reads one more error than is shown. */
 async function listFirstErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
   for await (const page of client.sync.runs.errors(id, { limit: maxShown + 1 }).pages()) return page
   return []
 }
 
-/** `connectors missing`: lists the rows that are missing from the source. */
 export async function listMissing(context: CommandContext, key: string, { json }: OutputOptions): Promise<void> {
   const missing = await withGateway(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
   if (json) {
@@ -101,7 +96,6 @@ export async function listMissing(context: CommandContext, key: string, { json }
   context.print(table(['KEY', 'MISSING SINCE'], rows))
 }
 
-/** `connectors errors`: lists the errors in the source of a run. */
 export async function listRunErrors(context: CommandContext, run: string, { json }: OutputOptions): Promise<void> {
   const errors = await withGateway(context, async (client) => await client.sync.runs.errors(run).all())
   if (json) {
@@ -127,7 +121,7 @@ export interface DecisionOptions extends OutputOptions {
   readonly reason?: string
 }
 
-/** `connectors approve`: applies exactly the changes with this hash. */
+/** Applies exactly the changes with this hash. */
 export async function approveRun(
   context: CommandContext,
   run: string,
@@ -138,14 +132,12 @@ export async function approveRun(
   await decide(context, options, async (client) => await client.sync.runs.approve(run, body))
 }
 
-/** `connectors rollback`: starts a run that undoes the changes of another. */
 export async function rollbackRun(context: CommandContext, run: string, options: DecisionOptions): Promise<void> {
   const { reason } = options
   const body = reason === undefined ? undefined : { reason }
   await decide(context, options, async (client) => await client.sync.runs.rollback(run, body))
 }
 
-/** `connectors cancel` */
 export async function cancelRun(context: CommandContext, run: string, options: OutputOptions): Promise<void> {
   const cancelled = await withGateway(context, async (client) => await client.sync.runs.cancel(run))
   if (options.json) printJson(context, cancelled)

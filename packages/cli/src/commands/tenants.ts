@@ -21,7 +21,6 @@ import { moment, sheet, table } from '../table.ts'
 const tenantListSchema = tenantSchema.array()
 const changedTenantSchema = tenantSchema.extend({ enforcement: enforcementSchema.nullable() })
 
-/** `tenants create` */
 export async function createTenant(
   context: CommandContext,
   slug: string,
@@ -41,7 +40,6 @@ export async function createTenant(
   else context.print(formatTenant(tenant))
 }
 
-/** `tenants list` */
 export async function listTenants(context: CommandContext, options: OutputOptions): Promise<void> {
   const tenants = await withKeysService(context.env, allTenants)
   if (options.json) {
@@ -52,14 +50,13 @@ export async function listTenants(context: CommandContext, options: OutputOption
   context.print(table(['SLUG', 'NAME', 'STATUS', 'CREATED', 'ID'], rows))
 }
 
-/** `tenants show` */
 export async function showTenant(context: CommandContext, address: string, options: OutputOptions): Promise<void> {
   const tenant = await withKeysService(context.env, async (service) => await findTenant(service, address))
   if (options.json) printJson(context, tenant)
   else context.print(formatTenant(tenant))
 }
 
-/** `tenants update`: returns when every gateway uses the change. */
+/** Changes a tenant, and returns when every gateway uses the change. */
 export async function updateTenant(
   context: CommandContext,
   address: string,
@@ -88,7 +85,6 @@ export async function updateTenant(
   else context.print(formatTenant(result))
 }
 
-/** `tenants events` */
 export async function listTenantEvents(
   context: CommandContext,
   address: string,
@@ -110,7 +106,7 @@ export async function listTenantEvents(
   context.print(table(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
 }
 
-/** `tenants suspend` and `tenants resume`: return when every gateway uses the change. */
+/** Suspends or resumes a tenant, and returns when every gateway uses the change. */
 export async function changeTenant(
   context: CommandContext,
   change: 'suspend' | 'resume',
@@ -130,7 +126,6 @@ export async function changeTenant(
   else context.print(change === 'suspend' ? `${tenant.slug} is suspended` : `${tenant.slug} is active again`)
 }
 
-/** Returns the tenants of the platform by slug. */
 export async function allTenants(service: KeysService): Promise<Tenant[]> {
   const tenants: Tenant[] = []
   let target: string | undefined = internalPaths.tenants
@@ -142,7 +137,6 @@ export async function allTenants(service: KeysService): Promise<Tenant[]> {
   return tenants
 }
 
-/** Finds a tenant by slug or id, or throws a Failure. */
 export async function findTenant(service: KeysService, address: string): Promise<Tenant> {
   const wanted = address.toLowerCase()
   const tenants = await allTenants(service)

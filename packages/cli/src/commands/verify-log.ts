@@ -6,14 +6,14 @@ import { readLines, readWholeText } from '../text-file.ts'
 
 type KeySet = NonNullable<Parameters<typeof verifyExport>[2]>
 
-/** `verify-log`: reads only the three files, so that it works offline. */
+/** Reads only the three files, so that it works offline. */
 export async function verifyLog(
   context: CommandContext,
   path: string,
   options: OutputOptions & { readonly checkpoints: string; readonly jwks: string },
 ): Promise<void> {
   const checkpoints = checkpointsOf(options.checkpoints, await readWholeText(options.checkpoints))
-  // Anyone can compute a new chain. Only a signed checkpoint proves its entries.
+  // Anyone can compute a new chain; only a signed checkpoint proves its entries.
   if (checkpoints.length === 0) throw usage(`${options.checkpoints} contains no checkpoint`)
   const keys = keySetOf(await readWholeText(options.jwks))
   if (keys === undefined)
@@ -62,7 +62,7 @@ export async function verifyLog(
   }
 }
 
-/** The number of entries in the line for people; the JSON has 100. */
+/** The JSON has 100. */
 const maxListed = 10
 
 function sentenceOf({ file, line, problem }: { file: string; line: number; problem: string }): string {
@@ -83,10 +83,10 @@ const checkpointFaults: Readonly<Record<Exclude<ExportReport['checkpoints'][numb
   'not-signed-by-these-keys': 'is not a checkpoint signed by these keys',
 }
 
-/** The form of a compact JWS (RFC 7515 §7.1), with any content. */
+/** RFC 7515 §7.1, with any content. */
 const jwsPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
 
-/** Reads one checkpoint per line: a JWS or an API response. A single API response may be indented. */
+/** One checkpoint per line: a JWS or an API response. A single response may be indented. */
 function checkpointsOf(path: string, text: string): { jws: string; line: number }[] {
   const only = jwsOf(text.trim())
   if (only !== undefined) return [{ jws: only, line: 1 }]
@@ -115,7 +115,7 @@ function isKeySet(value: unknown): value is KeySet {
   return value.keys.every((key: unknown) => typeof key === 'object' && key !== null && 'kty' in key)
 }
 
-/** Passes the lines on if they can be an export. Otherwise throws a usage failure that says what the file is. */
+/** Throws a usage failure that says what the file is if it is not an export. */
 async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncGenerator<string> {
   let isFirst = true
   for await (const line of lines) {
@@ -130,7 +130,7 @@ async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncG
 
 const howToExport = 'Export the log with the header `Accept: application/x-ndjson`'
 
-/** Returns what a file is if its first non-blank line shows that it is not an export. */
+/** Returns undefined if the first line can be from an export. */
 function otherForm(line: string): string | undefined {
   if (line.startsWith('[')) return `is a page of JSON, not the whole log. ${howToExport}`
   if (line === '{')

@@ -33,7 +33,7 @@ export const changePaths: Readonly<Record<ChangeKind, string>> = {
 
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
-/** In days. */
+/** How long a change is stored, in days. */
 export const changesKeptDays = 30
 
 export const changeSchema = z

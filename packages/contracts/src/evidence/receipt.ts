@@ -71,7 +71,7 @@ export const attachmentReceiptSchema = z
   .meta({ id: 'EvidenceAttachmentReceipt' })
 export type AttachmentReceipt = z.infer<typeof attachmentReceiptSchema>
 
-/** By id, `ref:` or `ext:`, without duplicates. */
+/** Test procedures by id, `ref:` or `ext:`, without duplicates. */
 export const testProceduresSchema = z
   .array(
     resourceAddressSchema.refine((address) => address.isWellFormed(), { message: 'must not hold lone surrogates' }),

@@ -6,7 +6,7 @@ import { z } from 'zod'
  */
 export const oscalVersion = '1.2.0'
 
-/** As NIST requests for OSCAL as JSON. */
+/** The media type that NIST requests for OSCAL as JSON. */
 export const oscalMediaType = 'application/oscal+json'
 
 // OSCAL allows only versions 4 and 5.

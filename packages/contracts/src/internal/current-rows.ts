@@ -18,7 +18,7 @@ export const currentRowsBodySchema = z
   .refine(({ dataset, hierarchy }) => (dataset === 'org_structure') === (hierarchy !== undefined))
 export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>
 
-/** In the format of a push, without empty members and defaults. */
+/** The rows in the format of a push, without empty members and defaults. */
 export const currentRowsAnswerSchema = z.strictObject({
   rows: z.array(z.strictObject({ key: z.string(), row: z.record(z.string(), z.json()) })),
   /** The number of keys that the response covers, because large rows may not fit. */

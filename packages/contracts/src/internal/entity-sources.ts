@@ -6,11 +6,11 @@ import { maxCurrentRows } from './current-rows.ts'
 export const entitySourcesBodySchema = z.strictObject({
   /** Increases with each report; a late one gets 409. */
   telling: z.int().min(1).max(2_147_483_647),
-  /** Since the previous report. Unknown keys are ignored. */
+  /** Changes since the previous report. Unknown keys are ignored. */
   rows: z
     .array(z.strictObject({ external_id: externalIdSchema, missing_since: timestampSchema.nullable() }))
     .max(maxCurrentRows),
-  /** On the last page of a complete run: when all entities that are not missing were present. */
+  /** Only on the last page of a complete run: when all entities that are not missing were present. */
   read: z.strictObject({ run_id: uuidSchema, at: timestampSchema }).nullable(),
   /** The connector provides nothing until its next report. */
   retired: z.boolean(),

@@ -42,7 +42,7 @@ export const keyRecordSchema = z.strictObject({
   revoked: z.boolean(),
   /** Increases with every change that could narrow the key. */
   version: z.int(),
-  /** On the database clock. No cache may use the record after `readAt + recordTtlMs`. */
+  /** When the keys service read the record, on the database clock. No cache may use it after `readAt + recordTtlMs`. */
   readAt: z.int(),
   /** Requests a minute on all gateways. */
   keyLimit: z.int().min(1),
@@ -136,7 +136,7 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
-        /** By route id. */
+        /** Accepted requests by route id. */
         routes: z.record(z.string().min(1).max(64), z.int().min(1)),
       }),
     )

@@ -1,4 +1,4 @@
 // A separate file, so that the console does not load the schemas.
 
-/** In days: five years. */
+/** The longest lifetime of a key in days: five years. */
 export const mostKeyDays = 1825

@@ -122,7 +122,7 @@ const pluralOut = z.array(
   z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
 )
 
-/** As last sent. `attributes` can omit everything except the id. */
+/** A user as last sent. `attributes` can omit everything except the id. */
 export const scimUserSchema = z
   .object({
     schemas: z.array(z.string()),

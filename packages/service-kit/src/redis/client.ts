@@ -56,7 +56,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
   return answersInTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
 }
 
-/** Subscribe whenever it is `ready`. In a cluster every node receives all messages, so any node will do. */
+/** Opens a connection for a subscription; subscribe whenever it is `ready`. In a cluster any node will do. */
 export function openRedisSubscriber(url: string, name: string): Redis {
   const address = readAddress(url)
   const own = { autoResubscribe: false, enableOfflineQueue: false }

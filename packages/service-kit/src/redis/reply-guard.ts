@@ -12,7 +12,7 @@ interface Awaited {
   replies: number
 }
 
-/** Rejects replies that do not match the commands, for which ioredis would throw outside of any promise. */
+/** Rejects replies that do not match the commands: ioredis would throw outside of any promise. */
 export class ReplyGuard {
   readonly #sent = new RespReader(commandLimits)
   readonly #received = new RespReader(replyLimits)

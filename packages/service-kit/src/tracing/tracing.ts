@@ -27,14 +27,14 @@ export interface Tracing {
 export interface TracingConfig {
   /** Origin of an OTLP receiver; undefined: no tracing. */
   readonly url: string | undefined
-  /** Out of a hundred requests. */
+  /** How many of a hundred requests are traced. */
   readonly percent: number
 }
 
 export interface TracingSource {
   readonly service: string
   readonly onFailure: (reason: string) => void
-  /** At the edge false: clients could trace everything, so chance decides. */
+  /** Whether the caller decides which requests are traced. At the edge chance decides. */
   readonly followsCaller: boolean
 }
 

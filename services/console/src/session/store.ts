@@ -29,7 +29,7 @@ export interface Times {
 }
 
 export interface FirstTimes extends Times {
-  /** Regardless of use. */
+  /** When the session ends regardless of use. */
   readonly lastEndsAt: number
 }
 
@@ -46,7 +46,7 @@ const replaceScript = `if redis.call('exists', KEYS[1]) == 0 then return 0 end
   redis.call('hset', KEYS[1], 'content', ARGV[1]) return 1`
 const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
 
-/** One key per script and transaction, for Redis Cluster. */
+/** Uses one key per script and transaction, for Redis Cluster. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
     create: async (id, content, { seenAt, endsAt, lastEndsAt }) => {

@@ -34,7 +34,7 @@ export interface BlobStore {
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms) and returns their number. */
   sweepIncoming(olderThan: number): Promise<number>
-  /** The store's clock (epoch ms). */
+  /** Returns the store's time (epoch ms). */
   time(): Promise<number>
   /** Rejects if nothing can be stored now. */
   assertWritable(): Promise<void>

@@ -22,7 +22,7 @@ export interface PartMemory {
 
 export interface PartLease {
   readonly buffer: Buffer
-  /** `isReusable`: nothing can still read the buffer. Call it once. */
+  /** Releases the memory once. `isReusable`: nothing can still read the buffer. */
   release(isReusable: boolean): void
 }
 

@@ -29,7 +29,7 @@ import type { S3Config } from '../store-config.ts'
 /** Keys are below the configured prefix. */
 export interface S3Objects {
   put(key: string, bytes: Uint8Array): Promise<SentObject>
-  /** Size in bytes, or undefined if the object is missing. */
+  /** Returns the size in bytes, or undefined if the object is missing. */
   sizeOf(key: string): Promise<number | undefined>
   /** Finds one object, even if listings lag behind. Its time has whole seconds. */
   find(key: string): Promise<StoredObject | undefined>

@@ -17,7 +17,7 @@ export interface ReceiptSigner {
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 
-/** The first key signs; key ids are RFC 7638 thumbprints. */
+/** Opens the signer of receipts. The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openReceiptSigner([key, ...others]: SigningKeys): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
   const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]

@@ -6,7 +6,7 @@ export type Judgement =
   | { readonly kind: 'unknown'; readonly places: readonly number[] }
   | { readonly kind: 'locked'; readonly places: readonly number[] }
 
-/** Missing test procedures come before locked ones, because the id may be a mistake. */
+/** Reports missing test procedures before locked ones, because the id may be a mistake. */
 export function judgeTestProcedures(found: FoundTestProcedures): Judgement {
   const unknown = found.flatMap((procedure, place) => (procedure === null ? [place] : []))
   if (unknown.length > 0) return { kind: 'unknown', places: unknown }

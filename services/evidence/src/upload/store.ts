@@ -11,7 +11,7 @@ export interface Actor {
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
-/** The commit becomes durable with the next synchronous one. */
+/** Makes the commit asynchronous; it becomes durable with the next synchronous one. */
 export async function commitWithoutWaiting(tx: Tx): Promise<void> {
   await tx.execute(commitAsynchronously)
 }

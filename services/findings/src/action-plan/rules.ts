@@ -35,7 +35,7 @@ export const planFields = [
 const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
-/** Finished plans count days late up to their completion. */
+/** Adds computed fields; finished plans count days late up to their completion. */
 export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
   const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'
   const last = isOpen ? today : (stored.completed_date ?? stored.original_due_date)
@@ -200,7 +200,7 @@ export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   cancelled: {},
 }
 
-/** A plan that goes back to work has at most 99 percent. */
+/** Returns the plan in its next status; one that goes back to work has at most 99 percent. */
 export function applyPlanMove(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
   const { to: status } = request
   const given = request.percent_complete ?? plan.percent_complete

@@ -25,7 +25,7 @@ export interface ActionPlanFilter {
   readonly updatedSince?: Date | undefined
   readonly findings?: readonly ResourceAddress[] | undefined
   readonly owner?: readonly string[] | undefined
-  /** On a day (UTC). */
+  /** Whether the plan is overdue on a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly dueAfter?: string | undefined
   readonly dueBefore?: string | undefined
@@ -108,7 +108,7 @@ export interface NewExtension {
   readonly createdBy: CreatedBy
 }
 
-/** A new due date needs an extension. The finding must be locked. */
+/** Updates a plan of a locked finding; a new due date needs an extension. */
 export async function updateActionPlan(
   tx: Tx,
   before: StoredPlan,

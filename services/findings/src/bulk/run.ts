@@ -40,7 +40,7 @@ export interface BulkKind<Item> {
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
   readonly items: readonly OwnItem<Item>[]
-  /** By item index. */
+  /** Warnings by item index. */
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 

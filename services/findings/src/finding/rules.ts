@@ -26,7 +26,7 @@ export interface NewFinding {
   readonly targetDays: number
 }
 
-/** From identification to the target date. */
+/** Days from identification to the target date. */
 export const targetDaysBySeverity: Readonly<Record<Finding['severity'], number>> = {
   critical: 30,
   high: 90,
@@ -55,7 +55,7 @@ export function asStub({ id, reference, version, status }: StoredFinding): Findi
   return { id, reference, version, status }
 }
 
-/** The database also checks what needs its clock or other rows (`faultOfConstraint`). */
+/** Returns all errors of a new finding. The database also checks what needs its clock or other rows. */
 export function creationFaults(finding: CreateFinding): InputError[] {
   return [
     ...(['identified_date', 'target_date'] as const).flatMap((field) => {

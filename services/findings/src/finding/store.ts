@@ -34,7 +34,7 @@ export interface FindingProgress {
   readonly unfinishedPlans: number
   readonly approvedPlans: number
   readonly plansUnderWay: number
-  /** Since the last reopening or failed validation. */
+  /** Whether evidence was added since the last reopening or failed validation. */
   readonly hasEvidence: boolean
   /** Whether all recommendations that are not superseded were rejected. */
   readonly isRejected: boolean
@@ -61,7 +61,7 @@ export async function findProgress(tx: Tx, findingId: string): Promise<FindingPr
   }
 }
 
-/** The database sets the closing day. */
+/** Updates a locked finding; the database sets the closing day. */
 export async function updateFinding(tx: Tx, before: StoredFinding, after: StoredFinding): Promise<StoredFinding> {
   const isRelinked = after.entity_ids.join() !== before.entity_ids.join()
   const [rows] = await Promise.all([

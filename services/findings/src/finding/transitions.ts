@@ -140,7 +140,7 @@ export function applyMove(finding: StoredFinding, request: ChangeFindingStatus):
   }
 }
 
-/** The same day of a later month, or that month's last. */
+/** Returns the same day of a later month, or that month's last. */
 export function monthsFrom(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const lastDay = new Date(Date.UTC(year, month + months, 0)).getUTCDate()

@@ -17,7 +17,7 @@ export function oscalUuid(tenantId: string, name: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-/** An OSCAL string; undefined if blank. */
+/** Returns an OSCAL string; undefined if the text is blank. */
 export function oneLine(text: string): string | undefined {
   const line = xmlText(text).replaceAll(/\s+/gu, ' ').trim()
   return line === '' ? undefined : line
@@ -41,7 +41,7 @@ export function markup(text: string): string {
   )
 }
 
-/** U+FFFD replaces characters that XML 1.0 does not allow. */
+/** Replaces characters that XML 1.0 does not allow with U+FFFD. */
 export function xmlText(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
@@ -66,7 +66,7 @@ export function endOf(day: string): string | undefined {
   return isWritable(day) ? writableTime(`${day}T23:59:59Z`) : undefined
 }
 
-/** NIST's pattern rejects 29 February before 2000, which an offset avoids. */
+/** Writes 29 February of 19xx as another day with an offset, because NIST's pattern rejects it. */
 export function writableTime(time: string): string {
   const [, year, hour = 0, rest] = /^(19\d\d)-02-29T(\d\d)(:.*)Z$/.exec(time) ?? []
   if (year === undefined) return time

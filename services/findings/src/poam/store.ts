@@ -36,7 +36,7 @@ export interface StoredPiece {
   readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-/** `today` is a day in UTC. */
+/** Returns the content of the pieces in order; `today` is a day in UTC. */
 export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
   return await tx.query<StoredPiece & Record<string, unknown>>(
     pieces([

@@ -39,7 +39,7 @@ const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntry
 
 const batch = 500
 
-/** No route changes or removes an entry. */
+/** Registers the log's routes, which never change or remove an entry. */
 export function trackerLogRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,

@@ -55,7 +55,7 @@ function changesOfCustom(
     .map((name) => ({ field: `${field}.${name}`, from: before.get(name) ?? null, to: after.get(name) ?? null }))
 }
 
-/** As changes from null. */
+/** Returns initial values as changes from null. */
 export function initialChanges<T extends object>(made: T, fields: readonly (keyof T & string)[]): FieldChange[] {
   return fields
     .filter((field) => made[field] !== null && made[field] !== undefined)

@@ -29,7 +29,7 @@ interface Runs {
   next: Promise<void> | undefined
 }
 
-/** Only one process seals a tenant's log at a time. */
+/** Opens the sealer of this process; only one process seals a tenant's log at a time. */
 export function openLogSealer({
   db,
   checkpoints,
@@ -119,7 +119,7 @@ export function openLogSealer({
   }
 }
 
-/** Each write schedules sealing after its commit. */
+/** Schedules sealing after the commit of each write. */
 export function sealAfterWrites(db: TenantDb, sealer: Pick<LogSealer, 'schedule'>): TenantDb {
   return {
     ...db,

@@ -5,7 +5,7 @@ import { CompactSign, type JWK, base64url, calculateJwkThumbprint, decodeProtect
 import type { ReportBadEnd } from './report-bad-end.ts'
 
 export interface CheckpointSigner {
-  /** A compact JWS (RFC 7515, EdDSA) of the checkpoint as JSON. */
+  /** Returns a compact JWS (RFC 7515, EdDSA) of the checkpoint as JSON. */
   sign(checkpoint: Checkpoint): Promise<string>
   /** Returns undefined if no published key signed it. */
   verify(jws: string): Promise<Checkpoint | undefined>
@@ -16,7 +16,7 @@ export interface CheckpointSigner {
   readonly publicKeys: readonly JWK[]
 }
 
-/** The first key signs. Key ids are RFC 7638 thumbprints. */
+/** Opens the signer. The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openCheckpointSigner(
   [key, ...others]: SigningKeys,
   reportBadEnd: ReportBadEnd = () => undefined,

@@ -3,7 +3,9 @@ import type { Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
 import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
-/** Someone changed the log outside of the service. Nothing is appended or signed, and a person must examine it. */
+/**
+ * Someone changed the log outside of the service. The service stops writing and signing until a person has examined it.
+ */
 export class LogContradictedError extends ProblemError {
   constructor() {
     super('log_contradicted', {

@@ -107,7 +107,7 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
 
 export interface LogPage {
   readonly kinds: readonly LogKind[] | undefined
-  /** Of the previous page. */
+  /** The last entry of the previous page. */
   readonly after: number
   readonly limit: number
 }
@@ -182,7 +182,7 @@ export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
   /** Whether a finished day has entries but no checkpoint. */
   readonly isBehind: boolean
-  /** Of the database (UTC). */
+  /** The database's day (UTC). */
   readonly today: string
 }
 
@@ -203,7 +203,7 @@ interface SealedRow {
   readonly today: string
 }
 
-/** Until the transaction ends. */
+/** Locks the end of the log until the transaction ends. */
 export async function lockLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }

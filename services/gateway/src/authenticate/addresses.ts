@@ -4,15 +4,12 @@ import ipaddr from 'ipaddr.js'
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Range = readonly [Address, number]
 
-/**
- * Whether a text is an unambiguous address. ipaddr also accepts octal, hexadecimal and shortened forms: programs read `10.010.0.1` as
- * 10.8.0.1 or as 10.10.0.1.
- */
+/** ipaddr also accepts octal, hexadecimal and shortened forms, which programs read differently. */
 function isAddress(text: string): boolean {
   return isIP(text) !== 0 && ipaddr.isValid(text)
 }
 
-/** Parses addresses and CIDR ranges. Undefined if one is invalid. */
+/** Returns undefined if one is invalid. */
 export function parseAddressRanges(ranges: readonly string[]): readonly Range[] | undefined {
   const parsed: Range[] = []
   for (const range of ranges) {
@@ -33,8 +30,8 @@ function contains([network, bits]: Range, address: Address): boolean {
 }
 
 /**
- * Returns a function that checks whether an address is in one of the ranges. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as
- * IPv4. It returns false for invalid addresses, and always without ranges or with an invalid one.
+ * An IPv4-mapped address counts as IPv4. The check is false for invalid addresses, without ranges, or with an invalid
+ * one.
  */
 export function createAddressMatcher(ranges: readonly string[]): (address: string) => boolean {
   const parsed = parseAddressRanges(ranges)
@@ -45,10 +42,10 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
   }
 }
 
-/** Groups of an IPv6 address that name the network. A client owns all addresses of it (RFC 4291, section 2.5.4). */
+/** A client owns a whole IPv6 network (RFC 4291, section 2.5.4). */
 const networkGroups = 4
 
-/** Returns the network of an address for counting: the IPv4 address, or the IPv6 /64. */
+/** Returns the IPv4 address, or the IPv6 /64. */
 export function networkOf(address: string): string {
   if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address
   const parsed = ipaddr.IPv6.parse(address)
@@ -59,17 +56,15 @@ export function networkOf(address: string): string {
 
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
-/** The most logged peers. Clients without a proxy can write the header too. */
+/** Clients without a proxy can write the header too. */
 const maxLoggedPeers = 16
 
-/** The address of a client whose proxy writes an invalid one. It is in no range. */
+/** An address that is in no range. */
 const unreadableAddress = 'unknown'
 
 /**
- * Returns a function that finds the client's address: the connection's, or behind a trusted proxy the last address in
- * X-Forwarded-For that is not a trusted proxy. `unknown` if it is invalid, empty if the connection is closed.
- *
- * Logs once for each of the first peers whose header is invalid or not trusted.
+ * Finds the client's address: the last one in X-Forwarded-For that is not a trusted proxy, or the connection's.
+ * `unknown` if invalid, empty if the connection is closed.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],

@@ -14,31 +14,25 @@ import { type Principal, userPrincipal } from './principal.ts'
 import { challengeOf, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
-/**
- * Finds out who is calling, and whether the caller has access at this moment. Returns a promise only if something must be
- * looked up. What it returns or resolves with must be used in the same tick.
- */
+/** Finds the caller and whether it has access now. The result must be used in the same tick. */
 export type Authenticate = (exchange: Exchange) => Principal | Refusal | Promise<Principal | Refusal>
 
 export interface AuthenticateParts {
   readonly keys: KeyLookup
   readonly tenants: TenantLookup
-  /** Undefined if no issuer is configured. */
   readonly tokens: TokenVerifier | undefined
   readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
-  /** Counted separately, so that forged tokens do not block valid keys. */
+  /** Separate, so that forged tokens do not block valid keys. */
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
-  /** Requests without credentials or with malformed ones. */
   readonly unreadableRequests: PublicRequests
   readonly reserveWait: ReserveWait
   readonly usage: Pick<Usage, 'denied'>
-  /** Counts the requests whose key was in memory. */
   readonly found: { inMemory: number }
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
-/** The most reads of a record that changes meanwhile. Then the request is rejected. */
+/** Reads of a record that changes meanwhile. */
 const maxRounds = 5
 const maxSuspectTokens = 256
 
@@ -46,10 +40,10 @@ const maxSuspectTokens = 256
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { keys, tenants, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
   const { reserveWait, usage, found, onCrash } = parts
-  /** Tokens of addresses that sent many forged ones are verified one at a time. */
+  /** Tokens of addresses with many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
 
-  /** Judges an entry now. Returns undefined if it must be read again. */
+  /** Returns undefined if the entry must be read again. */
   function judge(exchange: Exchange, entry: KeyEntry): Principal | Refusal | undefined {
     const { principal } = entry
     const decision = decideKey(entry, watermarks, databaseClock, exchange.address)
@@ -83,11 +77,11 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     exchange: Exchange,
     hash: string,
   ): Promise<Refusal | { readonly kind: 'found'; readonly entry: KeyEntry }> {
-    // Good keys behind an address with many failures are still looked up, one batch at a time.
+    // Good keys behind an address with many failures are looked up one batch at a time.
     const waitSeconds = failedAttempts.keys.waitSeconds(exchange.address)
     const isSuspect = waitSeconds > 0
     if (watermarks.isRevoked(hash)) {
-      // The key is known to be revoked. The look-up only finds its owner, for the audit trail.
+      // Only finds the owner of a revoked key, for the audit trail.
       keys.obtain(hash, isSuspect).then(
         (obtained) => {
           if (obtained.kind === 'found') usage.denied(obtained.entry.principal, exchange.address, 'revoked')
@@ -144,7 +138,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     return principal
   }
 
-  /** Rejects malformed credentials. No look-up was needed, so failed attempts are not counted. */
+  /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
   function unreadable(exchange: Exchange, refused: Refusal): Refusal {
     return countRequest(unreadableRequests, exchange, 'without credentials, or with what can be none') ?? refused
   }
@@ -161,7 +155,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         const { hash } = credentials.key
         const entry = keys.find(hash)
         if (entry !== undefined) {
-          // Once for each request, even if its caller is judged again.
+          // Once per request, even if its caller is judged again.
           if (exchange.key === undefined) found.inMemory += 1
           const judged = judge(exchange, entry)
           if (judged !== undefined) return judged
@@ -208,7 +202,7 @@ function createQueue(mostWaiting: number): <T>(work: () => Promise<T>) => Promis
   }
 }
 
-/** Headers that other APIs use for keys. */
+/** Other APIs use these for keys. */
 const otherHeaders = [
   'x-api-key',
   'api-key',
@@ -246,7 +240,7 @@ function missing(exchange: Exchange): Refusal {
   })
 }
 
-/** The same detail for mistyped and unknown keys. Only the holder of a real key learns more. */
+/** The same detail for mistyped and unknown keys, so that only holders of a real key learn more. */
 function invalidKey(exchange: Exchange): Refusal {
   return refusal('invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',

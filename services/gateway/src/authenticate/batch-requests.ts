@@ -5,18 +5,17 @@ interface Waiting<Answer> {
 }
 
 /**
- * Returns a function that batches its inputs. Inputs of one turn of the event loop are sent together, at most
- * `maxConcurrent` batches at a time. No answer is older than its request.
+ * Batches the inputs of one turn of the event loop, with at most `maxConcurrent` batches at a time. No answer is older
+ * than its request.
  */
 export function createBatcher<Answer>(
-  /** Returns the answers in the order of the inputs. If it rejects, all inputs of the batch reject. */
+  /** Answers are in the order of the inputs. A rejection rejects the whole batch. */
   sendBatch: (inputs: readonly string[]) => Promise<readonly Answer[]>,
   options: {
     readonly maxBatch: number
     readonly maxConcurrent: number
-    /** Further inputs reject at once. */
     readonly maxWaiting: number
-    /** Inputs that have waited for longer reject and are never sent. */
+    /** Longer waiting inputs reject and are never sent. */
     readonly maxWaitMs: number
     /** Milliseconds on a monotonic clock. */
     readonly now: () => number

@@ -6,7 +6,6 @@ import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
 import { createTtlCache } from './ttl-cache.ts'
 
-/** What a verified access token says of a person. */
 export interface VerifiedToken {
   readonly subject: string
   readonly name: string
@@ -34,23 +33,20 @@ const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 const clockToleranceSeconds = 5
 const maxTokenCharacters = 8192
 const maxKnown = 10_000
-/** How long a verified token is cached. Its expiry is checked each time. */
+/** The expiry is checked each time. */
 const knownTtlMs = 30_000
-/** Time-out for discovery and keys together. */
+/** For discovery and keys together. */
 const keysTimeoutMs = 3000
 /** The pause after a failure of the provider, because each invented token would ask it again. */
 const pauseMs = 1000
-/**
- * The pause between reads of the provider's keys for unknown key ids. Until then such tokens get 401, because strangers could cause
- * 503 with invented ones.
- */
+/** Until then tokens with unknown key ids get 401, because strangers could cause 503 with invented ones. */
 const keysReadEveryMs = 5000
-/** Characters of a subject (OpenID Connect Core §2). */
+/** OpenID Connect Core §2. */
 const maxSubjectCharacters = 255
 const maxNameCharacters = 200
-/** The longest percent-encoded name. With the longest subject the context still fits its header. */
+/** With the longest subject the context still fits its header. */
 const maxEncodedName = 1200
-/** The last second that a date-time of RFC 3339 can name, in seconds since the epoch. */
+/** The last second that RFC 3339 can write, in seconds since the epoch. */
 const lastSecond = 253_402_300_799
 
 const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url() })
@@ -64,7 +60,7 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
     now: () => performance.now(),
   })
   const keys = openKeySet(oidc.issuer)
-  // Failures that many requests share are logged once.
+  // Many requests share a failure, which is logged once.
   const told = new WeakSet<object>()
 
   return {
@@ -88,7 +84,7 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
         return { kind: 'valid', token: read }
       } catch (error) {
         if (error instanceof errors.JWSSignatureVerificationFailed) return { ...unverified, isForged: true }
-        // Other errors come from the provider and say nothing about the token.
+        // Other errors say nothing about the token.
         if (error instanceof errors.JOSEError) return unverified
         if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
         told.add(Object(error))
@@ -103,10 +99,7 @@ const digestOf = (text: string): string => hash('sha256', text, 'base64')
 const refused = (detail: string) => ({ kind: 'invalid', detail, isForged: false }) as const
 const unverified = refused('The access token does not verify, or has expired.')
 
-/**
- * Reads the provider's keys. Discovery is repeated each time, in case the provider moves them. If they cannot be read, keys of the last
- * ten minutes are still used.
- */
+/** Repeats discovery each time. If keys cannot be read, those of the last ten minutes are used. */
 function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
   let failure: { readonly error: unknown; readonly at: number } | undefined
   return createRemoteJWKSet(new URL(issuer), {
@@ -129,10 +122,10 @@ function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
 }
 
 async function discover(issuer: string, options: RequestInit): Promise<string> {
-  // A final slash belongs to the issuer, not to this URL (OIDC Discovery, section 4.1).
+  // A final slash belongs only to the issuer (OIDC Discovery, section 4.1).
   const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = discoverySchema.parse(await readJson(address, options, 'discovery'))
-  // A document of another issuer must not provide keys (OIDC Discovery, section 4.3).
+  // OIDC Discovery, section 4.3.
   if (document.issuer !== issuer) throw new Error('discovery names another issuer')
   // Over plain HTTP, anyone on the path could replace the keys.
   if (!isProtectedUrl(document.jwks_uri)) throw new Error('discovery names keys over plain HTTP')
@@ -150,7 +143,7 @@ async function readJson(address: string, options: RequestInit, what: string): Pr
 
 const rolesSchema = z.array(z.string()).catch([])
 
-/** Reads the claims, or returns why they are unusable. */
+/** Returns why the claims are unusable, if they are. */
 function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | string {
   const tenant = uuidSchema.safeParse(payload[oidc.tenantClaim])
   const { sub = '', exp = 0, name } = payload
@@ -170,17 +163,15 @@ function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | stri
   }
 }
 
-/** The name in a token, or its subject. */
 function nameOf(name: unknown, subject: string): string {
   const given = typeof name === 'string' ? cut(name.normalize('NFC')) : ''
   return given === '' ? cut(subject) : given
 }
 
-/** As much of a name as rows and headers hold. */
+/** Cuts a name to what rows and headers hold. */
 function cut(name: string): string {
   let taken = ''
   let encoded = 0
-  // One more, so that no character is cut in two.
   for (const character of name
     .slice(0, maxNameCharacters + 1)
     .toWellFormed()

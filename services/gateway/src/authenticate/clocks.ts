@@ -1,51 +1,53 @@
 import { recordTtlMs } from '@postern/contracts/internal'
 
-/** Clocks in milliseconds, injected for tests. */
+/** In milliseconds. */
 export interface Clocks {
-  /** Monotonic. It stops while a virtual machine is suspended. */
+  /** Stops while a virtual machine is suspended. */
   monotonic(): number
-  /** Since the epoch; may jump. */
+  /** Returns milliseconds since the epoch; may jump. */
   wall(): number
 }
 
 export const systemClocks: Clocks = { monotonic: () => performance.now(), wall: () => Date.now() }
 
-/** An estimate of the database's clock, which decides when keys expire. */
+/** Estimates the database's clock, which decides when keys expire. */
 export interface DatabaseClock {
   /** Records that the database reported `nowMs` for a request sent at `sentMonotonic`. */
   observe(nowMs: number, sentMonotonic: number): void
-  /** The latest possible database time. It may reject early by the duration of a quick request, never late. Undefined at first. */
+  /**
+   * The latest possible time, undefined at first. It may reject early by the duration of a quick request, never late.
+   */
   latest(): number | undefined
-  /** The latest database time ever seen. Later than `latest` after the clock was set back. */
+  /** The latest time ever seen. */
   highest(): number | undefined
-  /** Whether a moment has passed. Undefined at first, and if our own clock deviates too much. */
+  /** Returns undefined at first, and if our own clock deviates too much. */
   hasPassed(moment: number): boolean | undefined
 }
 
-/** How far in the future reads of other servers may seem to be, in milliseconds. */
+/** In milliseconds. */
 const aheadMs = 5000
-/** An answer that took longer, in milliseconds, bounds the clock too loosely. It counts only if it contradicts the estimate. */
+/** A slower answer bounds the clock too loosely and counts only if it contradicts the estimate. */
 const quickMs = 500
-/** The largest difference between two correct clocks, one of them known from a slow answer, in milliseconds. */
+/** Between two correct clocks, one of them known from a slow answer. */
 const apartMs = 10_000
 
-/** Whether a record read at `readAt` is fresh. One from the future was read before the database's clock was set back. */
+/** Whether a record is fresh; one from the future was read before the database's clock was set back. */
 export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'latest'>): boolean {
   const now = databaseClock.latest()
   return now !== undefined && now < readAt + recordTtlMs && readAt <= now + aheadMs
 }
 
 /**
- * Extrapolates the database's clock with the monotonic one. Calls `onSetBack` immediately if it was set back, because outdated records
- * would be fresh again.
+ * Extrapolates with the monotonic clock. Calls `onSetBack` if the database's clock was set back, because outdated
+ * records would be fresh again.
  */
 export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () => undefined): DatabaseClock {
   let offset: number | undefined
   let highest = -Infinity
-  /** The highest since the last step back, so that many small steps are noticed too. */
+  /** Since the last step back, so that many small steps are noticed too. */
   let peak = -Infinity
   const latest = (): number | undefined => (offset === undefined ? undefined : offset + clocks.monotonic())
-  /** Whether the database's clock can have shown `nowMs` at some time of the request, by the estimate. */
+  /** Whether the estimate allows `nowMs` at some time of the request. */
   const agrees = (nowMs: number, sentMonotonic: number, receivedMonotonic: number): boolean =>
     offset !== undefined && offset + sentMonotonic <= nowMs && nowMs <= offset + receivedMonotonic
 

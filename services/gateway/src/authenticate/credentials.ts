@@ -1,20 +1,19 @@
 import { type ParsedKey, keyPrefix, parseKey } from '@postern/api-key'
 
-/** The parsed Authorization header (RFC 9110, section 11.6.2). */
+/** RFC 9110, section 11.6.2. */
 export type Credentials =
   | { readonly kind: 'api_key'; readonly key: ParsedKey }
   | { readonly kind: 'bearer'; readonly token: string }
-  /** An API key, sent in another way than `ApiKey`, one space and the key. */
+  /** An API key without `ApiKey` and one space. */
   | { readonly kind: 'misplaced_key' }
-  /** Neither, or in the wrong form. `scheme` is the one that the client tried. */
+  /** `scheme` is the one that the client tried. */
   | { readonly kind: 'malformed'; readonly scheme: 'ApiKey' | 'Bearer' | undefined }
 
 const longest = 8200
 const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
- * Parses an Authorization header: a scheme in any case, one space and the credential. A checksum finds mistyped keys without I/O.
- * `keysAsTokens` accepts API keys as bearer tokens, for identity providers.
+ * A checksum finds mistyped keys without I/O. `keysAsTokens` accepts API keys as bearer tokens, for identity providers.
  */
 export function parseCredentials(header: string, keysAsTokens = false): Credentials {
   const credentials = readCredentials(header, keysAsTokens)
@@ -23,7 +22,7 @@ export function parseCredentials(header: string, keysAsTokens = false): Credenti
   return holdsKey(header) ? { kind: 'misplaced_key' } : credentials
 }
 
-/** The correct form of a key, so a fault is in the key itself. */
+/** The form is right, so a fault is in the key itself. */
 const plainKeyPattern = /^apikey postern_[0-9A-Za-z]*$/i
 const plainBearerKeyPattern = /^bearer postern_[0-9A-Za-z]*$/i
 const keyPattern = new RegExp(`${keyPrefix}[0-9A-Za-z]{20}`, 'i')

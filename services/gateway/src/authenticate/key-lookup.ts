@@ -14,32 +14,33 @@ import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
 import { createTtlCache } from './ttl-cache.ts'
 
-/** A key in memory: its record and derived values. */
+/** A record and derived values. */
 export interface KeyEntry extends JudgedEntry {
   readonly record: KeyRecord
   readonly principal: Principal
 }
 
-/** Where an entry came from, for the metrics. */
+/** For the metrics. */
 export type LookupLevel = 'memory' | 'redis' | 'keys' | 'unknown' | 'unavailable'
 
 export type Lookup =
   | { readonly kind: 'found'; readonly entry: KeyEntry }
   | { readonly kind: 'unknown' }
-  /** No answer is available: 503, never 401. */
+  /** 503, never 401. */
   | { readonly kind: 'unavailable' }
 
 export interface KeyLookup {
-  /** The key's entry in memory, if there is a lease, nothing newer is known, and it is fresh. HOT PATH: no I/O, no allocation. */
+  /**
+   * The key's entry in memory, if there is a lease, nothing newer is known, and it is fresh. HOT PATH: no I/O, no
+   * allocation.
+   */
   find(hash: string): KeyEntry | undefined
   /**
    * Looks the key up outside of memory; 'unavailable' after 2.5 s. Use the result before the next tick. `isSuspect`:
    * with the small capacity for addresses with many failures.
    */
   obtain(hash: string, isSuspect?: boolean): Promise<Lookup>
-  /** How many keys are in memory. */
   readonly size: number
-  /** Forgets everything. */
   clear(): void
 }
 
@@ -55,15 +56,14 @@ export interface KeyLookupParts {
   readonly count: (level: Exclude<LookupLevel, 'memory'>) => void
 }
 
-/** Unknown keys are cached for a second. New keys are not affected. */
+/** Unknown keys are cached for a second, which does not affect new ones. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
-/** Old entries that are checked for each new one. */
+/** Old entries checked per new one. */
 const looksPerNew = 2
-/** The most reads of a record that changes meanwhile. */
+/** Reads of a record that changes meanwhile. */
 const maxAttempts = 3
 
-/** Creates an empty cache in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, watermarks, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
@@ -77,8 +77,8 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
 
   function keep(record: KeyRecord): KeyEntry {
     const known = memory.peek(record.hash)
-    // INVARIANT: an older record never replaces a newer one, in any order of arrival. Records of one version are equal,
-    // unless one is from before the database's clock was set back.
+    // INVARIANT: an older record never replaces a newer one. Records of one version are equal, unless one is from
+    // before the database's clock was set back.
     if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
     if (known === undefined) forgetSome()
     const entry = { record, principal: keyPrincipal(record), validAt: -1 }
@@ -91,7 +91,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     return isSame && !isFresh(known.readAt, databaseClock)
   }
 
-  /** Removes outdated entries, least recently used first. */
+  /** Least recently used first. */
   function forgetSome(): void {
     for (let looks = 0; looks < looksPerNew; looks += 1) {
       const oldest = memory.rvalues().next().value

@@ -14,20 +14,19 @@ import type { z } from 'zod'
 import type { Clocks } from './clocks.ts'
 import { createBatcher } from './batch-requests.ts'
 
-/** When the request was sent, on the monotonic clock. It may have waited before. */
+/** When the request was sent (monotonic); it may have waited before. */
 interface Sent {
   readonly sentMonotonic: number
 }
 export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & Sent
 export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
 
-/** Client of the keys service's internal API. Every method rejects without a valid answer in time. */
+/** Every method rejects without a valid answer in time. */
 export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
-  /** Batches concurrent look-ups. Rejects at once if too many wait. Suspect keys have their own queue with one call at a time. */
+  /** Rejects at once if too many wait. Suspect keys have their own queue with one call at a time. */
   findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
-  /** Rejects at once if too many wait. */
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   /** Rejects with ContentRefused if a line can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
@@ -36,30 +35,30 @@ export interface KeysClient {
 
 /** Shorter than a lease, because a new renewal is better than a late one. */
 const renewalTimeoutMs = 1000
-/** How long a request waits for its key. Longer than a renewal, because repeated look-ups would load a busy keys service more. */
+/** Longer than a renewal, because repeated look-ups would load a busy keys service more. */
 export const lookupTimeoutMs = 2500
-/** Time-out of usage reports. A report that is recorded but times out counts twice. The last one must fit into the shutdown. */
+/** A report that is recorded but times out counts twice. The last one must fit into the shutdown. */
 const reportTimeoutMs = 5000
 const connectTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
-/** Keys per call, and concurrent calls. Small, so that a late call affects few requests. */
+/** Small, so that a late call affects few requests. */
 const maxKeysPerCall = 32
 const maxConcurrentLookups = 8
-/** Concurrent look-ups of tenants. They leave connections for keys. */
+/** They leave connections for keys. */
 const maxConcurrentTenants = 8
-/** The most waiting look-ups. More could not be answered in time. */
+/** More could not be answered in time. */
 const maxWaiting = 4096
 /** Keys from addresses with many failures. */
 const maxWaitingSuspects = 512
 
-/** The keys service permanently rejects the content of a call. */
+/** The content is rejected permanently. */
 export class ContentRefused extends Error {}
 
 interface Timed extends Sent {
   readonly json: unknown
 }
 
-/** Opens the client. It connects when needed. */
+/** Connects when needed. */
 export function openKeysClient(options: {
   url: string
   ring: KeyRing
@@ -79,7 +78,7 @@ export function openKeysClient(options: {
       maxAnswerBytes,
     })
   const lookups = open(32, lookupTimeoutMs)
-  // Renewals have their own connections, so that a flood of unknown keys cannot cost the lease.
+  // A flood of unknown keys must not cost the lease.
   const leases = open(2, renewalTimeoutMs)
   const reports = open(2, reportTimeoutMs)
   const caller = {

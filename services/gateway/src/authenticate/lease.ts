@@ -12,7 +12,7 @@ import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import { nextMark } from './log-mark.ts'
 
 export interface Timers {
-  /** Runs `task` after `ms` milliseconds. Returns a function that cancels it. */
+  /** Returns a function that cancels the task. */
   after(ms: number, task: () => void): () => void
 }
 
@@ -25,36 +25,34 @@ export const systemTimers: Timers = {
 }
 
 export interface LeaseParts {
-  /** New for every process, so that answers to a dead process never count for its successor. */
   readonly gateway: string
   readonly name: string
   readonly clocks: Clocks
   readonly timers: Timers
   readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
-  /** Asks the keys service. Rejects without an answer in time. */
+  /** Rejects without an answer in time. */
   readonly renew: (request: LeaseRequest) => Promise<LeaseAnswer>
-  /** The log of revocations has been replaced, so no cached record may be used. */
+  /** The log was replaced, so no cached record may be used. */
   readonly onReset: () => void
   readonly logger: Logger
 }
 
-/** The right to use caches, for two seconds at a time. See README.md. */
+/** The right to use caches, for two seconds at a time (README.md). */
 export interface Lease {
-  /** Check it in the tick of each decision, because the process may have been frozen since. */
+  /** Check it in the tick of each decision: the process may have been frozen since. */
   isHeld(): boolean
-  /** Milliseconds until the lease ends. Negative after its end. */
+  /** Returns milliseconds until the lease ends; negative after its end. */
   remainingMs(): number
-  /** Gateways with a lease, including this one. Undefined without a lease. */
+  /** Returns the number of gateways with a lease, including this one; undefined without a lease. */
   gateways(): number | undefined
-  /** Applies a revocation from Redis and acknowledges it to the keys service at once. */
+  /** Applies a revocation from Redis and acknowledges it at once. */
   receive(revocation: Revocation): void
   start(): void
-  /** Ends the renewals. */
   stop(): void
 }
 
-/** The last applied entry and the mark of its log. Null if unknown. */
+/** The last applied entry, and the mark of its log or null. */
 interface Cursor {
   readonly seq: number
   readonly mark: string | null
@@ -63,7 +61,6 @@ interface Cursor {
 const renewEveryMs = leaseMs / renewalsPerLease
 const retryAfterMs = 100
 
-/** Creates a lease that is not held until `start` has an answer of the keys service. */
 export function createLease(parts: LeaseParts): Lease {
   const { gateway, name, clocks, timers, watermarks, databaseClock, renew, onReset, logger } = parts
   let cursor: Cursor | undefined
@@ -127,7 +124,7 @@ export function createLease(parts: LeaseParts): Lease {
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
-    // The next renewal's cursor acknowledges these entries, and a revocation waits for it.
+    // A revocation waits for the next renewal, which acknowledges these entries.
     if (again || cursor.seq !== sent.cursor?.seq) schedule(0)
     else if (!answer.granted) schedule(retryAfterMs)
     else schedule(Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))

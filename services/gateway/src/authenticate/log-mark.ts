@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Revocation } from '@postern/contracts/internal'
 
-/** Computes the mark of the log at an entry from the mark before it (leases.ts of the contracts; keys.log_change). */
+/** Computes the next mark of the log, as leases.ts of the contracts and keys.log_change do. */
 export function nextMark(before: string, revocation: Revocation): string {
   const { seq, kind, version } = revocation
   const [subject, revoked] =

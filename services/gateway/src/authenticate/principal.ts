@@ -6,11 +6,10 @@ import type { Limits } from '../limit/rate-limit.ts'
 import type { Use } from '../usage.ts'
 import { createAddressMatcher } from './addresses.ts'
 
-/** A caller, computed once for a key and cached with it. */
 export interface Principal {
   readonly kind: 'api_key' | 'user'
   readonly id: string
-  /** The id for rate limits. A key and its successor share one. */
+  /** A key and its successor share one. */
   readonly limitId: string
   readonly label: string
   readonly tenantId: string
@@ -19,14 +18,13 @@ export interface Principal {
   readonly scopes: ReadonlySet<NamedScope>
   readonly roles: readonly Role[]
   readonly masked: string | null
-  /** Milliseconds since the epoch on the database's clock. */
+  /** Database clock (epoch ms). */
   readonly expiresAt: number
-  /** Requests a minute. */
+  /** Requests per minute. */
   readonly limit: number
   readonly tenantLimit: number
-  /** The `postern-context` header of its forwarded requests. */
   readonly context: string
-  /** Undefined: every address may call. */
+  /** Returns undefined: every address may call. */
   readonly isAddressAllowed: ((address: string) => boolean) | undefined
   /** State of limits, usage and assertions. HOT PATH: replaces look-ups in maps for every request. */
   limits: Limits | undefined
@@ -34,7 +32,7 @@ export interface Principal {
   minted: MintedAssertion | undefined
 }
 
-/** Granted scopes and derived values, shared between keys with equal scopes. */
+/** Shared between keys with equal scopes. */
 interface Grant {
   readonly granted: readonly GrantableScope[]
   readonly scopes: ReadonlySet<NamedScope>
@@ -54,7 +52,6 @@ function grantOf(granted: readonly GrantableScope[]): Grant {
 
 const noRoles: readonly Role[] = []
 
-/** The principal that a key's record describes. */
 export function keyPrincipal(record: KeyRecord): Principal {
   const { granted, scopes } = grantOf(record.scopes)
   return {
@@ -86,10 +83,9 @@ export function keyPrincipal(record: KeyRecord): Principal {
   }
 }
 
-/** Requests a minute of one signed-in person. */
+/** Requests per minute. */
 const personLimit = 1200
 
-/** Creates the principal of a verified access token and its tenant. */
 export function userPrincipal(
   token: {
     readonly subject: string

@@ -19,20 +19,19 @@ import {
 } from '@postern/service-kit/redis'
 import { createTokenSource } from '../limit/token-source.ts'
 
-/** The gateway's use of Redis. Correct decisions never depend on it. */
+/** Correct decisions never depend on it. */
 export interface RedisCache {
-  /** Finds the record of a key. Undefined if it is missing or invalid, or if Redis is slow. */
+  /** Returns undefined if the record is missing or invalid, or if Redis is slow. */
   find(hash: string): Promise<KeyRecord | undefined>
-  /** Calls back for each announced revocation. */
   onRevocation(listener: (revocation: Revocation) => void): void
-  /** For the rate limits, which share the connection. */
+  /** Shared with the rate limits. */
   readonly commands: RedisClient
-  /** Health of `commands`, and of `subscription`, which must receive published messages. */
+  /** The subscription must receive published messages. */
   readonly health: Readonly<Record<'commands' | 'subscription', RedisHealth>>
   close(): Promise<void>
 }
 
-/** The time-out of commands, longer than a healthy Redis ever takes. */
+/** Longer than a healthy Redis ever takes. */
 const commandTimeoutMs = 50
 const heartbeatTimeoutMs = 1000
 /** More than the probes of all gateways in a minute. */
@@ -41,7 +40,7 @@ const probeLimit = 1_000_000_000
 /** Data from Redis without a valid MAC. */
 export type Refused = 'record' | 'announcement'
 
-/** Opens connections for commands and for the subscription. Both reconnect forever. Calls `onRefused` for invalid data. */
+/** Opens two connections that reconnect forever. Calls `onRefused` for invalid data. */
 export function openRedisCache(options: {
   readonly url: string
   readonly ring: KeyRing
@@ -78,14 +77,14 @@ export function openRedisCache(options: {
       isRefused = false
       await subscriber.subscribe(heartbeats)
     } catch (error) {
-      // The health check then opens a new connection, which subscribes again.
+      // The health check opens a new connection, which subscribes again.
       if (!isRefused) logger.warn({ event: 'redis_subscribe_failed', err: error })
       isRefused = true
     }
   }
   subscriber.on('ready', () => void subscribe())
 
-  /** Resolves if the subscription receives a message or, for logins that may not publish, is confirmed. */
+  /** Logins that may not publish only confirm the subscription. */
   async function hearHeartbeat(): Promise<void> {
     const heard = new Promise<boolean>((resolve) => {
       onHeartbeat = () => resolve(true)
@@ -100,7 +99,7 @@ export function openRedisCache(options: {
   const health = {
     commands: watchRedisClient(commands, {
       use: 'commands',
-      // Counts like a rate limit, so that Redis counts as lost if it refuses to. With a hash tag, for clusters.
+      // Redis counts as lost if it refuses to count. The hash tag is for clusters.
       write: async () => await counter.lease('{health}', probeLimit, 1),
       logger,
     }),
@@ -120,7 +119,7 @@ export function openRedisCache(options: {
         }
         return record
       } catch {
-        // Redis is slow, away or full. Ask the keys service instead.
+        // Ask the keys service instead.
         return undefined
       }
     },

@@ -9,12 +9,11 @@ const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly 
   address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
 }
 
-/** The challenge of a 401. Identity providers send keys as bearer tokens. */
+/** Returns the challenge of a 401; identity providers send keys as bearer tokens. */
 export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
   return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
 }
 
-/** The problem for a known key. */
 export function refusalAnswer(exchange: Pick<Exchange, 'target'>, refusal: KeyRefusal): ProblemAnswer {
   const { detail, error } = refusals[refusal]
   const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]

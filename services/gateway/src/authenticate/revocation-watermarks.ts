@@ -4,7 +4,7 @@ import type { Clocks, DatabaseClock } from './clocks.ts'
 interface Raised {
   /** On the monotonic clock. */
   readonly at: number
-  /** The highest database time seen; undefined at first. */
+  /** Undefined at first. */
   readonly databaseAt: number | undefined
 }
 
@@ -17,12 +17,11 @@ interface TenantWatermark extends Raised {
   readonly version: number
 }
 
-/** Whether a record is valid after the revocations and changes that the gateway has applied. */
+/** Whether a record is valid after the applied revocations and changes. */
 export type RecordStatus = 'valid' | 'outdated' | 'revoked'
 
 type Judged = Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>
 
-/** A record that is judged again and again. */
 export interface JudgedEntry {
   readonly record: Judged
   /** The number of changes at which it was last valid; -1 before. */
@@ -30,22 +29,22 @@ export interface JudgedEntry {
 }
 
 /**
- * The lowest valid version of each revoked or changed key and tenant. A watermark outlives every older cached record.
- * Watermarks only rise, so revocations may arrive twice, late or out of order.
+ * The lowest valid version of each revoked or changed key and tenant. A watermark outlives every older cached record,
+ * and only rises, so revocations may arrive twice, late or out of order.
  */
 export interface RevocationWatermarks {
   apply(revocation: Revocation): void
   isRevoked(hash: string): boolean
   statusOf(record: Judged): RecordStatus
-  /** Rises with every revocation. A valid record stays valid until then. */
+  /** Rises with every revocation; a valid record stays valid until then. */
   changes(): number
   /** Whether a newer version of the tenant's record is known. */
   isTenantOutdated(tenantId: string, version: number): boolean
-  /** Deletes watermarks that are older than every record they could overrule. */
+  /** Deletes watermarks older than every record they could overrule. */
   prune(): void
 }
 
-/** Starts with nothing revoked. `onChange` is called with each revocation, before it is acknowledged. */
+/** `onChange` is called before a revocation is acknowledged. */
 export function createRevocationWatermarks(
   clocks: Clocks,
   databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>,
@@ -117,14 +116,14 @@ export function recordStatus(
 function pruneWatermarks<T extends Raised>(watermarks: Map<string, T>, now: Raised): void {
   for (const [id, watermark] of watermarks) {
     if (isOver(watermark, now)) watermarks.delete(id)
-    // Raised before the database's clock was known: its time counts from now.
+    // Raised before the database's clock was known, so its time counts from now.
     else if (watermark.databaseAt === undefined) watermarks.set(id, { ...watermark, databaseAt: now.databaseAt })
   }
 }
 
 /**
- * INVARIANT: a record expires by the database's clock before its watermark is deleted. Watermarks also age by that
- * clock, from its highest time: after it is set back, old records become fresh again.
+ * INVARIANT: a record expires by the database's clock before its watermark is deleted. Uses that clock's highest time:
+ * after it is set back, old records become fresh again.
  */
 function isOver({ at, databaseAt }: Raised, now: Raised): boolean {
   if (at >= now.at - watermarkTtlMs) return false

@@ -2,33 +2,28 @@ import { onceRead } from '@postern/service-kit'
 import { lookupTimeoutMs } from './keys-client.ts'
 import type { Timers } from './lease.ts'
 
-/** Look-ups that are in progress. Requests that ask for the same name share one. */
+/** Requests for the same name share a look-up. */
 export interface SingleFlight<Answer> {
   /**
-   * Returns the answer of the look-up in progress, or starts one. For use under a lease, whose watermarks overrule
-   * outdated answers.
+   * Returns the answer in progress, or starts one. For use under a lease, whose watermarks overrule outdated answers.
    */
   share(name: string): Promise<Answer>
-  /**
-   * Returns the answer of a look-up that begins after this call, because without a lease an earlier one proves nothing.
-   * Concurrent callers share the next look-up.
-   */
+  /** Returns the answer of a look-up that begins after this call: without a lease, an earlier one proves nothing. */
   shareNext(name: string): Promise<Answer>
 }
 
 interface Flight<Answer> {
   readonly answer: Promise<Answer>
-  /** The look-up that begins when this one ends. */
   next: Promise<Answer> | undefined
 }
 
-/** Starts without look-ups. `lookUp` must not reject if the answer is unavailable. */
+/** `lookUp` must not reject if the answer is unavailable. */
 export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Answer>): SingleFlight<Answer> {
   const inProgress = new Map<string, Flight<Answer>>()
 
   function start(name: string): Flight<Answer> {
     const flight: Flight<Answer> = {
-      // The next look-up of the name begins after this one has ended.
+      // The next look-up of the name begins after this one.
       answer: lookUp(name).finally(() => inProgress.delete(name)),
       next: undefined,
     }
@@ -51,7 +46,7 @@ export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Ans
   }
 }
 
-/** Resolves with the answer, or with `late` after `lookupTimeoutMs`. A look-up may wait in a queue or be repeated, so its callers are limited here. */
+/** Resolves with `late` after `lookupTimeoutMs`, because a look-up may wait in a queue or be repeated. */
 export async function inTime<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
   const callOff = timers.after(lookupTimeoutMs, () => onceRead(() => resolve(late)))

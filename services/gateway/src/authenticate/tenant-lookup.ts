@@ -12,7 +12,6 @@ export type TenantFound =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' }
 
-/** Tenants of signed-in people, under the same lease and watermarks as keys. */
 export interface TenantLookup {
   /** Looks the tenant up, in memory first; 'unavailable' after 2.5 s. Use the result before the next tick. */
   obtain(tenantId: string): Promise<TenantFound>
@@ -29,11 +28,10 @@ export interface TenantLookupParts {
 }
 
 const maxTenants = 10_000
-/** How long a missing tenant is cached, because a verified token may name one repeatedly. */
+/** A verified token may name a missing tenant repeatedly. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
 
-/** Makes an empty memory in front of the keys service. */
 export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
   const { lease, watermarks, clocks, timers, databaseClock, keys } = parts
   const memory = new LRUCache<string, TenantRecord>({ max: maxTenants })

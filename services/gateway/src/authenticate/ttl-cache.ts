@@ -1,17 +1,15 @@
 import { LRUCache } from 'lru-cache'
 
-/** A cache with a size limit and a time to live. */
 export interface TtlCache<Value extends object | boolean> {
   get(name: string): Value | undefined
   set(name: string, value: Value): void
   clear(): void
-  /** The number of values in memory, including expired ones. */
   readonly size: number
 }
 
 /**
- * Creates an empty cache; `now` returns milliseconds. The first `set` after each `ttlMs` deletes expired values, which the LRU cache
- * itself would keep until it is full.
+ * `now` returns milliseconds. The first `set` after each `ttlMs` deletes expired values, which the LRU cache would keep
+ * until it is full.
  */
 export function createTtlCache<Value extends object | boolean>(options: {
   readonly max: number

@@ -2,12 +2,10 @@ import { type Route, opensRole } from '@postern/contracts'
 import { oneScopeNeeded, roleNeeded, scopeNeeded } from '@postern/service-kit'
 import type { Principal } from '../authenticate/principal.ts'
 
-/** Why a principal may not call a route. */
 export interface Denial {
   readonly code: 'insufficient_scope' | 'role_required'
   readonly detail: string
   readonly required_scope?: string
-  /** The scopes that would suffice. */
   readonly allowed?: readonly string[]
 }
 

@@ -1,19 +1,15 @@
 import { type Method, type Route, routeTable } from '@postern/contracts'
 import createRouter from 'find-my-way'
 
-/** The route of a method and a canonical path. */
 export type Match =
   | { readonly kind: 'route'; readonly route: Route; readonly params: Readonly<Record<string, string | undefined>> }
-  /** The path is there, under other methods. */
+  /** The path exists with other methods. */
   | { readonly kind: 'method'; readonly allowed: readonly string[] }
   | { readonly kind: 'none' }
 
 export type RouteMatcher = (method: string, path: string) => Match
 
-/**
- * Matches the method that a POST names in `X-HTTP-Method-Override`. Returns undefined on paths that accept no override.
- * `posted` is the match of the POST itself.
- */
+/** Matches the method in `X-HTTP-Method-Override`. Undefined on paths that accept no override. */
 export function matchOverride(
   matchRoute: RouteMatcher,
   method: string,
@@ -26,12 +22,11 @@ export function matchOverride(
 }
 
 const none: Match = { kind: 'none' }
-// The router requires a handler, which is never called.
 const noop = (): void => undefined
 /** Longer path parameters match nothing. */
 const maxParamLength = 1100
 
-/** Creates the matcher of a route table. Paths match exactly, including case and trailing slash. HEAD matches GET. */
+/** Paths match exactly, including case and trailing slash. HEAD matches GET. */
 export function createRouteMatcher(routes: readonly Route[] = routeTable): RouteMatcher {
   const router = createRouter({ caseSensitive: true, ignoreTrailingSlash: false, maxParamLength })
   const methods = [...new Set(routes.flatMap(verbsOf))].toSorted()
@@ -60,7 +55,7 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
 function lookUp(router: ReturnType<typeof createRouter>, method: Method, path: string): Match | undefined {
   const found = router.find(method, path)
   if (found === null || found.store === null) return undefined
-  // The router accepts empty parameters, but `/findings/` must not be authorized as an item.
+  // `/findings/` must not be authorized as an item.
   for (const name in found.params) if (found.params[name] === '') return undefined
   return { kind: 'route', route: found.store, params: found.params }
 }

@@ -1,18 +1,14 @@
 import { Client, type Dispatcher } from 'undici'
 import { NoConnectionError } from './upstream-errors.ts'
 
-/** The connections to one service. */
 export interface Connections {
   /**
-   * Sends a request on a free connection, or on the next one that becomes free; tenants that wait are served in rotation. The request
-   * fails with a NoConnectionError if too many wait.
+   * Sends a request on a free connection; waiting tenants are served in rotation. Fails with a NoConnectionError if too
+   * many wait.
    */
   dispatch(options: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void
-  /** Closes connections that were not used since the last call, to free their memory. */
   prune(): void
-  /** The number of connections in memory, open or not. */
   readonly size: number
-  /** Closes all connections at once. */
   destroy(): Promise<void>
 }
 
@@ -21,23 +17,20 @@ interface Waiting {
   readonly handler: PooledRequest
 }
 
-/** Headers of an answer by their lower-case names. */
+/** Headers by lower-case name. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
- * A tenant may have three times what is free: three quarters of all while it is alone, and less beside others. Something is always left
- * for the next tenant (dynamic thresholds; Choudhury and Hahne, 1998).
+ * A tenant may have three times what is free, so something is always left for the next tenant (dynamic thresholds;
+ * Choudhury and Hahne, 1998).
  */
 function mayHaveMore(has: number, free: number): boolean {
   return has < 3 * free
 }
 
-/** Limits for the connections to one service. */
 export interface ConnectionLimits {
   readonly connections: number
-  /** Connections that one tenant may use. */
   readonly perTenant: number
-  /** Requests that may wait for a connection. */
   readonly waiting: number
 }
 
@@ -48,12 +41,11 @@ export interface ConnectionLimits {
 export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
   const free: Client[] = []
   const all = new Set<Client>()
-  /** The lowest number of free connections since the last prune. As many at the bottom of the stack were not used. */
+  /** The fewest free connections since the last prune: so many at the bottom of the stack were not used. */
   let leastFree = 0
   let busy = 0
-  /** Connections in use, by tenant. */
   const inUse = new Map<string, number>()
-  /** By tenant; the tenant to serve next comes first. */
+  /** The tenant to serve next comes first. */
   const waiting = new Map<string, Waiting[]>()
   let waitingCount = 0
 
@@ -76,7 +68,7 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
     while (serveOne());
   }
 
-  /** Starts the oldest request of the first tenant that may have a connection. Returns whether there was one. */
+  /** Returns whether a request was started. */
   function serveOne(): boolean {
     for (const [tenantId, requests] of waiting) {
       dropEnded(tenantId, requests)
@@ -92,7 +84,6 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
     return false
   }
 
-  /** Drops the first requests of a tenant that no longer need a connection. */
   function dropEnded(tenantId: string, requests: Waiting[]): void {
     while (requests[0]?.handler.isOver() === true) {
       requests.shift()
@@ -107,13 +98,13 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function wait(request: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void {
-    // Fewer requests with bodies may wait, because the gateway holds what has arrived of a body.
+    // The gateway holds what has arrived of a body.
     const most = (request.body ?? null) === null ? limits.waiting : Math.min(limits.waiting, limits.perTenant)
     const mayWait = (): boolean => {
       const has = waiting.get(tenantId)?.length ?? 0
       return has < most && mayHaveMore(has, limits.waiting - waitingCount)
     }
-    // The first request may still be live after the requests behind it have ended.
+    // The head of the queue may still be live after the entries behind it have ended.
     if (!mayWait()) dropEndedRequests()
     if (!mayWait()) {
       handler.refuse()
@@ -145,8 +136,7 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function open(): Client {
-    // With 1, a client emits `drain` after each request. No two requests run at once all the same: a client gets its next one
-    // when the one before has ended.
+    // With 1, a client emits `drain` after each request. Requests still run one at a time.
     const client = new Client(origin, { ...options, pipelining: 2 })
     all.add(client)
     return client
@@ -182,24 +172,23 @@ export abstract class PooledRequest implements Dispatcher.DispatchHandler {
   #tenantId = ''
   #release: ((client: Client, tenantId: string) => void) | undefined
 
-  /** Called by `openConnections` just before the request is dispatched. */
+  /** Called just before the request is dispatched. */
   assignConnection(client: Client, tenantId: string, release: (client: Client, tenantId: string) => void): void {
     this.#client = client
     this.#tenantId = tenantId
     this.#release = release
   }
 
-  /** Whether the request has a connection, which may still be opening. */
+  /** The connection may still be opening. */
   protected get hasConnection(): boolean {
     return this.#client !== undefined
   }
 
-  /** Called by `openConnections` if too many requests wait. */
   refuse(): void {
     this.onFailure(new NoConnectionError())
   }
 
-  /** Whether the client no longer waits for the answer. */
+  /** Whether the client no longer waits. */
   abstract isOver(): boolean
 
   abstract onRequestStart(controller: Dispatcher.DispatchController): void
@@ -208,10 +197,8 @@ export abstract class PooledRequest implements Dispatcher.DispatchHandler {
 
   abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void
 
-  /** Called when the answer has ended. */
   protected abstract onEnd(): void
 
-  /** Called when there is no answer, or no more of it. */
   protected abstract onFailure(error: Error): void
 
   onResponseEnd(): void {

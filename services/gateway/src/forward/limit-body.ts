@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, onceRead } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
-/** Bytes that must arrive in each `withinMs`. A slower body would occupy a connection for too long. */
+/** Bytes that must arrive in each `withinMs`, so that slow bodies do not occupy connections. */
 const leastBytes = 10 * 1024
 
 /**
@@ -14,8 +14,8 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
   let total = 0
   let atLastCheck = 0
   const body = new Readable({
-    // undici sends the length of a byte stream that ended before it was sent. The signature of a chunked request does not cover that
-    // header, so the service would reject it. undici does not know the length of a stream of objects.
+    // undici sends the length of a byte stream that ended early, which the signature does not cover. It does not know
+    // the length of a stream of objects.
     objectMode: true,
     highWaterMark: 1,
     read: () => {
@@ -23,7 +23,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     },
     destroy: (error, done) => {
       clearInterval(timer)
-      // `endAnswer` and `sendProblem` read the rest of the body and discard it.
+      // `endAnswer` and `sendProblem` discard the rest of the body.
       request.off('data', onData)
       request.off('end', onEnd)
       done(error)
@@ -36,19 +36,19 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     else if (!body.push(chunk)) request.pause()
   }
   const onEnd = (): void => {
-    // undici sends an empty stream with a length of 0, which the signature does not cover either.
+    // undici sends an empty stream with a length of 0, which the signature does not cover.
     if (total === 0) body.destroy(new EmptyBodyError())
     else body.push(null)
   }
   const look = (): void => {
-    // A body that a slow service paused, or that has arrived whole, is not the client's fault.
+    // A service that paused the body, or a complete one, is not the client's fault.
     const waitsForClient = !request.isPaused() && !request.complete
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
   }
   const timer = setInterval(() => onceRead(look), withinMs)
   timer.unref()
-  // undici listens only while it sends. An error after an early answer must not end the process.
+  // An error after an early answer must not end the process.
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))
   request.once('aborted', () => body.destroy(new Error('the client broke off')))

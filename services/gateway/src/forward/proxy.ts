@@ -24,32 +24,30 @@ import type { UpstreamTarget } from './upstreams.ts'
 export interface Forwarding {
   readonly exchange: Exchange
   readonly target: UpstreamTarget
-  /** Alternating names and values, the platform's own headers included. */
+  /** Alternating names and values, including the platform's. */
   readonly headers: string[]
-  /** Alternating names and values; the answer's own headers are added to it. */
+  /** Alternating names and values, to which the answer's own headers are added. */
   readonly answerHeaders: string[]
-  /** Whether the process ends soon. The answer then closes the client's connection. Called when the answer begins. */
+  /** If the process ends soon, the answer closes the client's connection. */
   readonly isDraining: () => boolean
   readonly hasBody: boolean
   readonly maxBodyBytes: number
   readonly answerWithinMs: number
-  /** A body of which less than 10 KiB arrive in this time fails, unless the service is slow. */
+  /** A slower body than 10 KiB in this time fails, unless the service is slow. */
   readonly clientTimeoutMs: number
-  /** Holds the request while it is open. */
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
   /** Limits the bytes of requests that wait for a connection. */
   readonly connectionBudget: ReadAheadBudget
-  /** Called once with the status, or with 0 if the client disconnected first. */
+  /** Called once; status 0: the client disconnected first. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** Called when the service failed, but not for errors of the client. */
+  /** Called if the service failed, not for errors of the client. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
-/** The headers that an answer to a route may have, by route. */
 const passedByRoute = new Map(routeTable.map((route) => [route, passedAnswerHeaders(route)]))
 const noHeaders: ReadonlySet<string> = new Set()
 
-/** Names in a Connection header: fields of one hop (RFC 9110 §7.6.1). */
+/** Fields of one hop (RFC 9110 §7.6.1). */
 function parseConnectionHeader(connection: string | string[] | undefined): ReadonlySet<string> {
   if (connection === undefined || connection === 'keep-alive' || connection === 'close') return noHeaders
   return new Set(
@@ -59,17 +57,16 @@ function parseConnectionHeader(connection: string | string[] | undefined): Reado
   )
 }
 
-/** Whether the header names a target of the API. */
 function hasTarget(name: string): boolean {
   return name === 'location' || name === 'link'
 }
 
-/** Puts the base path before a path-absolute `Location`, and before each such target of a `Link`. */
+/** Puts the base path before a path-absolute `Location` or target of a `Link`. */
 function prependBasePath(value: string, basePath: string): string {
   return value.startsWith('/') ? basePath + value : value.replaceAll('</', `<${basePath}/`)
 }
 
-/** A request waits this long for a connection. After a longer wait the service would reject its signature. */
+/** The wait for a connection. After a longer one the service would reject the signature. */
 const connectionWithinMs = 10_000
 
 /**
@@ -81,18 +78,17 @@ export function forward(forwarding: Forwarding): void {
   const { request, response, method } = exchange
   const body = hasBody ? limitBody(request, maxBodyBytes, clientTimeoutMs) : null
   const handler = new AnswerHandler(forwarding, body)
-  // `on` instead of `once`, which would allocate a function. The handler ignores a second call.
+  // `once` would allocate a function. The handler ignores a second call.
   response.on('close', handler.onClientClose)
   if (exchange.principal !== undefined) forwarding.openRequests.add(handler)
   target.pool.dispatch(
     {
       path: exchange.target,
-      // Only methods of the route table reach this step.
       method: methodOf(method),
       headers,
       body,
       headersTimeout: answerWithinMs,
-      // The same limit for a pause in the answer, so that undici keeps one timer for both.
+      // Equal, so that undici keeps one timer for both.
       bodyTimeout: answerWithinMs,
       idempotent: false,
     },
@@ -126,13 +122,13 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
     response.end(body)
     return
   }
-  // As a latin1 string the body joins the head in one write.
+  // A latin1 string joins the head in one write.
   response.write(body.toString('latin1'), 'latin1')
   response.socket?.uncork()
   response.end()
 }
 
-/** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
+/** A class, because undici calls methods of one object per request. */
 class AnswerHandler extends PooledRequest implements OpenRequest {
   readonly exchange: Exchange
   checkedAt = 0
@@ -145,9 +141,9 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   #length = -1
   #closes = false
   #done = false
-  /** Whether the next piece is the beginning of a problem document whose type lacks the base path. */
+  /** The next piece begins a problem document whose type lacks the base path. */
   #publishesType = false
-  /** Runs while the client, or a free connection, is waited for. */
+  /** Runs while the client or a free connection is awaited. */
   #timer: NodeJS.Timeout | undefined
 
   constructor(forwarding: Forwarding, body: Readable | null) {
@@ -161,7 +157,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     return this.#done
   }
 
-  /** Limits the wait for a connection if none was free at once. */
   awaitConnection(): void {
     if (this.#done || this.#controller !== undefined) return
     if (!this.hasConnection && !this.#forwarding.connectionBudget.reserve(this.exchange.request)) {
@@ -171,7 +166,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     this.#timer = setTimeout(() => this.#fail(new NoConnectionError()), connectionWithinMs)
   }
 
-  /** The client has the whole answer or has disconnected. */
   onClientClose = (): void => {
     this.#forwarding.openRequests.remove(this)
     this.abandon()
@@ -188,7 +182,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     const { request, response } = exchange
     if (response.headersSent) {
       if (!this.#done) this.#finish(this.#status)
-      // With a reset, which also discards what the kernel was still to send. An answer that waits for its turn on the connection ends there.
+      // A reset also discards what the kernel was still to send. An answer that waits on the connection ends there.
       if (response.socket === null) response.destroy()
       else request.socket.resetAndDestroy()
     } else if (!this.#done) {
@@ -209,7 +203,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     // Interim responses (1xx) are not passed on.
     if (status < 200) return
-    // The service rejects the gateway's signature. The client must not read this as a verdict on its key.
+    // The service rejects the gateway's signature, not the client's key.
     if (status === 401) {
       controller.abort(new SignatureRefusedError())
       return
@@ -219,7 +213,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     const passed = (exchange.route === undefined ? undefined : passedByRoute.get(exchange.route)) ?? noHeaders
-    // A HEAD answer announces a length without a body. The client sent a POST and would wait for that body.
+    // A HEAD answer announces a length without a body; the client's POST would wait for it.
     const isHeadInPost = exchange.method === 'HEAD' && exchange.request.method !== 'HEAD'
     if (isHeadInPost) out.push('content-length', '0')
     const ofThisHop = parseConnectionHeader(headers['connection'])
@@ -236,7 +230,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
       else for (const one of value) out.push(name, one)
       if (name === 'content-length') this.#length = Number(value)
     }
-    // No cache may store what a key may not read after its revocation (RFC 9111 §5.2.2.5).
+    // RFC 9111 §5.2.2.5: no cache may store what a revoked key may not read.
     if (!hasCacheControl) out.push('cache-control', 'no-store')
     this.#status = status
     exchange.response.writeHead(status, out)
@@ -245,11 +239,11 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { request, response } = this.#forwarding.exchange
     if (this.#publishesType) {
-      // A service writes a problem document, or the beginning of a long one, in one piece.
+      // A service writes the beginning of a problem document in one piece.
       this.#publishesType = false
       chunk = publishType(chunk, this.#forwarding.target.basePath)
     }
-    // The chunk is the whole body: head and body are sent in one write.
+    // Head and whole body are sent in one write.
     if (chunk.length === this.#length && (this.#body === null || request.complete)) {
       endAtOnce(response, chunk)
       return
@@ -257,7 +251,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     countPassedBytes(chunk.length)
     if (response.write(chunk)) return
     controller.pause()
-    // Releases the service's connection too: an answer that waits behind another one gets no `close`.
+    // An answer that waits behind another one gets no `close`.
     this.#timer = setTimeout(() => controller.abort(new Error('the client takes nothing')), stalledReaderMs)
     this.#timer.unref()
     response.once('drain', () => {
@@ -269,7 +263,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   protected onEnd(): void {
     if (this.#done) return
     const { exchange } = this.#forwarding
-    // The answer may come before the upload has ended. The rest of the body is discarded.
+    // The answer may come before the upload has ended.
     if (this.#body !== null) endAnswer(exchange, this.#closes)
     else {
       if (!exchange.response.writableEnded) exchange.response.end()
@@ -295,7 +289,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     const { exchange, answerHeaders, onFailure } = this.#forwarding
     if (!isFaultOfClient(error)) onFailure(exchange, error)
     if (exchange.response.headersSent) {
-      // Destroyed instead of ended, so that the client can tell half an answer from a whole one.
+      // Destroyed, so that the client can tell half an answer from a whole one.
       this.#finish(this.#status)
       exchange.response.destroy()
       return

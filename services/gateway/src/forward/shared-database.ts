@@ -2,22 +2,22 @@ import type { Logger } from '@postern/service-kit'
 import { request } from 'undici'
 import { z } from 'zod'
 
-/** Services that do not share one database: a suspension would not reach all of them, and the change feed would be incomplete. */
+/** A suspension would not reach all services, and the change feed would be incomplete. */
 export class DatabasesDifferError extends Error {
   override readonly name = 'DatabasesDifferError'
 }
 
 export interface SharedDatabaseCheck {
-  /** Asks every service for its database. A service that does not answer keeps what it reported before. */
+  /** Asks every service for its database; one that does not answer keeps what it reported before. */
   refresh(): Promise<void>
-  /** Throws DatabasesDifferError if two services have reported different databases. */
+  /** Throws DatabasesDifferError. */
   assertShared(): void
 }
 
 const timeoutMs = 2_000
 const readySchema = z.object({ database: z.string().optional() })
 
-/** Compares the databases that the services report with their readiness. `urls` are their origins by name. */
+/** Compares the databases that the services report. `urls` are origins by name. */
 export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>, logger: Logger): SharedDatabaseCheck {
   const databases = new Map<string, string>()
   let differed = false
@@ -34,7 +34,7 @@ export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>
       const answer = readySchema.safeParse(await body.json())
       if (statusCode === 200 && answer.data?.database !== undefined) databases.set(name, answer.data.database)
     } catch {
-      // The service is away. Requests to it are refused anyway, and reported where they are forwarded.
+      // Requests to the service fail and are reported where they are forwarded.
     }
   }
 

@@ -1,6 +1,5 @@
 import type { InputError, ProblemCode } from '@postern/contracts'
 
-/** The client's view of a failed exchange with an upstream. */
 export interface UpstreamFailure {
   readonly code: Extract<
     ProblemCode,
@@ -10,32 +9,31 @@ export interface UpstreamFailure {
   readonly errors?: readonly InputError[]
 }
 
-/** Thrown into the upload when a body grows past its limit. */
+/** Beyond the limit of the route. */
 export class BodyTooLargeError extends Error {
   override readonly name = 'BodyTooLargeError'
 }
 
-/** Thrown into the upload when a chunked body is empty. */
+/** A chunked body without content. */
 export class EmptyBodyError extends Error {
   override readonly name = 'EmptyBodyError'
 }
 
-/** Thrown into the upload when the client sends too slowly to be served. */
+/** The client sends too slowly. */
 export class BodyTooSlowError extends Error {
   override readonly name = 'BodyTooSlowError'
 }
 
-/** No connection became free in time, or too many requests wait. The service did not receive the request. */
+/** The service did not receive the request. */
 export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError'
 }
 
-/** The service rejected the gateway's signature, because a clock or secret is wrong. */
+/** A clock or secret is wrong. */
 export class SignatureRefusedError extends Error {
   override readonly name = 'SignatureRefusedError'
 }
 
-/** Whether the client caused the failure of its body. */
 export function isFaultOfClient(error: unknown): boolean {
   return error instanceof BodyTooLargeError || error instanceof EmptyBodyError || error instanceof BodyTooSlowError
 }
@@ -57,7 +55,7 @@ const notReached: UpstreamFailure = {
 }
 const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-/** Maps a failure before the answer: 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
+/** Returns 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
 export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
     return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }

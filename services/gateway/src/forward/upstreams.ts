@@ -4,42 +4,38 @@ import { type Signer, createSigner } from '@postern/signed-context'
 import type { GatewayConfig } from '../config.ts'
 import { type Connections, openConnections } from './connections.ts'
 
-/** One service behind the gateway: its connections, and the signer whose secret only the gateway and the service have. */
+/** Only the gateway and the service have the signer's secret. */
 export interface UpstreamTarget {
   readonly name: Upstream
   readonly pool: Connections
   readonly signer: Signer
-  /** Path below which a proxy publishes the API; empty at the root. */
+  /** Empty at the root. */
   readonly basePath: string
 }
 
 export interface Upstreams {
   readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
   readonly basePath: string
-  /** Closes connections that were not used since the last call. Call it every minute or so. */
+  /** Call it every minute to close unused connections. */
   prune(): void
   close(): Promise<void>
 }
 
 const connectTimeoutMs = 2000
 
-/**
- * Bytes of a body that may wait for a service. A chunk of a body has up to 64 KiB: with a buffer of that size, each chunk would pause the
- * client.
- */
+/** A chunk has up to 64 KiB: with a buffer of that size, each chunk would pause the client. */
 const sendBufferBytes = 256 * 1024
 
-/** Bytes of an answer that may wait for a client that does not read. */
+/** For a client that does not read. */
 const receiveBufferBytes = 16 * 1024
 
-/** undici passes all of these options to `net.connect`, although its types name fewer. */
+/** undici passes all options to `net.connect`, although its types name fewer. */
 const connection = {
   timeout: connectTimeoutMs,
   writableHighWaterMark: sendBufferBytes,
   readableHighWaterMark: receiveBufferBytes,
 }
 
-/** Opens connections to each service. A request is sent once or fails: there are no retries. */
 export function openUpstreams(
   config: Pick<
     GatewayConfig,

@@ -4,11 +4,11 @@ import type { Clocks } from '../authenticate/clocks.ts'
 import { createMinuteCounts, windowMs } from './minute-counts.ts'
 
 /**
- * Counts failed authentications of each client network, over all gateways. Above the limit, look-ups are rejected for the rest of
- * the minute. Keys in memory still work.
+ * Counts failed authentications of each client network, over all gateways. Above the limit, look-ups are rejected for
+ * the rest of the minute; keys in memory still work.
  */
 export interface FailedAttempts {
-  /** Counts one failure. Does not wait for Redis. */
+  /** Does not wait for Redis. */
   note(address: string): void
   /** Seconds to wait, or 0. HOT PATH for keys that are not in memory. */
   waitSeconds(address: string): number
@@ -22,14 +22,13 @@ if failures == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return failures
 `
 
-/** Starts without failures. Without Redis each gateway counts separately. */
+/** Creates the counts; without Redis each gateway counts separately. */
 export function createFailedAttempts(options: {
   readonly redis: RedisClient
-  /** Whether Redis answers. */
   readonly isHealthy?: () => boolean
   readonly clocks: Clocks
   readonly limit: number
-  /** The kind of failure. Each has its own count. */
+  /** Each kind has its own count. */
   readonly kind: 'key' | 'token'
 }): FailedAttempts {
   const { redis, clocks, limit, kind, isHealthy = () => redis.status === 'ready' } = options

@@ -5,15 +5,13 @@ import type { Clocks } from '../authenticate/clocks.ts'
 /** Counts of one network in its current minute. */
 export interface MinuteCount {
   total: number
-  /** Monotonic clock. */
   readonly windowEnds: number
 }
 
-/** Counts of this process by client network: an IPv4 address or an IPv6 /64. */
+/** Counts by network: an IPv4 address or an IPv6 /64. */
 export interface MinuteCounts {
-  /** Returns the counts of the current minute, and starts one if necessary. */
   of(address: string): MinuteCount
-  /** Seconds to wait for more than `limit`, or 0. Starts no minute. */
+  /** Returns seconds to wait for more than `limit`, or 0. Starts no minute. */
   waitSeconds(address: string, limit: number): number
 }
 

@@ -1,9 +1,9 @@
 import type { Clocks } from '../authenticate/clocks.ts'
 import { createMinuteCounts } from './minute-counts.ts'
 
-/** Counts requests without credentials by client network, in this gateway only, so that strangers cause no load on Redis. */
+/** Counted in this gateway only, so that strangers cause no load on Redis. */
 export interface PublicRequests {
-  /** Counts a request. Returns seconds to wait, or 0. */
+  /** Returns seconds to wait, or 0. */
   take(address: string): number
 }
 

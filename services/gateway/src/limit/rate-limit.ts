@@ -5,10 +5,9 @@ import type { TokenLease, TokenSource } from './token-source.ts'
 export interface Bucket {
   readonly kind: 'api_key' | 'user' | 'tenant' | 'people'
   readonly tenantId: string
-  /** The id of the key, person or tenant. */
   readonly id: string
   readonly limit: number
-  /** The enforced limit: without Redis, this gateway's share. */
+  /** The enforced limit; without Redis, this gateway's share. */
   effectiveLimit: number
   /** The header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) for `effectiveLimit`. */
   policy: string
@@ -16,40 +15,36 @@ export interface Bucket {
   tokens: number
   /** Tokens left in Redis at the last answer. */
   left: number
-  /** The end of the tokens' validity, on the monotonic clock. Not after the end of the window. */
+  /** End of the tokens' validity (monotonic), not after the end of the window. */
   windowEnds: number
   /** When the window has certainly ended. */
   windowOver: number
-  /** Let through by this gateway in the present window. */
+  /** Requests that this gateway accepted in this window. */
   used: number
   /** Accepted requests that Redis has not counted yet. */
   owed: number
   batch: number
-  /** When Redis last failed. Undefined after an answer. */
+  /** When Redis last failed; undefined after an answer. */
   failedAt: number | undefined
   readonly madeAt: number
-  /** Whether the bucket was removed. Holders must get the current one. */
+  /** The bucket was removed, so holders must get the current one. */
   isForgotten: boolean
 }
 
 export interface Limits {
   readonly principal: Bucket
-  /** Of keys and people together. */
   readonly tenant: Bucket
-  /** For people: the tenant's reserve. */
+  /** The tenant's reserve. */
   readonly people?: Bucket
 }
 
-/** Whose requests are counted. */
 export interface Caller {
   readonly kind: 'api_key' | 'user'
-  /** Id of the person, the key, or the first key of its rotations. */
+  /** The id of the person, the key, or the first key of its rotations. */
   readonly limitId: string
   readonly tenantId: string
-  /** Requests a minute. */
   readonly limit: number
   readonly tenantLimit: number
-  /** Where its limits are kept. */
   limits: Limits | undefined
 }
 
@@ -58,9 +53,8 @@ export type Verdict =
   | { readonly kind: 'refused'; readonly bucket: Bucket; readonly retryAfterSeconds: number }
 
 /**
- * Counts requests per minute of each key or person and each tenant, over all gateways. Each window starts with 2 % of
- * the limit without Redis; further tokens come from Redis in batches. A limit is exceeded by at most 4 %. Without Redis
- * each gateway enforces its share (decision 26).
+ * Counts requests per minute of each key or person and each tenant, over all gateways. A limit is exceeded by at most
+ * 4 percent. Without Redis each gateway enforces its share (decision 26).
  */
 export interface RateLimit {
   /** The limits of a caller. Use them in the same tick. HOT PATH. */
@@ -69,34 +63,32 @@ export interface RateLimit {
   tryTake(limits: Limits): boolean
   /** Consumes a token of each limit, and fetches more if necessary. */
   take(limits: Limits): Promise<Verdict>
-  /** This gateway's share of each limit. 1 while Redis counts. */
+  /** Returns this gateway's share of each limit, which is 1 while Redis counts. */
   limitShare(): number
 }
 
 export const windowMs = 60_000
-/** The share of a limit that all gateways grant without tokens in each window. */
+/** All gateways grant this share without tokens in each window. */
 const freeShare = 50
-/** A batch is at most this part of the limit. */
 const batchShare = 100
 /** Each used batch doubles the next one. */
 const batchGrowth = 2
-/** Old windows that are checked for each new one. */
 const looksPerNew = 4
 const maxPolicies = 1000
 const askAgainMs = 1000
-/** Assumed number of gateways if it is unknown, to reject early instead of late. */
+/** Assumed if the number is unknown, to reject early instead of late. */
 const unknownGateways = 10
 
-/** The share of a tenant's limit that is reserved for people, at most one person's limit. */
+/** A tenth of a tenant's limit is reserved for people, at most one person's limit. */
 const peopleShare = 10
 const mostForPeople = 1200
 
-/** The reserve for people, so that administrators can revoke a key that used up the rest. */
+/** A reserve, so that administrators can revoke a key that used up the rest. */
 function reserveForPeople(tenantLimit: number): number {
   return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
-/** Creates the limits of a gateway. `gateways` returns the number of gateways with a lease, if it is known. */
+/** Creates the limits. `gateways` returns the number of gateways with a lease, if known. */
 export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
@@ -105,7 +97,6 @@ export function createRateLimit(options: {
   const { source, clocks } = options
   const gateways = (): number => Math.max(1, options.gateways() ?? unknownGateways)
   const shareOf = ({ limit }: Bucket): number => Math.ceil(limit / gateways())
-  /** Requests that this gateway grants in each window without Redis. */
   const freeOf = ({ limit }: Bucket): number => Math.floor(limit / freeShare / gateways())
   const buckets = {
     api_key: new Map<string, Bucket>(),
@@ -113,13 +104,13 @@ export function createRateLimit(options: {
     tenant: new Map<string, Bucket>(),
     people: new Map<string, Bucket>(),
   } as const
-  // For cleaning: removing the oldest entries of a map repeatedly is slow.
+  // Removing the oldest entries of a map repeatedly is slow.
   const all: Bucket[] = []
   let hand = 0
   const policies = new Map<number, string>()
   const fetching = new Map<Bucket, Promise<void>>()
 
-  // INVARIANT: each limit has one bucket that is not removed. A second one would have its own tokens.
+  // INVARIANT: each limit has one bucket that is not removed, because a second one would have its own tokens.
   function bucketOf(kind: Bucket['kind'], tenantId: string, id: string, limit: number): Bucket {
     const name = nameAmong({ kind, tenantId, id })
     const known = buckets[kind].get(name)
@@ -156,7 +147,6 @@ export function createRateLimit(options: {
     return policy
   }
 
-  /** Checks a few old buckets for each new one, so that their number follows their use. */
   function forgetSome(): void {
     const now = clocks.monotonic()
     for (let looks = 0; looks < looksPerNew; looks += 1) {
@@ -174,7 +164,7 @@ export function createRateLimit(options: {
   }
 
   function isOfUse(bucket: Bucket, now: number): boolean {
-    // One that has just been made has no window yet.
+    // A new bucket has no window yet.
     return now < Math.max(bucket.windowOver, bucket.madeAt + windowMs) || fetching.has(bucket)
   }
 
@@ -182,7 +172,7 @@ export function createRateLimit(options: {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
-  /** Creating one bucket may remove another whose window has ended, but not a new one, so the loop ends. */
+  /** A new bucket may remove an ended one, but not another new one, so the loop ends. */
   function combineLimits(findPrincipal: () => Bucket, findTenant: () => Bucket, findPeople?: () => Bucket): Limits {
     for (;;) {
       const limits = {
@@ -231,7 +221,7 @@ export function createRateLimit(options: {
       return
     }
     const received = clocks.monotonic()
-    // Counted from the request, so that tokens end here before Redis starts the next window.
+    // From the request, so that tokens end here before Redis starts the next window.
     const ends = sent + lease.windowLeftMs
     if (received >= ends) return
     if (sent >= bucket.windowEnds) startWindow(bucket)
@@ -244,7 +234,7 @@ export function createRateLimit(options: {
     bucket.windowOver = received + lease.windowLeftMs
   }
 
-  /** Without Redis: the rest of this gateway's share. Redis receives the count later. */
+  /** Uses this gateway's share without Redis, which receives the count later. */
   function takeShare(bucket: Bucket, now: number): void {
     if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
     enforce(bucket, shareOf(bucket))
@@ -269,7 +259,7 @@ export function createRateLimit(options: {
     enforce(bucket, bucket.limit)
   }
 
-  /** One that Redis does not know of yet. */
+  /** Redis does not know this window yet. */
   function startOwnWindow(bucket: Bucket, now: number): void {
     startWindow(bucket)
     if (!source.isHealthy()) enforce(bucket, shareOf(bucket))
@@ -288,7 +278,7 @@ export function createRateLimit(options: {
     return { kind: 'refused', bucket, retryAfterSeconds: Math.max(1, Math.ceil((bucket.windowEnds - now) / 1000)) }
   }
 
-  /** The bucket for the tenant's next token. The reserve for people comes last. */
+  /** The reserve for people comes last. */
   function sourceOf({ tenant, people }: Limits, now: number): Bucket {
     return people !== undefined && isEmpty(tenant, now) && isSpent(tenant, now) ? people : tenant
   }
@@ -339,7 +329,6 @@ export function createRateLimit(options: {
   }
 }
 
-/** The problem for an exhausted limit. */
 export function limitInWords(
   bucket: Pick<Bucket, 'kind' | 'limit' | 'effectiveLimit'>,
   caller: Pick<Caller, 'kind' | 'tenantLimit'> | undefined,
@@ -378,7 +367,6 @@ function nameAmong({ kind, tenantId, id }: Pick<Bucket, 'kind' | 'tenantId' | 'i
   return kind === 'user' ? `${tenantId} ${id}` : id
 }
 
-/** In Redis. */
 function nameOf({ kind, tenantId, id }: Bucket): string {
   return kind === 'tenant' || kind === 'people' ? `{${tenantId}}:${kind}` : `{${tenantId}}:${kind}:${id}`
 }

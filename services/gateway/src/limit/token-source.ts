@@ -1,10 +1,8 @@
 import type { RedisClient } from '@postern/service-kit/redis'
 import { windowMs } from './rate-limit.ts'
 
-/** Tokens that Redis has counted for this gateway. */
 export interface TokenLease {
   readonly granted: number
-  /** What is left of the limit for everyone. */
   readonly left: number
   /** Milliseconds until the window and its tokens end. */
   readonly windowLeftMs: number
@@ -12,11 +10,11 @@ export interface TokenLease {
 
 export interface TokenSource {
   isHealthy(): boolean
-  /** Counts up to `wanted` tokens of a limit. Rejects if Redis is slow. */
+  /** Counts up to `wanted` tokens. Rejects if Redis is slow. */
   lease(name: string, limit: number, wanted: number): Promise<TokenLease>
 }
 
-/** Counts in fixed windows of Redis's clock. `KEYS[1]` is the limit's name. Its hash tag keeps a tenant's counters in one slot. */
+/** Fixed windows of Redis's clock. The hash tag of `KEYS[1]` keeps a tenant's counters in one slot. */
 const leaseScript = `
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -32,7 +30,6 @@ end
 return { granted, math.max(0, tonumber(ARGV[1]) - used - granted), started + window - now }
 `
 
-/** Gets tokens from Redis while it is healthy. */
 export function createTokenSource(redis: RedisClient, isHealthy = () => redis.status === 'ready'): TokenSource {
   return {
     isHealthy,

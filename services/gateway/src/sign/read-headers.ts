@@ -3,20 +3,19 @@ import { type ReadHeader, type SignedHeader, useOfHeader } from './strip-headers
 type Signed = Record<SignedHeader, string | undefined>
 type Read = Record<ReadHeader, string | undefined>
 
-/** A client's headers by their use. */
 export interface ClientHeaders {
-  /** Forwarded headers: alternating lower-case names and values, without the gateway's own. */
   readonly passed: string[]
   readonly signed: Readonly<Signed>
   readonly read: Readonly<Read>
-  /** The name of a repeated single-valued header. */
   readonly duplicate: string | undefined
 }
 
-/** Sorts raw headers in one pass. Headers that `Connection` names are not forwarded (RFC 9110, section 7.6.1). HOT PATH. */
+/**
+ * Sorts raw headers in one pass. Headers that `Connection` names are not forwarded (RFC 9110, section 7.6.1). HOT PATH.
+ */
 export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   const passed: string[] = []
-  // All members exist from the start, so that V8 has one shape for all requests.
+  // V8 has one shape for all requests.
   const signed: Signed = {
     'content-type': undefined,
     'content-length': undefined,
@@ -60,7 +59,6 @@ export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   return { passed, signed, read, duplicate }
 }
 
-/** False when there is a value already. */
 function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean {
   switch (name) {
     case 'content-type':
@@ -88,7 +86,7 @@ function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean 
   }
 }
 
-/** False if a single-valued header is repeated. */
+/** Returns false if a single-valued header is repeated. */
 function keepRead(read: Read, name: ReadHeader, value: string): boolean {
   switch (name) {
     case 'authorization':

@@ -1,11 +1,11 @@
 import { passedRequestHeaders } from '@postern/contracts'
 
-/** The use of a client's header, by lower-case name. */
+/** The use of a client's header. */
 export type HeaderUse =
   | { readonly kind: 'pass'; readonly name: string }
-  /** Forwarded and signed. Must not be repeated. */
+  /** Forwarded and signed; must not be repeated. */
   | { readonly kind: 'signed'; readonly name: SignedHeader }
-  /** Read by the gateway and not forwarded. Must not be repeated. */
+  /** Not forwarded; must not be repeated. */
   | { readonly kind: 'read'; readonly name: ReadHeader }
   | { readonly kind: 'strip'; readonly name: string }
 
@@ -30,7 +30,7 @@ const read: readonly string[] = [
   'x-forwarded-for',
 ]
 
-/** The most cached spellings, so that clients cannot fill the memory. */
+/** Clients must not fill the memory. */
 const maxKnown = 512
 const known = new Map<string, HeaderUse>()
 

@@ -14,7 +14,7 @@ export interface StoredKey {
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly expiresAt: Date
-  /** From creation to the original expiry. */
+  /** The time from creation to the original expiry. */
   readonly lifetimeMs: number
   readonly revoked: { readonly at: Date; readonly by: Actor; readonly reason: string | null } | null
   readonly lastUsedAt: Date | null
@@ -219,9 +219,9 @@ export async function updateKey(
 
 export interface KeyFilter {
   readonly states: readonly KeyState[] | undefined
-  /** Also through a wildcard. */
+  /** Matches keys with one of these scopes, also through a wildcard. */
   readonly scopes: readonly GrantableScope[] | undefined
-  /** Part of the label, case-insensitive. */
+  /** Matches part of the label, case-insensitively. */
   readonly label: string | undefined
 }
 

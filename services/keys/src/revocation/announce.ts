@@ -4,7 +4,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { KeyCache } from '../key-cache.ts'
 import { findKeyRecord } from '../lookup/store.ts'
 
-/** Announces committed changes to gateways over Redis. Nothing depends on it. */
+/** Announces committed changes to gateways over Redis; enforcement does not depend on it. */
 export interface Announcer {
   announce(change: Revocation): void
   close(): Promise<void>

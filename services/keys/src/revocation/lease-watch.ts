@@ -27,7 +27,7 @@ export interface LeaseWatch {
 
 interface Waiter {
   readonly seq: number
-  /** After the commit of the change. */
+  /** A time after the commit of the change. */
   readonly since: number
   readonly seen: Set<string>
   finish(outcome: WaitOutcome | undefined): void

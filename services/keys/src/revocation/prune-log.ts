@@ -23,7 +23,7 @@ export function createLogPruner({
   readonly now?: () => number
   readonly limit?: number
 }): LogPruner {
-  /** With the time of the first sight. */
+  /** The last entries seen, with the time of the first sight. */
   let observations: { readonly seq: number; readonly at: number }[] = []
   let upTo = 0
   let server: string | undefined

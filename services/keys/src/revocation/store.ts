@@ -8,13 +8,13 @@ export interface GrantRow {
   readonly acked: number
   /** Differs for each grant. */
   readonly grant: string
-  /** And has not acquired another lease. */
+  /** The gateway released its lease and has not acquired another one. */
   readonly released: boolean
 }
 
 export interface LogReading {
   readonly seq: number
-  /** At the last entry read; null if unknown. */
+  /** The mark of the log at the last entry read; null if unknown. */
   readonly mark: string | null
   /** The log could not follow the cursor; `entries` is everything that it contains. */
   readonly reset: boolean

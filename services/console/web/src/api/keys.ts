@@ -53,7 +53,7 @@ export async function listEvents(
   return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Repeating it with the same `attempt` creates no second key. */
+/** Creates a key; repeating it with the same `attempt` creates no second one. */
 export async function createKey(body: NewKey, attempt: string, signal: AbortSignal): Promise<CreatedApiKey> {
   const headers = { 'idempotency-key': attempt }
   return (await request<CreatedApiKey>(base, { method: 'POST', body, headers, signal })).body
@@ -64,7 +64,7 @@ export interface Rotation {
   readonly expires_in?: '30d' | '90d' | '1y'
 }
 
-/** The old key ends after the overlap. */
+/** Creates the successor of a key, which ends after the overlap. */
 export async function rotateKey(
   id: string,
   body: Rotation,

@@ -49,7 +49,7 @@ export async function getConnector(id: string, reading: Reading = {}): Promise<T
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Repeating it with the same `attempt` creates no second connector. */
+/** Creates a connector; repeating it with the same `attempt` creates no second one. */
 export async function createConnector(body: NewConnector, attempt: string, signal: AbortSignal): Promise<Connector> {
   const headers = { 'idempotency-key': attempt }
   return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers, signal })).body
@@ -101,7 +101,7 @@ export async function listRunErrors(id: string, reading: Reading): Promise<Some<
   return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
-/** Repeating it with the same `attempt` starts no second run. */
+/** Starts a run; repeating it with the same `attempt` starts no second one. */
 export async function startRun(
   connector: string,
   { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },

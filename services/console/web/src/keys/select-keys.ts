@@ -13,7 +13,7 @@ export function rotatedIds(keys: readonly ApiKey[]): ReadonlySet<string> {
   return new Set(keys.flatMap(({ rotated_from: from, state }) => (from === null || state === 'revoked' ? [] : [from])))
 }
 
-/** The most urgent reason first. `rotated` contains ids of rotated keys. */
+/** Returns why a key needs attention, the most urgent reason first. `rotated` contains ids of rotated keys. */
 export function attentionOf(key: ApiKey, now: number, rotated: ReadonlySet<string> = none): readonly Attention[] {
   if (key.state !== 'active' || rotated.has(key.id)) return []
   const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs

@@ -4,7 +4,7 @@ import type { ApiKey } from '../api/keys.ts'
 /** In case this clock is ahead of the server's. */
 const laterMs = 5000
 
-/** Once per expiry, so that a wrong clock causes no loop. */
+/** Reads again once per expiry, so that a wrong clock causes no loop. */
 export function useReadAtEnd(keys: readonly ApiKey[] | undefined, now: number, read: () => void): void {
   const asked = useRef(0)
   useEffect(() => {

@@ -54,7 +54,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const owner = useRef<string>(undefined)
-  /** The different person for whom the user declined a reload. */
+  /** The other person, if the user declined a reload. */
   const refused = useRef<string>(undefined)
   /** Whether the session still belongs to the person who opened the page. */
   const load = useCallback(async (): Promise<boolean> => {

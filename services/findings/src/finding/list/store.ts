@@ -56,7 +56,7 @@ export async function listFindingStamps(
   }))
 }
 
-/** As JSON texts on a day (UTC), which PostgreSQL builds faster. */
+/** Returns findings as JSON texts on a day (UTC), which PostgreSQL builds faster. */
 export async function listFindingTexts(
   tx: Tx,
   filter: FindingFilter,

@@ -10,7 +10,7 @@ const maxSuggestions = 5
 
 export const comparedLength = 2000
 
-/** Most similar first. */
+/** Returns candidates with similar criteria, most similar first. */
 export function possibleRepeats(criteria: string, candidates: readonly RepeatCandidate[]): PossibleRepeat[] {
   const wanted = trigramsOf(criteria.slice(0, comparedLength))
   return candidates
@@ -44,7 +44,7 @@ const higher: Readonly<Record<Finding['severity'], Finding['severity']>> = {
 }
 const ranks: Readonly<Record<Finding['severity'], number>> = { low: 1, medium: 2, high: 3, critical: 4 }
 
-/** One severity above the repeated finding's, or null if the given one is as high. */
+/** Returns one severity above the repeated finding's, or null if the given one is as high. */
 export function suggestedSeverity(
   given: Finding['severity'],
   repeated: Finding['severity'] | undefined,

@@ -23,7 +23,7 @@ export interface Draft {
   readonly safety: Readonly<Record<keyof Connector['safety'], string>>
 }
 
-/** By request path with dots: `config.url`, `mapping.0.target`. */
+/** Errors by request path with dots: `config.url`, `mapping.0.target`. */
 export type Faults = Readonly<Record<string, string>>
 
 export function newDraft(timeZone: string): Draft {
