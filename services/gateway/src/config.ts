@@ -47,6 +47,8 @@ export interface GatewayConfig extends BaseConfig {
   /** Failed authentications of one address, over all gateways. */
   readonly failedAttemptsPerMinute: number
   readonly publicRequestsPerMinute: number
+  /** The public URL of the API without a final slash, or `/`. */
+  readonly apiUrl: string
   /** Removed by a proxy, such as `/postern`; empty at the root. */
   readonly basePath: string
   readonly maxUrlBytes: number
@@ -168,6 +170,7 @@ export function readConfig(env: Environment): GatewayConfig {
     memoryEntries: values.POSTERN_MEMORY_ENTRIES,
     failedAttemptsPerMinute: values.POSTERN_FAILED_ATTEMPTS,
     publicRequestsPerMinute: values.POSTERN_PUBLIC_REQUESTS,
+    apiUrl: values.POSTERN_API_URL?.replace(/\/$/, '') ?? '/',
     basePath: basePathOf(values.POSTERN_API_URL),
     maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,

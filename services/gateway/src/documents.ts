@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { openApiInTurns } from '@postern/contracts'
+import { openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
 
 export interface Document {
@@ -20,34 +20,34 @@ export interface Documents {
 }
 
 /** Creates each document on first use, without blocking other requests. */
-export function createDocuments(basePath: string): Documents {
-  let described: Promise<string> | undefined
+export function createDocuments(apiUrl: string): Documents {
+  let exact: Promise<Record<string, unknown>> | undefined
   let document: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
-  const describe = async (): Promise<string> => await (described ??= describeInTurns(basePath))
+  const describe = async () => await (exact ??= finish(openApiInTurns(apiUrl)))
+  const publish = async () => await finish(publishedOpenApiInTurns(await describe()))
   return {
-    openApi: async () => await (document ??= describe().then(asDocument)),
+    openApi: async () => await (document ??= publish().then(asDocument)),
     reference: async () => await (reference ??= describe().then(asReference)),
   }
 }
 
-async function describeInTurns(basePath: string): Promise<string> {
-  const work = openApiInTurns(basePath === '' ? '/' : basePath)
+async function finish<T>(work: Generator<undefined, T>): Promise<T> {
   for (;;) {
     const step = work.next()
-    if (step.done === true) return JSON.stringify(step.value)
+    if (step.done === true) return step.value
     await setImmediate()
   }
 }
 
-async function asDocument(text: string): Promise<Document> {
-  const content = Buffer.from(text)
+async function asDocument(value: object): Promise<Document> {
+  const content = Buffer.from(JSON.stringify(value))
   const packed = await pack(content)
   return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), packed, headers: [] }
 }
 
-async function asReference(text: string): Promise<Document> {
-  const { html: content, contentSecurityPolicy } = referencePage(JSON.parse(text))
+async function asReference(value: Record<string, unknown>): Promise<Document> {
+  const { html: content, contentSecurityPolicy } = referencePage(value)
   const headers = ['content-security-policy', contentSecurityPolicy, 'referrer-policy', 'no-referrer']
   const packed = await pack(content)
   return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), packed, headers }

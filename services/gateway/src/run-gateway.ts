@@ -292,6 +292,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     }),
     awaitContent: createAwaitContent({ openRequests, clientTimeoutMs: config.clientTimeoutMs }),
     forward: createServe({
+      apiUrl: config.apiUrl,
       upstreams,
       mint: createAssertionMinter(config.assertionRing),
       clocks,

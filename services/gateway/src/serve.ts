@@ -31,6 +31,8 @@ import { whoamiOf } from './whoami.ts'
 const mostNamed = 50
 
 export interface ServeParts {
+  /** Where clients reach the API. */
+  readonly apiUrl: string
   readonly upstreams: Upstreams
   readonly mint: AssertionMinter
   readonly clocks: Clocks
@@ -62,7 +64,7 @@ const pageHeaders = [
 
 export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
-  const { isDraining, onDone, onForwarded, onFailure } = parts
+  const { apiUrl, isDraining, onDone, onForwarded, onFailure } = parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
     kind: 'service',
@@ -71,7 +73,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     scopes: [],
     roles: [],
   })
-  const documents = createDocuments(upstreams.basePath)
+  const documents = createDocuments(apiUrl)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
     sendProblem(exchange, code, { ...answer, headers: answerHeaders(exchange) })

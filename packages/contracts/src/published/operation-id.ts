@@ -1,0 +1,58 @@
+/** Operation ids that do not follow from the name of the route. */
+const ids: Readonly<Record<string, string>> = {
+  'gateway.whoami': 'whoAmI',
+  'gateway.openapi': 'getOpenApi',
+  'gateway.reference': 'getReference',
+  'gateway.problem': 'getProblem',
+  'keys.create': 'createKey',
+  'keys.list': 'listKeys',
+  'keys.get': 'getKey',
+  'keys.update': 'updateKey',
+  'keys.revoke': 'revokeKey',
+  'keys.rotate': 'rotateKey',
+  'keys.events': 'listKeyEvents',
+  'keys.usage': 'getKeyUsage',
+  'keys.policy': 'getKeyPolicy',
+  'keys.change-policy': 'updateKeyPolicy',
+  'keys.policy-events': 'listKeyPolicyEvents',
+  'findings.list': 'listFindings',
+  'findings.create': 'createFinding',
+  'findings.get': 'getFinding',
+  'findings.update': 'updateFinding',
+  'findings.summarize': 'summarizeFindings',
+  'findings.change-status': 'changeFindingStatus',
+  'findings.transitions': 'getFindingTransitions',
+  'findings.bulk': 'writeFindings',
+  'findings.bulk-action-plans': 'writeActionPlans',
+  'findings.list-log': 'listRemediationLog',
+  'findings.log-checkpoint-keys': 'listLogCheckpointKeys',
+  'evidence.upload': 'uploadEvidence',
+  'evidence.revise': 'reviseEvidence',
+  'evidence.attach': 'attachEvidence',
+  'evidence.list-files': 'listEvidenceFiles',
+  'evidence.get-file': 'getEvidenceFile',
+  'evidence.read-content': 'readEvidenceContent',
+  'evidence.list-custody': 'listEvidenceCustody',
+  'evidence.release': 'releaseEvidence',
+  'evidence.purge': 'purgeEvidence',
+  'evidence.hold': 'holdEvidence',
+  'evidence.lift-hold': 'liftEvidenceHold',
+  'evidence.review': 'reviewEvidence',
+  'evidence.policy': 'getEvidencePolicy',
+  'evidence.change-policy': 'updateEvidencePolicy',
+  'evidence.receipt-keys': 'listReceiptKeys',
+  'sync.list-missing': 'listMissingRows',
+  'sync.scim-search': 'searchScim',
+  'sync.scim-bulk': 'sendScimBulk',
+  'sync.scim-service-config': 'getScimServiceConfig',
+}
+
+/** Returns the operation id of a route: a verb and its object in camel case, without dots, so that it can name a function. */
+export function operationIdOf(routeId: string): string {
+  const [, name = ''] = routeId.split('.')
+  return ids[routeId] ?? camelCase(name.replace(/^scim-([a-z]+)-/, '$1-scim-'))
+}
+
+function camelCase(name: string): string {
+  return name.replaceAll(/-([a-z])/g, (_match, letter: string) => letter.toUpperCase())
+}

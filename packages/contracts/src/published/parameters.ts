@@ -1,0 +1,63 @@
+import { type Json, asJson, asList, omit } from './json.ts'
+import { type Simplifying, flatChoices, simplifySchema } from './simplify-schema.ts'
+
+/** Parameters that are part of several operations, by the name of their component. */
+export type SharedParameters = Map<string, Json>
+
+/** Returns a parameter in the form that client generators understand: a list as an array, an address as a text. */
+export function simplifyParameter(parameter: Json, how: Simplifying): Json {
+  const schema = asJson(parameter['schema'])
+  const choices = flatChoices(schema)
+  const list = choices.find(({ type }) => type === 'array')
+  if (list === undefined) return { ...parameter, schema: simplifySchema(schema, how) }
+  const [one = {}, second] = choices
+  const takesCommas = second !== undefined && second['type'] !== 'array'
+  const isOfWords =
+    Array.isArray(one['enum']) &&
+    choices.every(({ type, enum: words }) => type === 'array' || words === one['enum'] || words === undefined)
+  const items = isOfWords ? { type: 'string', enum: one['enum'] } : { type: 'string' }
+  const { example } = parameter
+  return {
+    ...parameter,
+    style: 'form',
+    explode: !takesCommas,
+    ...(example === undefined ? {} : { example: [example] }),
+    schema: {
+      ...omit(schema, 'anyOf', 'oneOf', 'type', 'items', 'examples'),
+      type: 'array',
+      items,
+      ...(typeof list['maxItems'] === 'number' ? { minItems: 1, maxItems: list['maxItems'] } : {}),
+    },
+  }
+}
+
+/** Moves parameters that several operations have in the same form to components. */
+export function shareParameters(operations: readonly Json[], shared: SharedParameters): Json[] {
+  const uses = new Map<string, number>()
+  for (const parameter of operations.flatMap(parametersOf)) {
+    const key = JSON.stringify(parameter)
+    uses.set(key, (uses.get(key) ?? 0) + 1)
+  }
+  const names = new Map<string, string>()
+  const share = (parameter: Json, operationId: string): Json => {
+    const key = JSON.stringify(parameter)
+    if (uses.get(key) === 1) return parameter
+    const short = pascalCase(String(parameter['name']))
+    const name = names.get(key) ?? (shared.has(short) ? pascalCase(operationId) + short : short)
+    names.set(key, name)
+    shared.set(name, parameter)
+    return { $ref: `#/components/parameters/${name}` }
+  }
+  return operations.map((operation) => ({
+    ...operation,
+    parameters: parametersOf(operation).map((each) => share(each, String(operation['operationId']))),
+  }))
+}
+
+function parametersOf(operation: Json): Json[] {
+  return asList(operation['parameters']).map(asJson)
+}
+
+function pascalCase(name: string): string {
+  return name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/g, (_match, first: string) => first.toUpperCase())
+}

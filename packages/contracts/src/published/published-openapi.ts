@@ -1,0 +1,232 @@
+import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
+import { openApi } from '../openapi.ts'
+import type { Route } from '../route.ts'
+import { operationIdOf } from './operation-id.ts'
+import { type SharedParameters, shareParameters, simplifyParameter } from './parameters.ts'
+import {
+  type SharedResponses,
+  partialResources,
+  shareEntityTag,
+  shareErrorResponses,
+  withOneSchema,
+  withRequired,
+} from './responses.ts'
+import { type Simplifying, simplifySchema } from './simplify-schema.ts'
+
+const methods: ReadonlySet<string> = new Set(['get', 'head', 'post', 'put', 'patch', 'delete', 'options'])
+
+const securitySchemes = {
+  keyAuth: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'Authorization',
+    description: 'An API key: `ApiKey`, a blank and the key, such as `ApiKey postern_…`.',
+  },
+  providerAuth: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'Authorization',
+    description: 'Only below `/scim/v2`, an API key as identity providers send it: `Bearer`, a blank and the key.',
+  },
+  personAuth: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An OpenID Connect access token of a person.',
+  },
+}
+
+const schemeNames: Readonly<Record<string, string>> = {
+  apiKey: 'keyAuth',
+  provider: 'providerAuth',
+  person: 'personAuth',
+}
+
+const introduction =
+  'Send `Authorization: ApiKey <key>` with each request. Lists return a JSON array; `Link` names the next page. ' +
+  'Errors are problem documents (RFC 9457) with a stable `code`.'
+
+/** Returns the published OpenAPI document of the routes. `serverUrl` is the origin or base path of the API. */
+export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): Json {
+  const work = publishedOpenApiInTurns(openApi(serverUrl, routes))
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
+}
+
+/**
+ * Changes an exact OpenAPI document into the published one, whose forms client generators, agents and low-code platforms
+ * understand. It accepts at least what the exact one accepts; the service checks the rest. Works in short steps, so that the
+ * caller stays responsive.
+ */
+export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json> {
+  const components = asJson(exact['components'])
+  const schemas = asJson(components['schemas'])
+  const inRequests = yield* reachable(exact, schemas, (operation) => operation['requestBody'])
+  const inResponses = yield* reachable(exact, schemas, (operation) => operation['responses'])
+  const sent: Simplifying = {
+    nameOf: (name) => (inResponses.has(name) ? `${publicName(name)}Input` : publicName(name)),
+    isStrict: true,
+  }
+  const received: Simplifying = { nameOf: publicName, isStrict: false }
+  const partial = partialResources(exact)
+
+  const published: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(schemas)) {
+    yield
+    if (inRequests.has(name) || !inResponses.has(name)) published[sent.nameOf(name)] = simplifySchema(schema, sent)
+    if (!inResponses.has(name)) continue
+    const members = partial.get(name)
+    const limited = members === undefined ? asJson(schema) : withRequired(asJson(schema), members)
+    published[received.nameOf(name)] = simplifySchema(limited, received)
+  }
+  replaceRecursion(published)
+
+  const responses: SharedResponses = new Map()
+  const simple: Json[] = []
+  for (const [, , operation] of operationsOf(exact)) {
+    simple.push(shareErrorResponses(simplifyOperation(operation, { sent, received }), responses))
+    yield
+  }
+  const parameters: SharedParameters = new Map()
+  const shared = shareParameters(simple, parameters)
+  yield
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const [at, [path, method]] of operationsOf(exact).entries()) (paths[path] ??= {})[method] = shared[at]
+  return {
+    ...exact,
+    info: { ...asJson(exact['info']), description: introduction },
+    paths,
+    components: {
+      schemas: withoutUnused(published, [paths, [...responses.values()], [...parameters.values()]]),
+      parameters: Object.fromEntries(parameters),
+      responses: Object.fromEntries(responses),
+      headers: components['headers'],
+      securitySchemes,
+    },
+  }
+}
+
+function operationsOf(document: Json): (readonly [path: string, method: string, operation: Json])[] {
+  return Object.entries(asJson(document['paths'])).flatMap(([path, item]) =>
+    Object.entries(asJson(item)).flatMap(([method, operation]) =>
+      methods.has(method) ? [[path, method, asJson(operation)] as const] : [],
+    ),
+  )
+}
+
+interface Sides {
+  readonly sent: Simplifying
+  readonly received: Simplifying
+}
+
+function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
+  const { requestBody, responses, security, ...rest } = operation
+  return {
+    ...rest,
+    operationId: operationIdOf(String(operation['operationId'])),
+    security: simplifySecurity(security),
+    parameters: asList(operation['parameters']).map((each) => simplifyParameter(asJson(each), sent)),
+    ...(requestBody === undefined ? {} : { requestBody: simplifyBody(asJson(requestBody), sent) }),
+    responses: mapMembers(responses, (response) => {
+      const single = asJson(shareEntityTag(withOneSchema(response)))
+      return { ...single, ...simplifyContent(single, received) }
+    }),
+  }
+}
+
+/** Scopes are in `x-required-scope`: OpenAPI knows none for keys. */
+function simplifySecurity(security: unknown): Json[] {
+  const names = asList(security).flatMap((each) => Object.keys(asJson(each)))
+  return [...new Set(names)].map((name) => ({ [schemeNames[name] ?? name]: [] }))
+}
+
+const anyBytes = { type: 'string', format: 'binary' }
+
+function simplifyBody(body: Json, how: Simplifying): Json {
+  const content = asJson(body['content'])
+  const isFile = Object.values(content).every((media) => Object.keys(asJson(asJson(media)['schema'])).length === 0)
+  if (!isFile) return { ...body, ...simplifyContent(body, how) }
+  const [first = ''] = Object.keys(content)
+  const mediaTypes = first === '*/*' ? ['application/octet-stream'] : Object.keys(content)
+  return { ...body, content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema: anyBytes }])) }
+}
+
+function simplifyContent({ content }: Json, how: Simplifying): Json {
+  if (content === undefined) return {}
+  return {
+    content: mapMembers(content, (media) => {
+      const item = asJson(media)['x-item-schema']
+      return {
+        ...asJson(media),
+        schema: simplifySchema(asJson(media)['schema'], how),
+        ...(item === undefined ? {} : { 'x-item-schema': simplifySchema(item, how) }),
+      }
+    }),
+  }
+}
+
+/** Returns the public name of a component schema. Go makes a constructor `New…` for each schema. */
+function publicName(name: string): string {
+  return name.startsWith('__schema') ? 'JsonValue' : name.replace(/^New(?=[A-Z])/, 'Create')
+}
+
+/** Schemas that contain themselves are published without a type, or with an optional member. */
+function replaceRecursion(published: Record<string, unknown>): void {
+  if ('JsonValue' in published) published['JsonValue'] = { description: 'Any JSON value.' }
+  for (const [name, schema] of Object.entries(published)) {
+    const { properties, required } = asJson(schema)
+    const ofItself = Object.entries(asJson(properties)).filter(([, property]) => isListOf(property, name))
+    if (ofItself.length === 0) continue
+    const members = asList(required).filter((member) => !ofItself.some(([own]) => own === member))
+    published[name] = { ...omit(asJson(schema), 'required'), ...(members.length === 0 ? {} : { required: members }) }
+  }
+}
+
+function isListOf(property: unknown, name: string): boolean {
+  return schemaNameOf(asJson(property)['items']) === name
+}
+
+/** Returns the names of schemas that the chosen part of an operation refers to, also through other schemas. */
+function* reachable(
+  document: Json,
+  schemas: Json,
+  part: (operation: Json) => unknown,
+): Generator<undefined, ReadonlySet<string>> {
+  const found = new Set<string>()
+  for (const [, , operation] of operationsOf(document)) {
+    addReferences(part(operation), schemas, found)
+    yield
+  }
+  return found
+}
+
+function addReferences(value: unknown, schemas: Json, found: Set<string>): void {
+  for (const name of referencesIn(value)) {
+    if (found.has(name)) continue
+    found.add(name)
+    addReferences(schemas[name], schemas, found)
+  }
+}
+
+function referencesIn(value: unknown): string[] {
+  const name = schemaNameOf(value)
+  if (name !== undefined) return [name]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.values(value).flatMap(referencesIn)
+}
+
+/** `EvidenceDetails` is sent in a header or a part of a form, so that only descriptions name it. */
+const named: ReadonlySet<string> = new Set(['EvidenceDetails'])
+
+function withoutUnused(schemas: Json, uses: unknown): Json {
+  const used = new Set<string>(named)
+  addReferences(uses, schemas, used)
+  for (const name of named) addReferences(schemas[name], schemas, used)
+  return Object.fromEntries(
+    Object.entries(schemas)
+      .filter(([name]) => used.has(name))
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  )
+}

@@ -1,0 +1,133 @@
+import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
+
+/** Statuses that clients handle by themselves. All others are described by `default`. */
+const ownStatuses: ReadonlySet<string> = new Set([
+  '400',
+  '401',
+  '403',
+  '404',
+  '409',
+  '410',
+  '412',
+  '413',
+  '422',
+  '428',
+  '429',
+  '503',
+])
+
+/** Error responses by the name of their component. */
+export type SharedResponses = Map<string, Json>
+
+/**
+ * Replaces the error responses of an operation by references to components, which list all codes of a status. The codes of
+ * the operation remain in `x-problem-codes`.
+ */
+export function shareErrorResponses(operation: Json, shared: SharedResponses): Json {
+  const responses = asJson(operation['responses'])
+  const codes: string[] = []
+  const kept: Record<string, unknown> = {}
+  let family = 'Problem'
+  for (const [status, response] of Object.entries(responses)) {
+    const [mediaType = '', media] = Object.entries(asJson(asJson(response)['content']))[0] ?? []
+    const isError = Number(status) >= 400
+    if (!isError) {
+      kept[status] = response
+      continue
+    }
+    const { examples, schema } = asJson(media)
+    codes.push(...Object.keys(asJson(examples)))
+    family = schemaNameOf(schema) ?? family
+    const name = ownStatuses.has(status) ? family + status : family
+    addErrorResponse(shared, name, { ...asJson(response), content: { [mediaType]: media } })
+    if (ownStatuses.has(status)) kept[status] = { $ref: `#/components/responses/${name}` }
+  }
+  return {
+    ...operation,
+    responses: { ...kept, default: { $ref: `#/components/responses/${family}` } },
+    'x-problem-codes': codes,
+  }
+}
+
+/** Adds a response to the component of its status: examples and headers of all operations. */
+function addErrorResponse(shared: SharedResponses, name: string, response: Json): void {
+  const before = shared.get(name)
+  const [mediaType = ''] = Object.keys(asJson(response['content']))
+  const media = asJson(asJson(response['content'])[mediaType])
+  const known = asJson(asJson(asJson(before?.['content'])[mediaType])['examples'])
+  const examples = { ...known, ...asJson(media['examples']) }
+  const headers = asJson(response['headers'])
+  const common = before === undefined ? headers : onlyIn(headers, asJson(before['headers']))
+  shared.set(name, {
+    description: describe(examples),
+    headers: common,
+    content: { [mediaType]: { schema: media['schema'], examples } },
+  })
+}
+
+function onlyIn(one: Json, other: Json): Json {
+  return Object.fromEntries(Object.entries(one).filter(([name]) => name in other))
+}
+
+function describe(examples: Json): string {
+  const texts = Object.entries(examples).map(([code, example]) => {
+    const { title, detail } = asJson(asJson(example)['value'])
+    return `\`${code}\`: ${String(title ?? detail)}`
+  })
+  return texts.join('; ')
+}
+
+/** Refers to the component of an entity tag where an operation describes its own. */
+export function shareEntityTag(response: unknown): unknown {
+  const { headers, ...rest } = asJson(response)
+  if (asJson(headers)['ETag'] === undefined) return response
+  return { ...rest, headers: { ...asJson(headers), ETag: { $ref: '#/components/headers/ETag' } } }
+}
+
+/**
+ * Returns a response with one schema instead of a choice: that of the resource, of which the shorter one (`…Stub`) has
+ * some members, or the first.
+ */
+export function withOneSchema(response: unknown): unknown {
+  const { content, ...rest } = asJson(response)
+  if (content === undefined) return response
+  return {
+    ...rest,
+    content: mapMembers(content, (media) => {
+      const { schema, ...others } = asJson(media)
+      const [first] = asList(asJson(schema)['anyOf'])
+      return { schema: first ?? schema, ...others }
+    }),
+  }
+}
+
+/** Returns the names of resources that can have few of their members: `fields` or a key that may only write left out the others. */
+export function partialResources(document: Json): Map<string, ReadonlySet<string>> {
+  const found = new Map<string, ReadonlySet<string>>()
+  const schemas = asJson(asJson(document['components'])['schemas'])
+  const keep = (name: string, members: readonly unknown[]): void => {
+    const before = found.get(name)
+    const names = members.map(String).filter((member) => before?.has(member) ?? true)
+    found.set(name, new Set(names))
+  }
+  for (const item of Object.values(asJson(document['paths']))) {
+    for (const operation of Object.values(asJson(item)).map(asJson)) {
+      const takesFields = asList(operation['parameters']).some((each) => asJson(each)['name'] === 'fields')
+      for (const response of Object.values(asJson(operation['responses'])).map(asJson)) {
+        const [media] = Object.values(asJson(response['content'])).map(asJson)
+        const schema = asJson(media?.['schema'])
+        const resource = schemaNameOf(schema) ?? schemaNameOf(schema['items'])
+        if (takesFields && resource !== undefined && resource !== 'Problem') keep(resource, [])
+        const [whole, stub] = asList(schema['anyOf']).map(schemaNameOf)
+        if (whole !== undefined && stub !== undefined) keep(whole, asList(asJson(schemas[stub])['required']))
+      }
+    }
+  }
+  return found
+}
+
+/** Requires only these members of a resource. */
+export function withRequired(schema: Json, members: ReadonlySet<string>): Json {
+  const required = asList(schema['required']).filter((name) => members.has(String(name)))
+  return required.length === 0 ? omit(schema, 'required') : { ...schema, required }
+}
