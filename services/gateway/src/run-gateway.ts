@@ -390,13 +390,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   void sharedDatabase.refresh()
   redis.onRevocation(lease.receive)
   lease.start()
-  const prune = (): void => {
-    watermarks.prune()
-    upstreams.prune()
-  }
   const timers = [
     setInterval(() => void usage.flush(), usageEveryMs),
-    setInterval(prune, pruneEveryMs),
+    setInterval(watermarks.prune, pruneEveryMs),
     setInterval(openRequests.check, checkOpenRequestsEveryMs),
     setInterval(() => void sharedDatabase.refresh(), databaseCheckEveryMs),
   ]

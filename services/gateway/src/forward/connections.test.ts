@@ -236,31 +236,6 @@ describe('a tenant that takes all that it can get', () => {
   })
 })
 
-test('connections that nobody has used for a while are given back, and made anew when they are needed', async () => {
-  const held: ServerResponse[] = []
-  const twoClosed = Promise.withResolvers<void>()
-  let closed = 0
-  const { connections, seen } = await startService(3, (request, response) => {
-    if (request.url !== '/together') response.end('ok')
-    else if (held.push(response) === 3) for (const one of held.splice(0)) one.end('ok')
-    request.socket.once('close', () => {
-      closed += 1
-      if (closed === 2) twoClosed.resolve()
-    })
-  })
-  const threeTogether = async () =>
-    await Promise.all(Array.from({ length: 3 }, async () => await send(connections, '/together')))
-  expect(await threeTogether()).toEqual([200, 200, 200])
-  connections.prune()
-  expect(connections.size).toBe(3)
-  expect(await send(connections)).toBe(200)
-  connections.prune()
-  expect(connections.size).toBe(1)
-  await twoClosed.promise
-  expect(await threeTogether()).toEqual([200, 200, 200])
-  expect([connections.size, seen.sockets.size]).toEqual([3, 5])
-})
-
 describe('once closed', () => {
   test('running and waiting requests fail, and so do new ones', async () => {
     const { connections } = await startService(1, () => undefined)

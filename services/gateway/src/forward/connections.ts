@@ -1,4 +1,4 @@
-import { Client, type Dispatcher } from 'undici'
+import { type Dispatcher, Pool } from 'undici'
 import { NoConnectionError } from './upstream-errors.ts'
 
 export interface Connections {
@@ -7,8 +7,6 @@ export interface Connections {
    * many wait.
    */
   dispatch(options: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void
-  prune(): void
-  readonly size: number
   destroy(): Promise<void>
 }
 
@@ -34,38 +32,21 @@ export interface ConnectionLimits {
   readonly waiting: number
 }
 
-/**
- * Opens up to `limits.connections` connections to an origin as they are needed, each with one request at a time.
- * HOT PATH: a stack of free connections, of which the last used one is used next. A closed connection stays in the stack and reconnects.
- */
-export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
-  const free: Client[] = []
-  const all = new Set<Client>()
-  /** The fewest free connections since the last prune: so many at the bottom of the stack were not used. */
-  let leastFree = 0
+/** Opens up to `limits.connections` connections to an origin as they are needed, each with one request at a time. */
+export function openConnections(origin: string, limits: ConnectionLimits, options: Pool.Options): Connections {
+  const pool = new Pool(origin, { ...options, connections: limits.connections, pipelining: 1 })
   let busy = 0
   const inUse = new Map<string, number>()
   /** The tenant to serve next comes first. */
   const waiting = new Map<string, Waiting[]>()
   let waitingCount = 0
 
-  function release(client: Client, tenantId: string): void {
-    if (waitingCount === 0) returnConnection(client, tenantId)
-    // Later, because the client is still handling the end of its request.
-    else setImmediate(serveNext, client, tenantId)
-  }
-
-  function returnConnection(client: Client, tenantId: string): void {
+  function release(tenantId: string): void {
     busy -= 1
     const left = (inUse.get(tenantId) ?? 0) - 1
     if (left > 0) inUse.set(tenantId, left)
     else inUse.delete(tenantId)
-    free.push(client)
-  }
-
-  function serveNext(client: Client, tenantId: string): void {
-    returnConnection(client, tenantId)
-    while (serveOne());
+    while (waitingCount > 0 && serveOne());
   }
 
   /** Returns whether a request was started. */
@@ -127,19 +108,10 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function start(request: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void {
-    const client = free.pop() ?? open()
-    if (free.length < leastFree) leastFree = free.length
     busy += 1
     inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1)
-    handler.assignConnection(client, tenantId, release)
-    client.dispatch(request, handler)
-  }
-
-  function open(): Client {
-    // With 1, a client emits `drain` after each request. Requests still run one at a time.
-    const client = new Client(origin, { ...options, pipelining: 2 })
-    all.add(client)
-    return client
+    handler.assignConnection(tenantId, release)
+    pool.dispatch(request, handler)
   }
 
   return {
@@ -147,19 +119,7 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
       if (isFreeFor(tenantId)) start(request, handler, tenantId)
       else wait(request, handler, tenantId)
     },
-    prune: () => {
-      for (const client of free.splice(0, leastFree)) {
-        all.delete(client)
-        void client.destroy()
-      }
-      leastFree = free.length
-    },
-    get size() {
-      return all.size
-    },
-    destroy: async () => {
-      await Promise.all([...all].map(async (client) => await client.destroy()))
-    },
+    destroy: async () => await pool.destroy(),
   }
 }
 
@@ -168,20 +128,18 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
  * wrapper, because undici calls it five times for each request.
  */
 export abstract class PooledRequest implements Dispatcher.DispatchHandler {
-  #client: Client | undefined
   #tenantId = ''
-  #release: ((client: Client, tenantId: string) => void) | undefined
+  #release: ((tenantId: string) => void) | undefined
 
   /** Called just before the request is dispatched. */
-  assignConnection(client: Client, tenantId: string, release: (client: Client, tenantId: string) => void): void {
-    this.#client = client
+  assignConnection(tenantId: string, release: (tenantId: string) => void): void {
     this.#tenantId = tenantId
     this.#release = release
   }
 
   /** The connection may still be opening. */
   protected get hasConnection(): boolean {
-    return this.#client !== undefined
+    return this.#release !== undefined
   }
 
   refuse(): void {
@@ -218,9 +176,9 @@ export abstract class PooledRequest implements Dispatcher.DispatchHandler {
   }
 
   #returnConnection(): void {
-    const client = this.#client
-    if (client === undefined) return
-    this.#client = undefined
-    this.#release?.(client, this.#tenantId)
+    const release = this.#release
+    if (release === undefined) return
+    this.#release = undefined
+    release(this.#tenantId)
   }
 }

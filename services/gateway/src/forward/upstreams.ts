@@ -16,8 +16,6 @@ export interface UpstreamTarget {
 export interface Upstreams {
   readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
   readonly basePath: string
-  /** Call it every minute to close unused connections. */
-  prune(): void
   close(): Promise<void>
 }
 
@@ -71,9 +69,6 @@ export function openUpstreams(
   return {
     targets,
     basePath,
-    prune: () => {
-      for (const name of upstreams) targets[name].pool.prune()
-    },
     close: async () => {
       await Promise.all(upstreams.map(async (name) => await targets[name].pool.destroy()))
     },
