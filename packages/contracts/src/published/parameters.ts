@@ -59,5 +59,6 @@ function parametersOf(operation: Json): Json[] {
 }
 
 function pascalCase(name: string): string {
-  return name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/g, (_match, first: string) => first.toUpperCase())
+  const words = name.split(/[^A-Za-z0-9]/).filter((word) => word !== '')
+  return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }

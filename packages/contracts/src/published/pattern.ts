@@ -14,7 +14,7 @@ export function portablePattern(pattern: string): string | undefined {
     .replaceAll(String.raw`\p{Cs}`, '')
     .replaceAll(/\\u([0-9a-f]{4})/gi, (_match, hex: string) => characterOf(hex))
   const isKnownEverywhere = !/\\[pPu]|\(\?(?!:)/.test(portable)
-  const repeats = [...portable.matchAll(/\{\d*,?(\d+)\}/g)].map(([, most]) => Number(most))
+  const repeats = [...portable.matchAll(/\{(?:\d+,)?(\d+)\}/g)].map(([, most]) => Number(most))
   return isKnownEverywhere && repeats.every((most) => most <= mostRepeats) ? portable : undefined
 }
 
