@@ -15,6 +15,7 @@ import { type Simplifying, simplifySchema } from './simplify-schema.ts'
 
 const methods: ReadonlySet<string> = new Set(['get', 'head', 'post', 'put', 'patch', 'delete', 'options'])
 
+/** All of one type: some clients send the last of several schemes, and `http` would replace the header of a key. */
 const securitySchemes = {
   keyAuth: {
     type: 'apiKey',
@@ -29,10 +30,10 @@ const securitySchemes = {
     description: 'Only below `/scim/v2`, an API key as identity providers send it: `Bearer`, a blank and the key.',
   },
   personAuth: {
-    type: 'http',
-    scheme: 'bearer',
-    bearerFormat: 'JWT',
-    description: 'An OpenID Connect access token of a person.',
+    type: 'apiKey',
+    in: 'header',
+    name: 'Authorization',
+    description: 'The access token (OpenID Connect) of a person: `Bearer`, a blank and the token.',
   },
 }
 
@@ -127,7 +128,7 @@ function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
     ...rest,
     operationId: operationIdOf(String(operation['operationId'])),
     security: simplifySecurity(security),
-    parameters: asList(operation['parameters']).map((each) => simplifyParameter(asJson(each), sent)),
+    parameters: asList(operation['parameters']).map((each) => simplifyParameter(withFileName(asJson(each)), sent)),
     ...(requestBody === undefined ? {} : { requestBody: simplifyBody(asJson(requestBody), sent) }),
     responses: mapMembers(responses, (response) => {
       const single = asJson(shareEntityTag(withOneSchema(response)))
@@ -140,6 +141,11 @@ function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
 function simplifySecurity(security: unknown): Json[] {
   const names = asList(security).flatMap((each) => Object.keys(asJson(each)))
   return [...new Set(names)].map((name) => ({ [schemeNames[name] ?? name]: [] }))
+}
+
+/** A file needs a name. Only forms, which are not described here, have it in the body. */
+function withFileName(parameter: Json): Json {
+  return parameter['name'] === 'file_name' ? { ...parameter, required: true } : parameter
 }
 
 const anyBytes = { type: 'string', format: 'binary' }
