@@ -469,6 +469,7 @@ describe('the reference', () => {
 
   test('and the document describe the API that serves them', async () => {
     const answer = await send(gateway, '/api/v1/openapi.json')
-    expect(answer.json).toEqual(JSON.parse(JSON.stringify(publishedOpenApi('/'))))
+    const { servers } = z.object({ servers: z.tuple([z.object({ url: z.string() })]) }).parse(answer.json)
+    expect(answer.json).toEqual(JSON.parse(JSON.stringify(publishedOpenApi(servers[0].url))))
   })
 })

@@ -40,7 +40,7 @@ export const changeSchema = z
   .object({
     kind: kinds,
     id: uuidSchema.meta({ description: 'The id of the resource, or of the finding of a `log_entry`' }),
-    change: z.enum(['created', 'updated', 'deleted']),
+    change: z.enum(['created', 'updated', 'deleted']).meta({ id: 'ChangeAction' }),
     version: z
       .int()
       .nullable()

@@ -61,7 +61,7 @@ export const updateRecommendationBodySchema = z
     external_id: externalIdSchema.nullable().optional(),
     text: saying(20_000).optional(),
     priority: z.enum(recommendationPriorities).optional(),
-    response: z.enum(['accepted', 'partially_accepted', 'rejected']).optional(),
+    response: z.enum(['accepted', 'partially_accepted', 'rejected']).meta({ id: 'RecommendationDecision' }).optional(),
     response_rationale: text(0, 20_000).nullable().optional().meta({ description: 'Required to reject' }),
     status: z
       .enum(['implemented', 'verified', 'superseded'])

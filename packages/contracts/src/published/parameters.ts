@@ -42,7 +42,8 @@ export function shareParameters(operations: readonly Json[], shared: SharedParam
   const share = (parameter: Json, operationId: string): Json => {
     const key = JSON.stringify(parameter)
     if (uses.get(key) === 1) return parameter
-    const short = pascalCase(String(parameter['name']))
+    // Generators make one kind of type for schemas and parameters.
+    const short = `${pascalCase(String(parameter['name']))}Parameter`
     const name = names.get(key) ?? (shared.has(short) ? pascalCase(operationId) + short : short)
     names.set(key, name)
     shared.set(name, parameter)

@@ -38,13 +38,13 @@ export function shareErrorResponses(operation: Json, shared: SharedResponses): J
     const { examples, schema } = asJson(media)
     codes.push(...Object.keys(asJson(examples)))
     family = schemaNameOf(schema) ?? family
-    const name = ownStatuses.has(status) ? family + status : family
+    const name = ownStatuses.has(status) ? family + status : `${family}Response`
     addErrorResponse(shared, name, { ...asJson(response), content: { [mediaType]: media } })
     if (ownStatuses.has(status)) kept[status] = { $ref: `#/components/responses/${name}` }
   }
   return {
     ...operation,
-    responses: { ...kept, default: { $ref: `#/components/responses/${family}` } },
+    responses: { ...kept, default: { $ref: `#/components/responses/${family}Response` } },
     'x-problem-codes': codes,
   }
 }
