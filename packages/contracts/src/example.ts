@@ -1,4 +1,4 @@
-type Json = Readonly<Record<string, unknown>>
+import { type Json, asJson } from './published/json.ts'
 
 const formats: Readonly<Record<string, string>> = {
   uuid: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001',
@@ -83,10 +83,4 @@ function stringOf({ format, minLength, pattern }: Json): string {
   const known = typeof format === 'string' ? formats[format] : undefined
   if (pattern === sha256Pattern) return sha256Example
   return known ?? 'Text'.padEnd(typeof minLength === 'number' ? minLength : 0, '.')
-}
-
-function asJson(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {}
 }

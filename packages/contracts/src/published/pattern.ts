@@ -4,7 +4,7 @@ const mostRepeats = 1000
 
 /**
  * Returns a pattern that JavaScript, Python, Java and Go compile and that means the same if it is anchored, or undefined if
- * there is none.
+ * that is not possible.
  */
 export function portablePattern(pattern: string): string | undefined {
   if (!pattern.startsWith('^') || !pattern.endsWith('$')) return undefined

@@ -13,8 +13,6 @@ import {
 } from './responses.ts'
 import { type Simplifying, simplifySchema } from './simplify-schema.ts'
 
-const methods: ReadonlySet<string> = new Set(['get', 'head', 'post', 'put', 'patch', 'delete', 'options'])
-
 /** All of one type: some clients send the last of several schemes, and `http` would replace the header of a key. */
 const securitySchemes = {
   keyAuth: {
@@ -111,9 +109,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
 
 function operationsOf(document: Json): (readonly [path: string, method: string, operation: Json])[] {
   return Object.entries(asJson(document['paths'])).flatMap(([path, item]) =>
-    Object.entries(asJson(item)).flatMap(([method, operation]) =>
-      methods.has(method) ? [[path, method, asJson(operation)] as const] : [],
-    ),
+    Object.entries(asJson(item)).map(([method, operation]) => [path, method, asJson(operation)] as const),
   )
 }
 

@@ -1,6 +1,6 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
 
-/** Statuses that clients handle by themselves. All others are described by `default`. */
+/** Statuses that clients distinguish. All others are described by `default`. */
 const ownStatuses: ReadonlySet<string> = new Set([
   '400',
   '401',
@@ -29,17 +29,16 @@ export function shareErrorResponses(operation: Json, shared: SharedResponses): J
   const kept: Record<string, unknown> = {}
   let family = 'Problem'
   for (const [status, response] of Object.entries(responses)) {
-    const [mediaType = '', media] = Object.entries(asJson(asJson(response)['content']))[0] ?? []
-    const isError = Number(status) >= 400
-    if (!isError) {
+    if (Number(status) < 400) {
       kept[status] = response
       continue
     }
+    const [media] = Object.values(asJson(asJson(response)['content']))
     const { examples, schema } = asJson(media)
     codes.push(...Object.keys(asJson(examples)))
     family = schemaNameOf(schema) ?? family
     const name = ownStatuses.has(status) ? family + status : `${family}Response`
-    addErrorResponse(shared, name, { ...asJson(response), content: { [mediaType]: media } })
+    addErrorResponse(shared, name, asJson(response))
     if (ownStatuses.has(status)) kept[status] = { $ref: `#/components/responses/${name}` }
   }
   return {
@@ -84,10 +83,7 @@ export function shareEntityTag(response: unknown): unknown {
   return { ...rest, headers: { ...asJson(headers), ETag: { $ref: '#/components/headers/ETag' } } }
 }
 
-/**
- * Returns a response with one schema instead of a choice: that of the resource, of which the shorter one (`…Stub`) has
- * some members, or the first.
- */
+/** Returns a response with the first of several schemas. The others have some of its members, or a list of it. */
 export function withOneSchema(response: unknown): unknown {
   const { content, ...rest } = asJson(response)
   if (content === undefined) return response
@@ -101,7 +97,10 @@ export function withOneSchema(response: unknown): unknown {
   }
 }
 
-/** Returns the names of resources that can have few of their members: `fields` or a key that may only write left out the others. */
+/**
+ * Returns the resources of which a response can contain few members, and the members that it always contains. Others are
+ * left out by `fields`, or for a key that may only write.
+ */
 export function partialResources(document: Json): Map<string, ReadonlySet<string>> {
   const found = new Map<string, ReadonlySet<string>>()
   const schemas = asJson(asJson(document['components'])['schemas'])
@@ -113,11 +112,12 @@ export function partialResources(document: Json): Map<string, ReadonlySet<string
   for (const item of Object.values(asJson(document['paths']))) {
     for (const operation of Object.values(asJson(item)).map(asJson)) {
       const takesFields = asList(operation['parameters']).some((each) => asJson(each)['name'] === 'fields')
-      for (const response of Object.values(asJson(operation['responses'])).map(asJson)) {
+      const successes = Object.entries(asJson(operation['responses'])).filter(([status]) => Number(status) < 400)
+      for (const response of successes.map(([, each]) => asJson(each))) {
         const [media] = Object.values(asJson(response['content'])).map(asJson)
         const schema = asJson(media?.['schema'])
         const resource = schemaNameOf(schema) ?? schemaNameOf(schema['items'])
-        if (takesFields && resource !== undefined && resource !== 'Problem') keep(resource, [])
+        if (takesFields && resource !== undefined) keep(resource, [])
         const [whole, stub] = asList(schema['anyOf']).map(schemaNameOf)
         if (whole !== undefined && stub !== undefined) keep(whole, asList(asJson(schemas[stub])['required']))
       }
