@@ -126,7 +126,7 @@ async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
     },
   }))
   for (const { id, content } of begun) {
-    await inTheEnd(async () => await sessions.create(id, content, times).then(() => true))
+    await inTheEnd(async () => await sessions.create(id, content, { ...times, begunAt: now }))
     expect(await inTheEnd(async () => await sessions.find(id))).toEqual({ content, seenAt: now })
   }
   const [{ id, content } = { id: '', content: undefined }, other] = begun
@@ -163,7 +163,7 @@ async function removedBy(sessions: SessionStore, owner: Owner): Promise<number |
   let attempts = 0
   const removed = await inTheEnd(async () => {
     attempts += 1
-    return await sessions.removeOf(owner)
+    return await sessions.removeOf(owner, Date.now())
   })
   return attempts === 1 ? removed : 'unknown'
 }

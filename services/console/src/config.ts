@@ -89,9 +89,11 @@ export const environment = {
     .optional()
     .describe('The client secret. Without it the console is a public client, protected by PKCE. A secret.'),
   POSTERN_OIDC_SCOPE: settings
-    .text('openid profile email offline_access')
+    .text('openid profile email')
     .refine((text) => text.split(' ').includes('openid'), { message: 'must hold openid' })
-    .describe('The scopes to request. They must include `openid`.'),
+    .describe(
+      'The scopes to request. They must include `openid`. Auth0, Dex, Entra ID and Okta need `offline_access` as well, or sessions end with their first access token; Keycloak must not have it.',
+    ),
   POSTERN_OIDC_RESOURCE: z
     .string()
     .min(1)

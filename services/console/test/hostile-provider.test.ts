@@ -1,8 +1,9 @@
-import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
+import { type TestBrowser, createTestBrowser, findFreePort } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type HostileProvider, type Misdeed, client, startHostileProvider } from './hostile-provider.ts'
-import { type ConsoleSystem, codeOf, startConsoleSystem, tenants } from './support.ts'
+import { startConsole } from '../src/service.ts'
+import { type ConsoleSystem, codeOf, readSession, startConsoleSystem, tenants } from './support.ts'
 
 let provider: HostileProvider
 let system: ConsoleSystem
@@ -59,8 +60,10 @@ describe('an ID token signs nobody in', () => {
   })
 })
 
-const post = async (token: string) =>
-  await createTestBrowser().send(`${system.url}/auth/backchannel-logout`, {
+const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
+
+const post = async (token: string, url = system.url) =>
+  await createTestBrowser().send(`${url}/auth/backchannel-logout`, {
     method: 'POST',
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ logout_token: token }).toString(),
@@ -73,6 +76,9 @@ describe('a logout token ends no session', () => {
     ['that was issued an hour ago', { claims: { iat: Math.floor(Date.now() / 1000) - 3600 } }],
     ['with a nonce, hence an ID token', { claims: { nonce: 'x' } }],
     ['without the event', { claims: { events: {} } }],
+    ['without events', { drop: ['events'] }],
+    ['whose event is no object', { claims: { events: { [logoutEvent]: true } } }],
+    ['that has expired', { claims: { exp: Math.floor(Date.now() / 1000) - 60 } }],
     ['without an id', { drop: ['jti'] }],
     ['that names nobody', { drop: ['sid'] }],
     ['that is signed by another key', { foreignKey: true }],
@@ -102,6 +108,75 @@ describe('a logout token ends no session', () => {
     expect((await post(token)).status).toBe(400)
     expect(await isSignedIn(next)).toBe(true)
   })
+})
+
+describe('a logout token', () => {
+  test.each([
+    ['a sign-in (sid)', {}],
+    ['a person (sub)', { claims: { sub: 'person-1' }, drop: ['sid'] }],
+    ['both', { claims: { sub: 'person-1' } }],
+  ] satisfies [string, Misdeed][])('that names %s ends the session in every console process', async (_title, names) => {
+    const port = await findFreePort()
+    const second = await startConsole({ ...system.env, POSTERN_PORT: String(port) }, { writeLog: () => {} })
+    const [one, other] = [createTestBrowser(), createTestBrowser()]
+    await signIn(other, {})
+    await signIn(one, {})
+    const asked = async (who: TestBrowser, url: string) => {
+      const { host } = new URL(system.url)
+      const cookie = `postern-session=${who.cookies.get(`${host} postern-session`)}`
+      return (await createTestBrowser().send(`${url}/auth/session`, { headers: { cookie, host } })).status
+    }
+    const urls = [system.url, `http://127.0.0.1:${port}`]
+    expect(await Promise.all(urls.map(async (url) => await asked(one, url)))).toEqual([200, 200])
+    expect((await post(await provider.logoutToken(names))).status).toBe(200)
+    expect(await Promise.all(urls.map(async (url) => await asked(one, url)))).toEqual([401, 401])
+    // Another sign-in of the person ends only if the notice names the person alone.
+    expect(await asked(other, system.url)).toBe('drop' in names ? 401 : 200)
+    await second.close()
+  })
+
+  test('that names a sign-in and a person ends sessions to which the provider gave no sid', async () => {
+    const browser = createTestBrowser()
+    await signIn(browser, { withoutSid: true })
+    expect((await post(await provider.logoutToken())).status).toBe(200)
+    expect(await isSignedIn(browser)).toBe(true)
+    expect((await post(await provider.logoutToken({ claims: { sub: 'person-1' } }))).status).toBe(200)
+    expect(await isSignedIn(browser)).toBe(false)
+  })
+
+  test.each([
+    ['another sign-in', { claims: { sid: 'another', sub: 'person-1' } }],
+    ['another person', { claims: { sub: 'person-2' }, drop: ['sid'] }],
+  ] satisfies [string, Misdeed][])('of %s ends no session', async (_title, names) => {
+    const browser = createTestBrowser()
+    await signIn(browser, {})
+    expect((await post(await provider.logoutToken(names))).status).toBe(200)
+    expect(await isSignedIn(browser)).toBe(true)
+  })
+
+  test.each([
+    ['a sign-in', {}],
+    ['a person', { claims: { sub: 'person-1' }, drop: ['sid'] }],
+  ] satisfies [string, Misdeed][])(
+    'that arrives during the sign-in of %s prevents the session',
+    async (_title, names) => {
+      const browser = createTestBrowser()
+      const meanwhile = async () => {
+        expect((await post(await provider.logoutToken(names))).status).toBe(200)
+      }
+      expect([await signIn(browser, { meanwhile }), await isSignedIn(browser)]).toEqual([403, false])
+      // Not the next sign-in.
+      expect([await signIn(browser, {}), await isSignedIn(browser)]).toEqual([303, true])
+    },
+  )
+})
+
+test('a session without a refresh token says that it ends with its access token', async () => {
+  const browser = createTestBrowser()
+  await signIn(browser, {})
+  const { expires_at: end, idle_expires_at: idleEnd } = await readSession(browser, system.url)
+  expect(idleEnd).toBe(end)
+  expect(Math.abs(Date.parse(end) - Date.now() - 300_000)).toBeLessThan(10_000)
 })
 
 test('a logout token that could not be processed is accepted when the provider repeats it', async () => {

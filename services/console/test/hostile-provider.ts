@@ -6,6 +6,8 @@ import { type CryptoKey, type JWTPayload, SignJWT, UnsecuredJWT, exportJWK, gene
 export interface Misdeed {
   readonly claims?: JWTPayload
   readonly drop?: readonly string[]
+  /** No `sid` in the ID token. */
+  readonly withoutSid?: true
   /** Signed by a key that the provider does not publish. */
   readonly foreignKey?: true
   readonly unsigned?: true
@@ -13,6 +15,8 @@ export interface Misdeed {
   readonly symmetric?: true
   /** What the token endpoint answers instead of tokens. */
   readonly refusal?: { readonly status: number; readonly error: string }
+  /** Runs before the token endpoint answers. */
+  readonly meanwhile?: () => Promise<void>
 }
 
 /** A provider with a chosen misdeed. Without one it is correct. */
@@ -55,7 +59,13 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
       expires_in: 300,
       access_token: await sign({ ...common, aud: 'postern', ...person }, {}),
       id_token: await sign(
-        { ...common, aud: client.id, nonce: provider.nonce, sid: 'sid-1', name: 'Ada' },
+        {
+          ...common,
+          aud: client.id,
+          nonce: provider.nonce,
+          name: 'Ada',
+          ...(provider.misdeed.withoutSid ? {} : { sid: `sid-${provider.nonce}` }),
+        },
         provider.misdeed,
       ),
     }
@@ -77,7 +87,8 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
         '/jwks': () => ({ keys: [jwk] }),
         '/token': tokens,
       }
-      const { refusal } = provider.misdeed
+      const { refusal, meanwhile } = provider.misdeed
+      if (path === '/token') await meanwhile?.()
       if (path === '/token' && refusal !== undefined) {
         response.writeHead(refusal.status, { 'content-type': 'application/json' })
         response.end(JSON.stringify({ error: refusal.error }))
@@ -107,7 +118,7 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
         exp: seconds() + 120,
         jti: `n${notices}`,
         events,
-        sid: 'sid-1',
+        sid: `sid-${provider.nonce}`,
       }
       return await sign(payload, misdeed)
     },

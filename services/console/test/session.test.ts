@@ -6,6 +6,7 @@
 import { request } from 'undici'
 import { Redis } from 'ioredis'
 import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
+import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ConsoleSystem, codeOf, ownPage, readSession, startConsoleSystem } from './support.ts'
 
@@ -153,7 +154,7 @@ describe('a session', () => {
 })
 
 describe('signing out', () => {
-  test('ends the session, revokes the refresh token and leads to the provider without a token in the URL', async () => {
+  test('ends the session, revokes the refresh token and leads to the provider, which learns the ID token', async () => {
     const browser = await system.signedIn()
     const cookies = new Map(browser.cookies)
     const answer = await browser.send(`${system.url}/auth/logout`, {
@@ -162,13 +163,31 @@ describe('signing out', () => {
     })
     expect(answer.status, answer.text).toBe(200)
     const { redirect }: { redirect: string } = JSON.parse(answer.text)
-    expect([...new URL(redirect).searchParams.keys()].toSorted()).toEqual(['client_id', 'post_logout_redirect_uri'])
+    expect(redirect).toBe(`${system.url}/auth/provider-logout`)
+    const hints = async (from: TestBrowser): Promise<string[]> => {
+      const { status, headers } = await from.send(redirect)
+      expect(status).toBe(303)
+      return [...new URL(String(headers['location'])).searchParams.keys()].toSorted()
+    }
     const thief = createTestBrowser()
     for (const [name, value] of cookies) thief.cookies.set(name, value)
     expect((await callApi(thief)).status).toBe(401)
     expect([...browser.cookies.keys()].some((name) => name.endsWith('postern-session'))).toBe(false)
-    const page = await browser.visit(redirect)
-    expect(page.text).toContain('Sign out?')
+    // No other browser gets the token, and this one once.
+    const usual = ['client_id', 'post_logout_redirect_uri']
+    expect(await hints(thief)).toEqual(usual)
+    const ticket = new Map(browser.cookies)
+    const to = await browser.visit(redirect, { until: (url) => url.startsWith(system.provider.issuer) })
+    const { searchParams } = new URL(to.url)
+    expect(decodeJwt(searchParams.get('id_token_hint') ?? '')).toMatchObject({
+      iss: system.provider.issuer,
+      aud: system.provider.clientId,
+      sub: 'harbourline-admin',
+    })
+    expect(searchParams.get('post_logout_redirect_uri')).toBe(`${system.url}/`)
+    expect((await browser.visit(to.url)).text).toContain('Sign out?')
+    for (const [name, value] of ticket) browser.cookies.set(name, value)
+    expect(await hints(browser)).toEqual(usual)
   })
 
   test('is rejected from another site and without the CSRF token', async () => {

@@ -4,6 +4,8 @@ export interface Cookies {
   readonly session: string
   /** The cookie of a sign-in in progress; several tabs can have one each. */
   signIn(id: string): string
+  /** The cookie of a sign-out that continues at the provider. */
+  readonly signOut: string
   /** Returns a `Set-Cookie` value. Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
   clear(name: string): string
@@ -20,6 +22,7 @@ export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 
   return {
     session: `${prefix}postern-session`,
     signIn: (id) => `${prefix}postern-sign-in-${id}`,
+    signOut: `${prefix}postern-sign-out`,
     set: (name, value, maxAgeSeconds) =>
       `${name}=${value}${attributes}${maxAgeSeconds === undefined ? '' : `; Max-Age=${maxAgeSeconds}`}`,
     clear: (name) => `${name}=${attributes}; Max-Age=0`,

@@ -19,6 +19,11 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
     title: 'You are not signed in',
     text: 'The response of your sign-in provider could not be verified. Try again or ask your administrator.',
   },
+  ended_by_provider: {
+    status: 403,
+    title: 'You are not signed in',
+    text: 'Your sign-in provider ended this sign-in before it was complete. Sign in again.',
+  },
   no_role: {
     status: 403,
     title: 'You have no role in Postern',

@@ -67,7 +67,11 @@ export function createAccess(parts: AccessParts): Access {
       logger.warn({ event: 'token_renewal_failed', err: result.cause })
       return session
     }
-    const tokens = { ...result.tokens, refresh: result.tokens.refresh ?? refresh }
+    const tokens = {
+      ...result.tokens,
+      refresh: result.tokens.refresh ?? refresh,
+      id: result.tokens.id ?? content.tokens.id,
+    }
     const known = await gateway.whoIs(tokens.access)
     if (known.kind === 'refused') return await endFor('refused_by_gateway', id)
     // Roles may change within a session, but not the tenant.

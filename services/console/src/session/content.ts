@@ -13,6 +13,8 @@ export const sessionContentSchema = z.object({
   tokens: z.object({
     access: z.string(),
     refresh: z.string().optional(),
+    /** For the sign-out at the provider. */
+    id: z.string().optional(),
     accessExpiresAt: z.number(),
   }),
 })

@@ -25,15 +25,17 @@ export function sessionRoutes(
     assertSameOrigin(request, origin)
     const session = await findSession(request, deps)
     if (session === undefined) throw signInRequired()
-    const { person, tenant, roles, csrfToken } = session.content
+    const { person, tenant, roles, csrfToken, tokens } = session.content
+    // Without a refresh token nothing renews the access token.
+    const end = tokens.refresh === undefined ? Math.min(session.expiresAt, tokens.accessExpiresAt) : session.expiresAt
     return {
       person,
       tenant,
       roles,
       csrf_token: csrfToken,
       api_url: apiUrl,
-      expires_at: new Date(session.expiresAt).toISOString(),
-      idle_expires_at: new Date(session.idleExpiresAt).toISOString(),
+      expires_at: new Date(end).toISOString(),
+      idle_expires_at: new Date(Math.min(session.idleExpiresAt, end)).toISOString(),
     }
   })
 }

@@ -4,7 +4,8 @@ import type { Session, SessionContent } from './content.ts'
 import type { Owner, SessionStore } from './store.ts'
 
 export interface Sessions {
-  begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>): Promise<Session>
+  /** Returns undefined if the provider ended the sign-in in the meantime. */
+  begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>, begunAt: number): Promise<Session | undefined>
   /** Returns the live session of an untrusted id. */
   find(id: string | undefined): Promise<Session | undefined>
   use(session: Session): Promise<Session>
@@ -29,16 +30,17 @@ export function createSessions(store: SessionStore, limits: Config['session'], n
   }
 
   return {
-    begin: async (given) => {
+    begin: async (given, begunAt) => {
       const [id, createdAt] = [randomId(), now()]
       const content = { ...given, createdAt, csrfToken: randomId() }
       const session = sessionOf(id, content, createdAt)
-      await store.create(id, content, {
+      const isCreated = await store.create(id, content, {
+        begunAt,
         seenAt: createdAt,
         endsAt: session.idleExpiresAt,
         lastEndsAt: session.expiresAt,
       })
-      return session
+      return isCreated ? session : undefined
     },
     find: async (id) => {
       if (id === undefined || !idPattern.test(id)) return undefined
@@ -62,6 +64,6 @@ export function createSessions(store: SessionStore, limits: Config['session'], n
       return (await store.replace(session.id, content)) ? { ...session, content } : undefined
     },
     end: store.remove,
-    endOf: store.removeOf,
+    endOf: async (owner) => await store.removeOf(owner, now()),
   }
 }

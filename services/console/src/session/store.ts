@@ -6,18 +6,22 @@ import type { Seal } from './seal.ts'
 
 /** Stores encrypted sessions in Redis under the SHA-256 of their id. */
 export interface SessionStore {
-  create(id: string, content: SessionContent, times: FirstTimes): Promise<void>
+  /** Returns false if the provider ended the sign-in in the meantime. */
+  create(id: string, content: SessionContent, times: FirstTimes): Promise<boolean>
   find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
   /** Records a use, unless the session has ended. */
   touch(id: string, times: Times): Promise<void>
   /** Returns false if the session has ended. */
   replace(id: string, content: SessionContent): Promise<boolean>
   remove(id: string): Promise<void>
-  /** Ends the sessions of a sign-in or person, and returns their number. */
-  removeOf(owner: Owner): Promise<number>
+  /** Ends the sessions of a sign-in or person, also those that are just being created. Returns the number of ended ones. */
+  removeOf(owner: Owner, endedAt: number): Promise<number>
   /** Returns true once for each mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
   isMarked(mark: string): Promise<boolean>
+  /** Stores a text that `take` returns once within its lifetime. */
+  keep(id: string, text: string, lifeMs: number): Promise<void>
+  take(id: string): Promise<string | undefined>
   /** Returns the release, or undefined if the lock is taken. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
@@ -29,6 +33,8 @@ export interface Times {
 }
 
 export interface FirstTimes extends Times {
+  /** When the sign-in began. */
+  readonly begunAt: number
   /** When the session ends regardless of use. */
   readonly lastEndsAt: number
 }
@@ -36,8 +42,12 @@ export interface FirstTimes extends Times {
 export type Owner =
   | { readonly kind: 'subject'; readonly issuer: string; readonly value: string }
   | { readonly kind: 'sid'; readonly issuer: string; readonly value: string }
+  /** The sessions of a person that have no `sid`. */
+  | { readonly kind: 'unnamed'; readonly issuer: string; readonly value: string }
 
 const prefix = 'postern:console'
+/** Longer than a sign-in may take. */
+const endedLifeMs = 900_000
 
 // Update only: a late write must not revive an ended session.
 const touchScript = `if redis.call('exists', KEYS[1]) == 1 then
@@ -49,16 +59,24 @@ const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('
 /** Uses one key per script and transaction, for Redis Cluster. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
-    create: async (id, content, { seenAt, endsAt, lastEndsAt }) => {
+    create: async (id, content, { begunAt, seenAt, endsAt, lastEndsAt }) => {
       const digest = digestOf(id)
       const key = sessionKey(digest)
-      await redis.run(async (commands) => {
+      return await redis.run(async (commands) => {
         // Indexes first: the provider must be able to end every session.
         for (const owner of ownersOf(content)) {
           await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), lastEndsAt).exec()
         }
         const sealed = seal.close(JSON.stringify(content), key, id)
         await commands.multi().hset(key, { content: sealed, seen: seenAt }).pexpireat(key, endsAt).exec()
+        // The provider may have ended the sign-in before the session was there to be removed.
+        for (const owner of ownersOf(content)) {
+          const endedAt = await commands.get(endedKey(owner))
+          if (endedAt === null || (owner.kind !== 'sid' && Number(endedAt) < begunAt)) continue
+          await commands.unlink(key)
+          return false
+        }
+        return true
       })
     },
     find: async (id) => {
@@ -80,9 +98,10 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
     remove: async (id) => {
       await redis.run(async (commands) => await commands.unlink(sessionKey(digestOf(id))))
     },
-    removeOf: async (owner) => {
+    removeOf: async (owner, endedAt) => {
       const key = ownerKey(owner)
       return await redis.run(async (commands) => {
+        await commands.set(endedKey(owner), endedAt, 'PX', endedLifeMs)
         let removed = 0
         for (const digest of await commands.smembers(key)) removed += await commands.unlink(sessionKey(digest))
         await commands.unlink(key)
@@ -95,6 +114,18 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
     },
     isMarked: async (mark) =>
       (await redis.run(async (commands) => await commands.exists(`${prefix}:used:${digestOf(mark)}`))) > 0,
+    keep: async (id, text, lifeMs) => {
+      const key = keptKey(id)
+      await redis.run(async (commands) => await commands.set(key, seal.close(text, key, id), 'PX', lifeMs))
+    },
+    take: async (id) => {
+      const key = keptKey(id)
+      return await redis.run(async (commands) => {
+        const sealed = await commands.get(key)
+        if (sealed === null || (await commands.unlink(key)) === 0) return undefined
+        return seal.open(sealed, key, id)
+      })
+    },
     lock: async (id, lifeMs) => {
       const key = `${prefix}:refresh:${digestOf(id)}`
       const mine = randomId()
@@ -119,10 +150,19 @@ function sessionKey(digest: string): string {
 }
 
 function ownersOf({ issuer, subject, sid }: SessionContent): Owner[] {
-  const person: Owner = { kind: 'subject', issuer, value: subject }
-  return sid === undefined ? [person] : [person, { kind: 'sid', issuer, value: sid }]
+  const signIn: Owner =
+    sid === undefined ? { kind: 'unnamed', issuer, value: subject } : { kind: 'sid', issuer, value: sid }
+  return [{ kind: 'subject', issuer, value: subject }, signIn]
 }
 
 function ownerKey({ kind, issuer, value }: Owner): string {
   return `${prefix}:${kind}:${digestOf(JSON.stringify([issuer, value]))}`
+}
+
+function endedKey({ kind, issuer, value }: Owner): string {
+  return `${prefix}:ended:${digestOf(JSON.stringify([kind, issuer, value]))}`
+}
+
+function keptKey(id: string): string {
+  return `${prefix}:kept:${digestOf(id)}`
 }

@@ -9,6 +9,7 @@ export type Refusal =
   | 'not_ours'
   | 'cancelled'
   | 'not_valid'
+  | 'ended_by_provider'
   | 'no_role'
   | 'tenant_suspended'
   | 'token_refused'
@@ -57,7 +58,7 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
   const { id, label, tenant, roles } = known
   if (roles.length === 0) return refuse('no_role')
   const { subject, sid, tokens, name, email } = signedIn
-  const session = await sessions.begin({
+  const content = {
     issuer: attempt.issuer,
     subject,
     sid,
@@ -65,7 +66,10 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
     tenant,
     roles: [...roles],
     tokens,
-  })
-  logger.info({ event: 'signed_in', tenant_id: tenant.id, person_id: id })
+  }
+  const session = await sessions.begin(content, attempt.begunAt)
+  if (session === undefined) return refuse('ended_by_provider')
+  const isRenewable = tokens.refresh !== undefined
+  logger.info({ event: 'signed_in', tenant_id: tenant.id, person_id: id, is_renewable: isRenewable })
   return { kind: 'signed_in', session }
 }

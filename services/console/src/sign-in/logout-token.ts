@@ -1,4 +1,5 @@
 import { type JWTPayload, type JWTVerifyGetKey, errors, jwtVerify } from 'jose'
+import { z } from 'zod'
 
 export interface LogoutNotice {
   readonly issuer: string
@@ -27,6 +28,13 @@ const maxTokenCharacters = 8192
 const event = 'http://schemas.openid.net/event/backchannel-logout'
 const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
+const noticeSchema = z.object({
+  sub: z.string().min(1).optional(),
+  sid: z.string().min(1).optional(),
+  jti: z.string().min(1),
+  events: z.object({ [event]: z.looseObject({}) }),
+})
+
 /** Verifies a logout token (§2.6). Rejects ID tokens. */
 export async function verifyLogoutToken(token: string, options: LogoutTokenOptions): Promise<LogoutTokenCheck> {
   const { issuer, audience, keys, now } = options
@@ -53,10 +61,9 @@ export async function verifyLogoutToken(token: string, options: LogoutTokenOptio
 }
 
 function readNotice(payload: JWTPayload, issuer: string): LogoutNotice | undefined {
-  const { sub, jti, events, nonce, sid } = payload
-  const isLogout = typeof events === 'object' && events !== null && Object.hasOwn(events, event)
-  if (!isLogout || nonce !== undefined || jti === undefined) return undefined
-  const sidText = typeof sid === 'string' ? sid : undefined
-  if (sub === undefined && sidText === undefined) return undefined
-  return { issuer, subject: sub, sid: sidText, id: jti }
+  const claims = noticeSchema.safeParse(payload)
+  if (!claims.success || payload['nonce'] !== undefined) return undefined
+  const { sub, sid, jti } = claims.data
+  if (sub === undefined && sid === undefined) return undefined
+  return { issuer, subject: sub, sid, id: jti }
 }

@@ -6,6 +6,8 @@ import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 export interface Tokens {
   readonly access: string
   readonly refresh: string | undefined
+  /** The ID token, if there is a new one. */
+  readonly id: string | undefined
   readonly accessExpiresAt: number
 }
 
@@ -55,8 +57,10 @@ export interface Provider {
   refresh(refreshToken: string, subject: string): Promise<Renewal>
   /** Returns the failure, if any: the local session has ended anyway. */
   revoke(refreshToken: string): Promise<unknown>
-  /** Returns undefined if the provider has no sign-out page or is unavailable. */
-  signOutUrl(): Promise<URL | undefined>
+  /** Whether the provider has a sign-out page. False if it is unavailable. */
+  hasSignOut(): Promise<boolean>
+  /** Returns undefined if the provider has no sign-out page or is unavailable. With an ID token it asks nothing. */
+  signOutUrl(idToken: string | undefined): Promise<URL | undefined>
   /** Returns undefined if the token is invalid. Throws ProviderUnavailable. */
   readLogoutToken(token: string): Promise<LogoutNotice | undefined>
 }
@@ -64,6 +68,10 @@ export interface Provider {
 const timeoutSeconds = 5
 const metadataLifeMs = 3_600_000
 const defaultLifeSeconds = 300
+/** Quarkus, on which Keycloak runs, refuses a request line of more than 4,096 bytes. */
+const maxUrlCharacters = 4000
+/** How often an unknown key id may lead to the provider. A notice that is refused is not repeated. */
+const keysCooldownMs = 1000
 
 interface Known {
   readonly client: openid.Configuration
@@ -96,7 +104,8 @@ export function createProvider(
     )
     client.timeout = timeoutSeconds
     const { jwks_uri: keysUrl } = client.serverMetadata()
-    const keys = keysUrl === undefined ? undefined : createRemoteJWKSet(new URL(keysUrl))
+    const keys =
+      keysUrl === undefined ? undefined : createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: keysCooldownMs })
     return { client, keys, readAt: now() }
   }
 
@@ -117,7 +126,17 @@ export function createProvider(
     return {
       access: answer.access_token,
       refresh: answer.refresh_token,
+      id: answer.id_token,
       accessExpiresAt: now() + (answer.expiresIn() ?? defaultLifeSeconds) * 1000,
+    }
+  }
+
+  async function findSignOut(): Promise<openid.Configuration | undefined> {
+    try {
+      const { client } = await find()
+      return client.serverMetadata().end_session_endpoint === undefined ? undefined : client
+    } catch {
+      return undefined
     }
   }
 
@@ -181,15 +200,15 @@ export function createProvider(
         return error
       }
     },
-    signOutUrl: async () => {
-      try {
-        const { client } = await find()
-        if (client.serverMetadata().end_session_endpoint === undefined) return undefined
-        // Without id_token_hint, so that the URL contains no token.
-        return openid.buildEndSessionUrl(client, { post_logout_redirect_uri: `${consoleUrl}/` })
-      } catch {
-        return undefined
-      }
+    hasSignOut: async () => (await findSignOut()) !== undefined,
+    signOutUrl: async (idToken) => {
+      const client = await findSignOut()
+      if (client === undefined) return undefined
+      const back = { post_logout_redirect_uri: `${consoleUrl}/` }
+      if (idToken === undefined) return openid.buildEndSessionUrl(client, back)
+      const url = openid.buildEndSessionUrl(client, { ...back, id_token_hint: idToken })
+      // The provider then asks the person.
+      return url.href.length <= maxUrlCharacters ? url : openid.buildEndSessionUrl(client, back)
     },
     readLogoutToken: async (token) => {
       const { client, keys } = await find()

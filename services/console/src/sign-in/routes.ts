@@ -7,6 +7,8 @@ import { parseCookies } from '../http/cookies.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession } from '../http/session-guard.ts'
 import { answerMessage } from '../pages/message-page.ts'
+import { randomId } from '../session/sessions.ts'
+import type { Owner } from '../session/store.ts'
 import {
   type Attempt,
   attemptId,
@@ -18,13 +20,15 @@ import {
   sealAttempt,
 } from './attempts.ts'
 import { completeSignIn } from './complete.ts'
-import { logoutTokenLifeSeconds } from './logout-token.ts'
+import { type LogoutNotice, logoutTokenLifeSeconds } from './logout-token.ts'
 import { ProviderUnavailable } from './provider.ts'
 
 const loginQuery = z.object({ return_to: z.string().optional().catch(undefined) })
 const callbackQuery = z.object({ state: z.string().min(1).max(256) })
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
+/** How long a person may wait with the sign-out at the provider. */
+const signOutLifeMs = 600_000
 
 export function signInRoutes(
   app: FastifyInstance,
@@ -83,9 +87,24 @@ export function signInRoutes(
       if (failure !== undefined) logger.warn({ event: 'token_revocation_failed', err: failure })
     }
     reply.header('set-cookie', cookies.clear(cookies.session))
-    const url = session === undefined ? undefined : await provider.signOutUrl()
-    return { redirect: url?.href ?? `${consoleUrl}/` }
+    if (session === undefined || !(await provider.hasSignOut())) return { redirect: `${consoleUrl}/` }
+    const { id: idToken } = session.content.tokens
+    if (idToken !== undefined) {
+      const ticket = randomId()
+      await store.keep(ticket, idToken, signOutLifeMs)
+      reply.header('set-cookie', cookies.set(cookies.signOut, ticket, signOutLifeMs / 1000))
+    }
+    return { redirect: `${consoleUrl}/auth/provider-logout` }
   }
+
+  // The ID token goes from here to the provider, so no page and no script has it.
+  app.get('/auth/provider-logout', async (request, reply) => {
+    const ticket = parseCookies(request.headers.cookie).get(cookies.signOut)
+    const idToken = ticket === undefined ? undefined : await store.take(ticket)
+    const url = await provider.signOutUrl(idToken)
+    reply.header('set-cookie', cookies.clear(cookies.signOut))
+    return await reply.redirect(url?.href ?? `${consoleUrl}/`, 303)
+  })
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => {
@@ -111,12 +130,8 @@ export function signInRoutes(
         logger.warn({ event: 'logout_notice_refused' })
         throw problem('bad_request', { detail: 'The logout token is invalid or was already used.' })
       }
-      const { issuer, sid, subject } = notice
-      // If a notice names both, end only this sign-in (§2.4).
-      const ended =
-        sid === undefined
-          ? await sessions.endOf({ kind: 'subject', issuer, value: subject ?? '' })
-          : await sessions.endOf({ kind: 'sid', issuer, value: sid })
+      let ended = 0
+      for (const owner of ownersOf(notice)) ended += await sessions.endOf(owner)
       // After success, so that the provider can repeat a failed notice.
       await store.markOnce(mark, logoutTokenLifeSeconds * 2000)
       logger.info({ event: 'signed_out_by_provider', sessions: ended })
@@ -140,6 +155,13 @@ export function signInRoutes(
     // The sign-in started with a different provider (mix-up attack, RFC 9700 §4.4).
     return attempt?.issuer === ownIssuer ? attempt : undefined
   }
+}
+
+/** If a notice names both, it ends only this sign-in (§2.4), and those that the provider gave no `sid`. */
+function ownersOf({ issuer, sid, subject }: LogoutNotice): Owner[] {
+  const of = (kind: Owner['kind'], value: string | undefined): Owner[] =>
+    value === undefined ? [] : [{ kind, issuer, value }]
+  return sid === undefined ? of('subject', subject) : [...of('sid', sid), ...of('unnamed', subject)]
 }
 
 function toProblem(error: unknown): never {
