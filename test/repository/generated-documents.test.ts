@@ -34,14 +34,13 @@ describe('ASSURANCE.md', () => {
 })
 
 describe('docs/reference/messages.md', () => {
-  const rows = renderMessages().split('\n')
+  const messages = renderMessages()
 
   test.each([
     [
       'a problem detail with its code',
       'services/keys/src/api-key/routes.ts',
-      '`conflict`',
-      'The key is revoked and cannot be changed. Create a new key.',
+      'The key is revoked and cannot be changed. Create a new key. (`conflict`)',
     ],
     ['a template with its value', 'packages/cli/src/commands/connectors.ts', 'the run failed: {reason}'],
     [
@@ -49,13 +48,27 @@ describe('docs/reference/messages.md', () => {
       'services/console/web/src/shell/not-found-page.tsx',
       'The link may be old, or a letter is missing.',
     ],
-    ['a log event with its level', 'services/keys/src/housekeeping.ts', '`housekeeping_failed`', 'warn'],
-  ])('contains %s', (_kind, ...cells) => {
-    expect(rows).toContain(`| ${cells.join(' | ')} |`)
+    [
+      'an alert with its name',
+      'deploy/alerts/postern.yaml',
+      'No process of a service reports metrics (`PosternServiceGone`)',
+    ],
+  ])('contains %s below its source', (_kind, path, message) => {
+    const lines = messages
+      .split(`\n${path}\n\n`)
+      .slice(1)
+      .map((rest) => rest.split('\n\n')[0])
+    expect(lines.join('\n').split('\n')).toContain(`- ${message}`)
+  })
+
+  test('contains each text once', () => {
+    const lines = messages.split('\n').filter((line) => line.startsWith('- '))
+    expect(lines.length).toBeGreaterThan(500)
+    expect(lines).toEqual([...new Set(lines)])
   })
 
   test('contains no class names', () => {
-    expect(rows.filter((row) => row.endsWith('| facts facts-row |'))).toEqual([])
+    expect(messages).not.toContain('facts facts-row')
   })
 })
 

@@ -1,10 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { problemTypes } from '@postern/contracts'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { type Message, listDetails, listFieldErrors, listLogEvents, listTexts } from './source-messages.ts'
-import { renderTable } from './table.ts'
+import { type Message, listDetails, listFieldErrors, listTexts } from './source-messages.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
@@ -14,7 +12,6 @@ const rulesSchema = z.object({
       rules: z.array(
         z.object({
           alert: z.string().optional(),
-          labels: z.looseObject({ severity: z.string().optional() }).optional(),
           annotations: z.record(z.string(), z.string()).optional(),
         }),
       ),
@@ -23,42 +20,45 @@ const rulesSchema = z.object({
 })
 
 export function renderMessages(): string {
-  const titles = Object.entries(problemTypes).map(([code, { title }]) => [`\`${code}\``, title])
-  const sections: readonly (readonly [string, string])[] = [
-    ['Problem titles', renderTable(['code', 'title'], titles)],
-    ['Problem details', renderTable(['source', 'code', 'detail'], listDetails().map(namedRow))],
-    ['Field errors', renderByFile(listFieldErrors())],
-    ['Command line', renderByFile(listTexts('{packages/cli,packages/installation}/src/**/*.ts'))],
-    ['Console', renderByFile(listTexts('services/console/{web/src/**/*.{ts,tsx},src/pages/*.ts}'))],
-    ['Log events', renderTable(['source', 'event', 'level'], listLogEvents().map(namedRow))],
-    ['Alerts', renderTable(['alert', 'severity', 'summary'], listAlerts())],
+  const sections: readonly (readonly [string, readonly Message[]])[] = [
+    ['Problem details', listDetails()],
+    ['Field errors', listFieldErrors()],
+    ['Command line', listTexts('{packages/cli,packages/installation}/src/**/*.ts')],
+    ['Console', listTexts('services/console/{web/src/**/*.{ts,tsx},src/pages/*.ts}')],
+    ['Alerts', listAlerts()],
   ]
+  const known = new Set<string>()
   return `# Messages
 
-Every text that people read, in the order of the sources, so that one person can review them in a row. \`{…}\` stands for a value. This file is generated
-from the code: \`npm run docs\`.
+The texts that people read, each once, by the first source file that has it. \`{…}\` is a value. Titles are in [problems](problems.md), log
+events in [log events](log-events.md). This file is generated from the code: \`npm run docs\`.
 
-${sections.map(([title, table]) => `## ${title}\n\n${table}`).join('\n')}`
+${sections.map(([title, messages]) => `## ${title}\n\n${renderByFile(messages, known)}`).join('\n')}`
 }
 
-function listAlerts(): string[][] {
+/** Adds the texts to `known`, and omits those that were there. */
+function renderByFile(messages: readonly Message[], known: Set<string>): string {
+  const byFile = new Map<string, string[]>()
+  for (const { path, name = '', text } of messages) {
+    if (known.has(text)) continue
+    known.add(text)
+    const code = name === '' ? '' : ` (\`${name}\`)`
+    byFile.set(path, [...(byFile.get(path) ?? []), `- ${escape(text)}${code}\n`])
+  }
+  return [...byFile].map(([path, lines]) => `${path}\n\n${lines.join('')}`).join('\n')
+}
+
+function listAlerts(): Message[] {
   return globSync('deploy/alerts/*.yaml', { cwd: root })
     .toSorted()
-    .flatMap((path) => rulesSchema.parse(parse(readFileSync(join(root, path), 'utf8'))).groups)
-    .flatMap(({ rules }) => rules)
-    .filter(({ alert }) => alert !== undefined)
-    .map(({ alert = '', labels, annotations }) => [alert, labels?.severity ?? '', annotations?.['summary'] ?? ''])
-}
-
-function namedRow({ path, name = '', text }: Message): string[] {
-  return [path, name === '' ? '' : `\`${name}\``, escape(text)]
-}
-
-function renderByFile(messages: readonly Message[]): string {
-  return renderTable(
-    ['source', 'text'],
-    messages.map(({ path, text }) => [path, escape(text)]),
-  )
+    .flatMap((path) =>
+      rulesSchema
+        .parse(parse(readFileSync(join(root, path), 'utf8')))
+        .groups.flatMap(({ rules }) => rules)
+        .flatMap(({ alert, annotations }) =>
+          alert === undefined ? [] : [{ path, name: alert, text: annotations?.['summary'] ?? '' }],
+        ),
+    )
 }
 
 function escape(text: string): string {

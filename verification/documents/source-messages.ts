@@ -41,27 +41,6 @@ export function listFieldErrors(): Message[] {
   )
 }
 
-export function listLogEvents(): Message[] {
-  return readSources('{packages/service-kit,services/*}/src/**/*.ts').flatMap(({ path, program }) => {
-    const events: Message[] = []
-    visit(program, {
-      CallExpression: ({ callee, arguments: [first] }) => {
-        if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return
-        if (!levels.includes(callee.property.name) || first?.type !== 'ObjectExpression') return
-        for (const property of first.properties) {
-          if (property.type !== 'Property' || property.key.type !== 'Identifier' || property.key.name !== 'event')
-            continue
-          if (property.value.type !== 'Literal') continue
-          events.push({ path, name: String(property.value.value), text: callee.property.name })
-        }
-      },
-    })
-    return events
-  })
-}
-
-const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal']
-
 /** Lists texts without repeats within a file. */
 export function listTexts(pattern: string): Message[] {
   return readSources(pattern).flatMap(({ path, source, program }) => {
