@@ -142,7 +142,7 @@ describe('the documented sizes', () => {
   })
 
   test('of lists follow from the measured cost of a page', () => {
-    const [paragraph = ''] = section.split('\n\n').filter((text) => text.startsWith('**Lists are what costs**'))
+    const [paragraph = ''] = section.split('\n\n').filter((text) => text.startsWith('**Lists cost most**'))
     const service = Number(/takes ([\d.]+) ms of a processor/.exec(paragraph)?.[1])
     const all = ((100_000 / 60) * service) / 1000
     const stated = [all / 10, (all / 10) * 2, all, all * 2, all * 10, all * 20].map((each) =>
@@ -272,7 +272,7 @@ describe('every secret', () => {
   })
 
   test('has its rotation in the operations guide', () => {
-    const table = rowsOf('docs/operations/rotate-secrets.md', '## Rotating secrets').join('\n')
+    const table = rowsOf('docs/operations/rotate-secrets.md', '## Rings').join('\n')
     const passwords = /`password-keys`, `-findings`, `-universe`, `-evidence`, `-sync`, of PostgreSQL/
     expect(table).toMatch(passwords)
     const named = rotatableNames.filter((name) => !/^password-(?!redis|store|migrator)/.test(name))
