@@ -1,5 +1,5 @@
 /**
- * @promise Operation: Replacing any part, and rotating every secret, fails no request; whatever is killed restarts by itself.
+ * @promise Operation: Replacing any part, and rotating every secret, fails no request; a killed process restarts automatically.
  * @alsoShownBy npm run test:containers
  */
 
