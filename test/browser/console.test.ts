@@ -3,7 +3,7 @@
  * @alsoShownBy services/console/test/pages.test.ts
  */
 
-// What is evaluated in a page is written here and runs there.
+// Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { operator } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -70,7 +70,7 @@ describe('people who may not manage keys', () => {
     expect(await page.getByRole('button', { name: 'New connector' }).count()).toBe(0)
     await open(page, 'People and roles')
     expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
-    // What the pages do not offer is rejected as well.
+    // Requests that the pages do not offer are rejected as well.
     expect(await page.evaluate(tryEverything)).toEqual([403, 403, 403, 403, 403])
   })
 

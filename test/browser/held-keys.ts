@@ -1,4 +1,4 @@
-// What is evaluated in a page is written here and runs there.
+// Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
@@ -219,8 +219,8 @@ export function heldKeyTests(world: () => World): void {
     await context.close()
   })
 
-  describe('who signs in anew in another tab', () => {
-    test('goes on in this one', async () => {
+  describe('a person who signs in again in another tab', () => {
+    test('can continue in this one', async () => {
       const [{ context, page }, again] = [await openKeys(), await openKeys()]
       await make(page, 'Two tabs')
       await context.addCookies(await again.context.cookies())
@@ -232,7 +232,7 @@ export function heldKeyTests(world: () => World): void {
       await Promise.all([context.close(), again.context.close()])
     })
 
-    test('reads on in this one: refused once, with the token of before, and then answered', async () => {
+    test('can read in this one: the old token is refused once, then the request succeeds', async () => {
       const [{ context, page }, again] = [await openKeys(), await openKeys()]
       await make(page, 'Read on')
       await context.addCookies(await again.context.cookies())
@@ -250,7 +250,7 @@ export function heldKeyTests(world: () => World): void {
     })
 
     test.each(['korvex-admin', 'harbourline-viewer'])(
-      'as %s is told nothing by a page that a key on the screen keeps, and takes neither the key nor the list from it',
+      'as %s does not see the key or the list of the person before',
       async (person) => {
         const [{ context, page }, other] = [await openKeys(), await world().openFor(person)]
         page.on('dialog', (question) => void question.dismiss())
@@ -265,7 +265,7 @@ export function heldKeyTests(world: () => World): void {
         expect(await shownKey(page).isVisible()).toBe(true)
         expect(await page.getByText(label, { exact: true }).isVisible()).toBe(true)
         await leaveUncopied(page)
-        // Nothing blocks it any more.
+        // The page may reload now.
         const loaded = page.waitForEvent('load')
         await page.evaluate(() => dispatchEvent(new Event('focus')))
         await loaded

@@ -1,4 +1,4 @@
-// What is evaluated in a page is written here and runs there.
+// Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
 import type { Page, Request, Route } from 'playwright-core'
@@ -188,7 +188,7 @@ export function keyTests(world: () => World): void {
       await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
       await submit(page)
       await page.getByText('“not-an-address” is not an address or network').waitFor()
-      // Errors of the API are shown at the end of the form, where the person is.
+      // Errors of the API are shown at the end of the form.
       await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('10.0.0.1/8')
       await page.route('**/api/v1/api-keys', async (route) => await route.fulfill(refusedAddress), { times: 1 })
       await submit(page)

@@ -192,7 +192,7 @@ export function runTests(world: () => World): void {
     })
   })
 
-  test('the lists of runs follow what becomes of runs and which ones begin, by themselves, and keep no session from ending', async () => {
+  test('the lists of runs update automatically, and do not extend the session', async () => {
     const { page, stack } = world()
     const { run, approve, id } = await openConnector(world(), 'listed')
     const rows = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
@@ -227,7 +227,7 @@ export function runTests(world: () => World): void {
     }
   })
 
-  test('whoever changes a connector that somebody else has changed meanwhile is told, and loses nothing that was typed', async () => {
+  test('a conflict with somebody else’s change of a connector is shown, and the typed text remains', async () => {
     const { page, stack } = world()
     const { id, ask } = await openConnector(world(), 'shared')
     const path = `/api/v1/connectors/${id}`
@@ -252,7 +252,7 @@ export function runTests(world: () => World): void {
     await page.getByRole('button', { name: 'Load the new version' }).click()
     await page.getByText('Changed meanwhile: Name, Safeguards.').waitFor()
     await page.getByText('You have changed the same: Name.').waitFor()
-    expect(await accessibilityFaults(page), 'loaded anew').toEqual([])
+    expect(await accessibilityFaults(page), 'loaded again').toEqual([])
     expect([await name.inputValue(), await fewest.inputValue()]).toEqual(['As I call it', '3'])
     expect(await page.getByRole('radio', { name: /^Deactivate it/ }).isChecked()).toBe(true)
     await page.getByRole('button', { name: 'Save' }).click()

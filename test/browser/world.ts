@@ -1,4 +1,4 @@
-// What is evaluated in a page is written here and runs there.
+// Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { type TestStack, createTestBrowser, startTestStack } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'

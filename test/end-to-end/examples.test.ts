@@ -80,7 +80,7 @@ test('mirror-findings.mjs reads all findings first, and then what has changed', 
   expect(await titlesIn(file)).toEqual(['Late reviews', 'No backup', 'Shared accounts'])
 })
 
-test('mirror-findings.mjs says why the API refuses it, and leaves the file as it was', async () => {
+test('mirror-findings.mjs reports why the API rejects it, and leaves the file unchanged', async () => {
   await startTenant(['Shared accounts'])
   const file = join(await makeTestFolder('examples'), 'findings.json')
   await runExample(process.execPath, 'mirror-findings.mjs', file)

@@ -172,7 +172,7 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
     } finally {
       await postgres.stop()
     }
-    // Nothing opens before the later revocations are repeated, because the backup knows the key as valid.
+    // No gateway starts before the later revocations are repeated, because the backup has the key as valid.
     const closed = await start(home, {}, { isOpen: false })
     const revoked = await revokedSince(before, backedUpAt)
     expect(revoked).toEqual([{ id: leaked.id, tenantId: own.id }])

@@ -154,7 +154,7 @@ const rules: readonly ModuleRule[] = [
     name: 'services-stand-alone',
     from: /^services\/([^/]+)\//,
     to: /^services\/(?!<own>\/)/,
-    why: 'services speak to each other over signed requests alone',
+    why: 'services call each other only by signed requests',
   },
   {
     name: 'packages-know-no-service',

@@ -52,16 +52,16 @@ const allowances = {
     'keys.count_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.prune_log(bigint,numeric,integer)': 'housekeeping: gives numbers',
     'keys.prune_uses(integer,integer)': 'housekeeping: gives a number',
-    'keys.create_tenant(text,text,text)': 'the operator alone: checks his assertion first',
-    'keys.list_tenants(text,integer)': 'the operator alone: checks his assertion first',
-    'keys.update_tenant(text,text,text,integer,integer,text)': 'the operator alone: checks his assertion first',
-    'keys.list_tenant_events(text,uuid,integer)': 'the operator alone: checks his assertion first',
+    'keys.create_tenant(text,text,text)': 'only for the operator: checks the assertion first',
+    'keys.list_tenants(text,integer)': 'only for the operator: checks the assertion first',
+    'keys.update_tenant(text,text,text,integer,integer,text)': 'only for the operator: checks the assertion first',
+    'keys.list_tenant_events(text,uuid,integer)': 'only for the operator: checks the assertion first',
   },
   globalIndexes: {
     'keys.api_key_hash_unique': 'a key is looked up before its tenant is known; 256 random bits meet by no attempt',
     'keys.revocation_pk': 'the log has one order for all tenants; the number comes from no tenant',
     'keys.revocation_seq_pk': 'one row',
-    'keys.tenant_slug_unique': 'slugs are given by the operator alone',
+    'keys.tenant_slug_unique': 'only the operator chooses slugs',
   },
 } as const
 

@@ -169,7 +169,7 @@ function reachableFrom(value: unknown, document: Json): Json[] {
 
 test.each(Object.entries(constructs))('the published OpenAPI document has nowhere %s', (_name, find) => {
   expect(find(published)).toEqual([])
-  // Control: the exact document, from which it is made, has it.
+  // Control: the exact document has it.
   expect(find(exact).length).toBeGreaterThan(0)
 })
 

@@ -69,7 +69,7 @@ describe('invalid credentials are rejected with 401 before any lookup', () => {
   })
 
   test.each([
-    ['the scheme alone', () => 'ApiKey'],
+    ['only the scheme', () => 'ApiKey'],
     ['nothing after the scheme', () => 'ApiKey '],
     ['two spaces', () => `ApiKey  ${key}`],
     ['bytes after the key', () => `ApiKey ${key} x`],

@@ -218,8 +218,8 @@ const ambiguous: readonly (readonly [what: string, attack: () => string])[] = [
     '0\r\n X: y\r\n\r\n',
   ].map((body) => [`chunks as ${JSON.stringify(body)}`, () => post(chunked) + body] as const),
   // A head that ends where only some readers see its end, and request lines of another kind.
-  ['lines that end in LF alone', () => `GET /api/v1/findings HTTP/1.1\nHost: a\n\n`],
-  ['a head that ends in LF alone', () => post('Content-Length: 0').replace(/\r\n$/, '\n\n')],
+  ['lines that end in a bare LF', () => `GET /api/v1/findings HTTP/1.1\nHost: a\n\n`],
+  ['a head that ends in a bare LF', () => post('Content-Length: 0').replace(/\r\n$/, '\n\n')],
   ['a head that ends in CR and another byte', () => `GET /api/v1/findings HTTP/1.1\r\n${auth()}\rX: y\r\n\r\n`],
   ['a line without a colon', () => `GET /api/v1/findings HTTP/1.1\r\n${auth()}Content-Length 44\r\n\r\n`],
   ['a name with a space', () => `GET /api/v1/findings HTTP/1.1\r\n${auth()}X y: 1\r\n\r\n`],
@@ -278,7 +278,7 @@ describe('a request hidden in a body stays part of the body', () => {
       () => `${post(chunked)}2\r\n{}\r\n0\r\nX: ${encodeURIComponent(hidden())}\r\nContent-Length: 0\r\n\r\n`,
     ],
     [
-      'in a request that waits to be told to go on',
+      'in a request that waits for 100 Continue',
       () => `${post(`Expect: 100-continue\r\nContent-Length: ${hidden().length}\r\n`)}${hidden()}`,
     ],
     [

@@ -35,7 +35,7 @@ export function hostileTexts({ source, flags }: Pattern): Set<string> {
 /** Only unbounded repetitions can become slow. */
 export const isUnbounded = ({ source }: Pattern): boolean => /[*+]|\{\d+,\}/.test(source)
 
-/** Returns an abbreviated text for which the pattern takes too long, or undefined. */
+/** Returns an abbreviated text that the pattern takes too long to match, or undefined. */
 export function findSlowText(pattern: Pattern): string | undefined {
   if (!isUnbounded(pattern)) return undefined
   const texts = [...hostileTexts(pattern)]

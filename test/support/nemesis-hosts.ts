@@ -16,7 +16,7 @@ function fullDisk(worldOf: () => World): Fault {
     prepare: async () => (worldOf().disk === undefined ? 'this account may not mount a file system' : undefined),
     apply: async () => await worldOf().disk?.fill(),
     seen: async () => {
-      await worldOf().traffic.ended('a file is refused for want of room', ({ operation, status }) => {
+      await worldOf().traffic.ended('a file is rejected because the disk is full', ({ operation, status }) => {
         return operation === 'upload' && status === 507
       })
     },

@@ -83,7 +83,7 @@ export const stoppedBefore: Readonly<Record<string, string>> = {
   test_procedure_entity_entity_fk: ofOtherKey,
   'tenancy.granted_work_id_unique': ofPrimaryKey,
   'universe.hierarchy_one_primary':
-    'one’s own row is not among those that it is about: would it be told that the other’s is?',
+    'the rule does not cover the own row: does the error reveal that it covers the other one?',
 }
 
 /** A way to ask a table for its rows. */

@@ -252,9 +252,9 @@ function printList(list: ListResult): void {
     [
       ['gateway, service and RLS', list.throughEverything, list.ratio],
       ['service and RLS', list.throughService, list.serviceRatio, list.jsonRatio, ...sharesOf('service', cpu, busy)],
-      ['the same SQL alone, rows read by pg', list.sqlRows, 1, undefined, ...sharesOf('sqlRows', cpu, busy)],
+      ['only the same SQL, rows read by pg', list.sqlRows, 1, undefined, ...sharesOf('sqlRows', cpu, busy)],
       [
-        'the same SQL alone, as JSON, which the service sends',
+        'only the same SQL, as JSON, which the service sends',
         list.sqlJson,
         undefined,
         1,

@@ -94,13 +94,13 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     return compose
   } catch (error) {
     process.stderr.write(`${await compose.logs()}\n`)
-    const why = await tellUnhealthy(compose).catch(String)
+    const why = await listUnhealthy(compose).catch(String)
     await compose.down()
     throw new Error(`the installation did not come up\n${why}`, { cause: error })
   }
 }
 
-async function tellUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
+async function listUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
   const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => [
     '--filter',
     each,

@@ -23,6 +23,7 @@ export default defineConfig({
       'test/end-to-end/administrator-revokes-a-key.test.ts',
       'test/end-to-end/console.test.ts',
       'test/end-to-end/conventions.test.ts',
+      'test/end-to-end/reference-page.test.ts',
       'test/end-to-end/large-requests.test.ts',
       'test/end-to-end/large-upload.test.ts',
       'test/end-to-end/resumable-upload.test.ts',

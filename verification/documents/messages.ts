@@ -43,7 +43,7 @@ function renderByFile(messages: readonly Message[], known: Set<string>): string 
     if (known.has(text)) continue
     known.add(text)
     const code = name === '' ? '' : ` (\`${name}\`)`
-    byFile.set(path, [...(byFile.get(path) ?? []), `- ${escape(text)}${code}\n`])
+    byFile.set(path, [...(byFile.get(path) ?? []), `${wrap(`- ${escape(text)}${code}`)}\n`])
   }
   return [...byFile].map(([path, lines]) => `${path}\n\n${lines.join('')}`).join('\n')
 }
@@ -59,6 +59,11 @@ function listAlerts(): Message[] {
           alert === undefined ? [] : [{ path, name: alert, text: annotations?.['summary'] ?? '' }],
         ),
     )
+}
+
+/** Breaks an item of a list into lines of up to 160 characters. */
+function wrap(item: string): string {
+  return item.replaceAll(/(.{1,158})(?: |$)/g, '$1\n  ').trimEnd()
 }
 
 function escape(text: string): string {

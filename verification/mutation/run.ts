@@ -40,7 +40,7 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   const stryker = new Stryker({
     configFile: join(import.meta.dirname, 'stryker.config.json'),
     plugins: [import.meta.resolve('@stryker-mutator/vitest-runner')],
-    // Nothing searches for sources there.
+    // No other program searches for sources there.
     tempDirName: '.tools/mutation',
     mutate: [file],
     // A busy machine must not look like an endless loop.

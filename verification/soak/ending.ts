@@ -20,7 +20,7 @@ export interface Seen {
 export function endingOf({ missing, verdicts, faults, refusedAsRevoked }: Seen): Ending {
   const isJudged = verdicts.length > 0 && verdicts.every((verdict) => verdict !== undefined)
   const count = (verdict: Judged['verdict']): number => verdicts.filter((one) => one === verdict).length
-  const told = isJudged
+  const counted = isJudged
     ? [
         `${count('flat')} of ${verdicts.length} figures flat`,
         ...(['rises', 'unclear', 'unread'] as const).flatMap((verdict) =>
@@ -34,7 +34,7 @@ export function endingOf({ missing, verdicts, faults, refusedAsRevoked }: Seen):
   ]
   const isWrong = wrong.length > 0 || faults > 0 || count('rises') > 0 || count('unread') > 0
   const canTell = isJudged && count('unclear') === 0
-  return { exitCode: isWrong ? 1 : canTell ? 0 : 2, text: [...told, ...wrong].join('; '), isJudged }
+  return { exitCode: isWrong ? 1 : canTell ? 0 : 2, text: [...counted, ...wrong].join('; '), isJudged }
 }
 
 const words = {

@@ -3,8 +3,8 @@ import { type Churn, prepareChurn } from '../../test/support/churn.ts'
 import { type Operation, findViolations, findWrongWrites } from '../../test/support/promises.ts'
 import { type Traffic, startTraffic } from '../../test/support/traffic.ts'
 import { type Writes, readWrites } from '../../test/support/writes.ts'
-import { type Failure, type Stall, tellApart } from './stalls.ts'
-import { type Nuisance, brokenUpload, startNuisance } from './nuisance.ts'
+import { type Failure, type Stall, excuseStalls } from './stalls.ts'
+import { type FaultyClients, brokenUpload, startFaultyClients } from './faulty-clients.ts'
 import { type Visits, startVisits } from './visits.ts'
 
 /** Operations of every service; three of eight write. */
@@ -27,7 +27,7 @@ export interface LoadReport {
   readonly keysMade: number
   readonly revocations: number
   readonly refusedAsRevoked: number
-  readonly nuisances: Readonly<Record<string, number>>
+  readonly faultyRequests: Readonly<Record<string, number>>
   readonly visits: number
   /** A line for each broken promise, failure and unexpected response. */
   readonly faults: readonly string[]
@@ -54,17 +54,17 @@ export async function startMixedLoad(
   const traffic = startTraffic({ gateways, perSecond, sequence })
   const churn = await prepareChurn(stack, traffic, { scopes, restMs: 1500 })
   await churn.start()
-  const nuisance = startNuisance({ gateways, key, narrow, everyMs: 500 })
+  const faultyClients = startFaultyClients({ gateways, key, narrow, everyMs: 500 })
   const visits = startVisits(stack.consoleUrl, 4000)
   return {
     finish: async () => {
-      await Promise.all([visits.stop(), nuisance.stop()])
+      await Promise.all([visits.stop(), faultyClients.stop()])
       const unfinished = await churn.stop().then(
         () => [],
         (error: unknown) => [String(error)],
       )
       await traffic.stop()
-      const report = reportOf({ traffic, churn, nuisance, visits, stalls }, await readWrites(stack))
+      const report = reportOf({ traffic, churn, faultyClients, visits, stalls }, await readWrites(stack))
       return { ...report, faults: [...unfinished, ...report.faults] }
     },
   }
@@ -73,19 +73,19 @@ export async function startMixedLoad(
 interface Parts {
   readonly traffic: Traffic
   readonly churn: Churn
-  readonly nuisance: Nuisance
+  readonly faultyClients: FaultyClients
   readonly visits: Visits
   readonly stalls: readonly Stall[]
 }
 
-function reportOf({ traffic, churn, nuisance, visits, stalls }: Parts, stored: Writes): LoadReport {
+function reportOf({ traffic, churn, faultyClients, visits, stalls }: Parts, stored: Writes): LoadReport {
   const { requests } = traffic
   const { keys, changes } = churn
   const violations = [...findViolations({ requests, keys, changes }), ...findWrongWrites({ requests }, stored)]
   const failed = requests
     .filter(({ status }) => status === 0 || status >= 500)
     .map((request): Failure => ({ ...request, text: `failed: ${JSON.stringify(request)}` }))
-  const told = tellApart([...failed, ...nuisance.surprises, ...visits.surprises], stalls, requests.length)
+  const judged = excuseStalls([...failed, ...faultyClients.surprises, ...visits.surprises], stalls, requests.length)
   const broken = [...stored.keys()].filter((name) => name.startsWith(brokenUpload))
   const byStatus = Object.groupBy(requests, ({ status, code }) => `${status} ${code ?? ''}`.trimEnd())
   return {
@@ -95,13 +95,13 @@ function reportOf({ traffic, churn, nuisance, visits, stalls }: Parts, stored: W
     keysMade: keys.length,
     revocations: churn.revocations.length,
     refusedAsRevoked: requests.filter(({ code }) => code === 'key_revoked').length,
-    nuisances: nuisance.done,
+    faultyRequests: faultyClients.done,
     visits: visits.count,
     faults: [
       ...violations.map(({ promised, request }) => `${promised}: ${JSON.stringify(request)}`),
       ...broken.map((name) => `a file that never came whole is stored: ${name}`),
-      ...told.faults,
+      ...judged.faults,
     ],
-    ofStalls: told.ofStalls,
+    ofStalls: judged.ofStalls,
   }
 }

@@ -155,8 +155,8 @@ async function soak(): Promise<Ending['exitCode']> {
       `${ofStalls.length} answers of 503 beside ${stalls.length} stalls of the host; ${ending.text}`,
   )
   if (ending.isJudged) {
-    const told = { stalls, failedOfStalls: ofStalls.length }
-    await write({ measuredAt, machine: describeMachine(), served, told, load: { perSecond, ...report }, faults, rows })
+    const noted = { stalls, failedOfStalls: ofStalls.length }
+    await write({ measuredAt, machine: describeMachine(), served, noted, load: { perSecond, ...report }, faults, rows })
   }
   return ending.exitCode
 }
@@ -165,13 +165,13 @@ interface Result {
   readonly measuredAt: string
   readonly machine: ReturnType<typeof describeMachine>
   readonly served: unknown
-  readonly told: Readonly<Record<string, unknown>>
+  readonly noted: Readonly<Record<string, unknown>>
   readonly load: unknown
   readonly faults: readonly string[]
   readonly rows: readonly Row[]
 }
 
-async function write({ measuredAt, machine, served, told, load, faults, rows }: Result): Promise<void> {
+async function write({ measuredAt, machine, served, noted, load, faults, rows }: Result): Promise<void> {
   const figures = rows.map(({ part, kind, points, judged }) => ({
     part,
     kind,
@@ -195,7 +195,7 @@ async function write({ measuredAt, machine, served, told, load, faults, rows }: 
     judgedFromMinute,
     machine,
     served,
-    ...told,
+    ...noted,
     load,
     faults: faults.length,
     figures,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { type Failure, type Stall, findStalls, tellApart, watchStalls } from './stalls.ts'
+import { type Failure, type Stall, findStalls, excuseStalls, watchStalls } from './stalls.ts'
 
 const stall: Stall = { from: 10_000, to: 12_000 }
 const failed = (given: Partial<Failure> = {}): Failure => ({
@@ -12,7 +12,7 @@ const failed = (given: Partial<Failure> = {}): Failure => ({
   ...given,
 })
 
-const apart = (failure: Failure, stalls: readonly Stall[] = [stall]) => tellApart([failure], stalls, 1000)
+const apart = (failure: Failure, stalls: readonly Stall[] = [stall]) => excuseStalls([failure], stalls, 1000)
 
 test('a 503 within three seconds of a stall is tolerated, and elsewhere it is a fault', () => {
   for (const given of [{}, { startedAt: 9000, endedAt: 10_100 }, { startedAt: 15_000, endedAt: 19_000 }]) {
@@ -35,14 +35,14 @@ test('nothing else is excused by a stall', () => {
     { status: 0, code: undefined },
     { status: undefined, code: undefined },
   ]) {
-    expect(tellApart([failed(given)], [stall], 1000)).toEqual({ faults: ['it'], ofStalls: [] })
+    expect(excuseStalls([failed(given)], [stall], 1000)).toEqual({ faults: ['it'], ofStalls: [] })
   }
 })
 
 test('a machine that stalls so much that it could show nothing is a fault', () => {
   const many = Array.from({ length: 6 }, () => failed())
-  expect(tellApart(many.slice(1), [stall], 1000).faults).toEqual([])
-  expect(tellApart(many, [stall], 1000).faults).toEqual([expect.stringContaining('6 answers of 503')])
+  expect(excuseStalls(many.slice(1), [stall], 1000).faults).toEqual([])
+  expect(excuseStalls(many, [stall], 1000).faults).toEqual([expect.stringContaining('6 answers of 503')])
 })
 
 /** Looks four times a second at two processors, of whose 50 ticks some are idle and some are taken by the host. */

@@ -106,7 +106,7 @@ const excusedCodes: ReadonlySet<string | undefined> = new Set(['auth_unavailable
 const mostExcused = 0.005
 
 /** Excuses a 503 of a stall. Everything else is a fault. */
-export function tellApart(
+export function excuseStalls(
   failures: readonly Failure[],
   stalls: readonly Stall[],
   requests: number,

@@ -37,13 +37,13 @@ describe('a list', () => {
     expect(asked).toEqual(['/events?limit=1000', '/events?limit=1000&cursor=two'])
   })
 
-  test('ends at its limit and asks for no page beyond it', async () => {
+  test('ends at its limit and requests no further page', async () => {
     const { service, asked } = pagedService()
     expect(await listAll(service, {}, { ...list, query: new URLSearchParams(), limit: 2 })).toEqual([first, second])
     expect(asked).toEqual(['/events?limit=2'])
   })
 
-  test('of something else than the contract says is not passed on', async () => {
+  test('that does not match the contract is not printed', async () => {
     const service: KeysService = {
       call: async () => ({ body: [{ id: 'x' }], next: undefined }),
       close: () => undefined,

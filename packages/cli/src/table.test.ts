@@ -7,7 +7,7 @@ describe('tables', () => {
     expect(sheet([['label', 'a\rb']])).toBe('label  a?b')
   })
 
-  test('columns stand below each other, also with characters beyond the BMP', () => {
+  test('columns are aligned, even with characters beyond the BMP', () => {
     expect(
       table(
         ['A', 'B'],

@@ -14,7 +14,7 @@ import {
 
 const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 
-describe('a resource address is refused', () => {
+describe('a resource address is rejected', () => {
   test.each([
     '',
     'x',
@@ -54,12 +54,12 @@ describe('a resource address', () => {
       `ext64:${Buffer.from('Prüfung 7/ä\\%2f;').toString('base64url')}`,
       { by: 'external-id', externalId: 'Prüfung 7/ä\\%2f;' },
     ],
-  ])('%j selects in one way', (address, selection) => {
+  ])('%j selects one resource in one way', (address, selection) => {
     expect(parseResourceAddress(resourceAddressSchema.parse(address))).toEqual(selection)
   })
 })
 
-describe('a line of text is refused', () => {
+describe('a line of text is rejected', () => {
   test.each([
     '',
     '   ',
@@ -76,23 +76,23 @@ describe('a line of text is refused', () => {
     expect(line(1, 10).safeParse(value).success).toBe(false)
   })
 
-  test('while others are taken and trimmed', () => {
+  test('accepts and trims other lines', () => {
     expect(line(1, 10).parse('  Zoë ✓ 木 ')).toBe('Zoë ✓ 木')
   })
 })
 
-describe('a text is refused', () => {
+describe('a text is rejected', () => {
   test.each(['', 'a\u0000b', '\udc00', 'x'.repeat(11)])('%j', (value) => {
     expect(text(1, 10).safeParse(value).success).toBe(false)
   })
 
-  test('while others are taken as they are', () => {
+  test('accepts other text unchanged', () => {
     expect(text(1, 10).parse(' a\n\tb ')).toBe(' a\n\tb ')
   })
 })
 
 describe('an id', () => {
-  test('is read in any case and kept in lower case', () => {
+  test('is accepted in any case and stored in lower case', () => {
     expect(uuidSchema.parse(id.toUpperCase())).toBe(id)
   })
 })
@@ -115,11 +115,11 @@ describe('custom fields', () => {
     ['a name of 65 characters', { ['n'.repeat(65)]: 1 }],
     ['a number without end', { a: Number.POSITIVE_INFINITY }],
     ['a NUL', { a: '\u0000' }],
-  ])('are refused: %s', (_name, fields) => {
+  ])('are rejected: %s', (_name, fields) => {
     expect(customSchema.safeParse(fields).success).toBe(false)
   })
 
-  test('are taken: 50 of four sorts', () => {
+  test('are accepted: 50 of four types', () => {
     const values = ['text', 1.5, true, null]
     const fields = Object.fromEntries(Array.from({ length: 50 }, (_none, n) => [`f${n}`, values[n % 4]]))
     expect(customSchema.parse(fields)).toEqual(fields)
@@ -144,7 +144,7 @@ describe('dates and times', () => {
     '9999-12-31T23:59:59.999-00:01',
     '2026-11-21T00:00:00-23:59',
     '2026-11-21T00:00:00+15:00',
-  ])('%s is no time that can be kept', (moment) => {
+  ])('%s cannot be stored as a time', (moment) => {
     expect(momentSchema.safeParse(moment).success).toBe(false)
     // One fault, one remedy: what is no time has neither a year nor an offset that could be wrong.
     expect(momentSchema.safeParse(moment).error?.issues).toHaveLength(1)

@@ -47,7 +47,7 @@ export function text(min: number, max: number) {
 }
 
 /** Text with more than white space, which for PostgreSQL includes U+0085. */
-export function saying(max: number) {
+export function nonBlankText(max: number) {
   return text(1, max).regex(/[^\s\u0085]/, 'must not be blank')
 }
 

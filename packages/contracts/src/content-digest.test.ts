@@ -22,11 +22,11 @@ describe('Content-Digest', () => {
       'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:, sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:',
       'the same algorithm twice',
     ],
-  ])('%s is refused: %s', (header) => {
+  ])('%s is rejected: %s', (header) => {
     expect(parseContentDigest(header).kind).toBe('malformed')
   })
 
-  test('without the header nothing is asked for', () => {
+  test('a missing header requests no check', () => {
     expect(parseContentDigest(undefined)).toEqual({ kind: 'none' })
   })
 
@@ -35,7 +35,7 @@ describe('Content-Digest', () => {
     expect(parseContentDigest(`sha-256=:${sha256}:`)).toEqual({ kind: 'given', digests: new Map([['sha-256', hex]]) })
   })
 
-  test('what is checked is found beside other algorithms, and of them what is asked for alone', () => {
+  test('the requested algorithm is found among others', () => {
     const header = `unixsum=:AAA=:, sha-256=:${sha256}:, sha-512=:${sha512}:`
     const [every, one] = [parseContentDigest(header), parseContentDigest(header, ['sha-256'])]
     expect(every.kind === 'given' && [...every.digests.keys()]).toEqual(['sha-256', 'sha-512'])

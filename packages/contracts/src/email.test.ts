@@ -53,7 +53,7 @@ describe('an e-mail address', () => {
       'of more than 254 octets',
       `a@${'b'.repeat(60)}.${'c'.repeat(60)}.${'d'.repeat(60)}.${'e'.repeat(60)}.${'f'.repeat(12)}`,
     ],
-  ])('%s is none', (_what, address) => {
+  ])('%s is rejected', (_what, address) => {
     expect(isEmailAddress(address)).toBe(false)
     expect(emailSchema.safeParse(address).error?.issues.map(({ message }) => message)).toEqual([
       'must be an e-mail address',

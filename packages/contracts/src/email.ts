@@ -47,7 +47,7 @@ export const emailSchema = z
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
 
-/** An e-mail address in a batch, where an invalid one is left out and the rest accepted. */
+/** An e-mail address in a batch. The batch is accepted without addresses that are invalid. */
 export const sentEmailSchema = z.string().meta({
   description: 'An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
   examples: ['ada.lund@harbourline.example'],

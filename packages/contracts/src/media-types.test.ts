@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { csvCell, itemSchemaOf, mediaTypesOf } from './media-types.ts'
 import { routeTable } from './route-table.ts'
 
-test('every list that is read in pages can be had in three media types', () => {
+test('every paged list is available in three media types', () => {
   const lists = routeTable.filter((route) => route.query?.shape['cursor'] !== undefined)
   expect(lists.length).toBeGreaterThan(10)
   for (const route of routeTable) {
@@ -24,6 +24,6 @@ test.each([
   [{ n: 1 }, '"{""n"":1}"'],
   [false, 'false'],
   [-3, '-3'],
-])('a cell of a CSV holds %j as %j', (value, cell) => {
+])('%j is %j in a CSV cell', (value, cell) => {
   expect(csvCell(value)).toBe(cell)
 })

@@ -62,7 +62,7 @@ describe('the OpenAPI document', () => {
     for (const name of Object.keys(document)) expect(name.startsWith('x-') || known.includes(name)).toBe(true)
   })
 
-  test('lists each route once, and nothing else', () => {
+  test('lists each route once and no other', () => {
     const listed = operations.map(
       ([, method, path]) => `${method.toUpperCase()} ${path.replaceAll(/\{([a-z_]+)\}/g, ':$1')}`,
     )
@@ -71,11 +71,11 @@ describe('the OpenAPI document', () => {
     expect(ids.toSorted()).toEqual(routeTable.map((route) => route.id).toSorted())
   })
 
-  test('is the same each time it is made', () => {
+  test('is the same each time it is created', () => {
     expect(JSON.stringify(openApi(origin))).toBe(JSON.stringify(openApi(origin)))
   })
 
-  test('refers only to what it holds, and holds only what is referred to', () => {
+  test('has every component that it refers to, and no other', () => {
     const references = objectsIn(document).flatMap(([, { $ref }]) => (typeof $ref === 'string' ? [$ref] : []))
     for (const reference of references) {
       expect(reference).toMatch(/^#\/components\/(?:schemas|headers)\/[A-Za-z0-9._-]+$/)
@@ -101,12 +101,12 @@ describe('the OpenAPI document', () => {
     for (const scheme of schemes) expect(at(document, 'components', 'securitySchemes', scheme, 'type')).toBe('http')
   })
 
-  test('never mentions the inner API', () => {
+  test('does not contain the internal API', () => {
     for (const path of Object.keys(record(document.paths))) expect(path).not.toContain('internal')
     expect(JSON.stringify(document).match(/postern-context|postern-assertion|signature-input/)).toBeNull()
   })
 
-  test('holds the value of a key in the one answer that creates it and the one that rotates it', () => {
+  test('has the value of a key only in the responses that create and rotate it', () => {
     const schemas = record(at(document, 'components', 'schemas'))
     const withKey = Object.keys(schemas).filter((name) => {
       const properties = record(at(schemas, name, 'properties'))
@@ -146,7 +146,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     expect(parameters.filter(({ in: place }) => place === 'path')).toHaveLength(inPath.length)
   })
 
-  test('says of each parameter what it is for, and shows a value that it can have', () => {
+  test('has a description and a valid example for each parameter', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     if (route?.dialect === 'scim') return
     for (const { name, in: place, description, example } of list(operation.parameters).map(record)) {
@@ -158,7 +158,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     }
   })
 
-  test('has answers with a status and a description, one of them a success', () => {
+  test('has responses with a status and a description, one of them a success', () => {
     const responses = Object.entries(record(operation.responses))
     expect(responses.some(([status]) => /^2\d\d$/.test(status))).toBe(true)
     for (const [status, response] of responses) {
@@ -167,7 +167,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     }
   })
 
-  test('answers problems as problem documents', () => {
+  test('returns problems as problem documents', () => {
     for (const [status, response] of Object.entries(record(operation.responses)))
       if (Number(status) >= 400)
         expect(record(response).content).toEqual({
@@ -179,7 +179,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     expect(record(operation.responses)).toBeDefined()
   })
 
-  test('shows each of its problems by an example that is one', () => {
+  test('has a valid example of each of its problems', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     const shown = Object.entries(record(operation.responses)).flatMap(([status, response]) =>
       Object.entries(record(at(response, 'content', mediaTypeOfErrors(path), 'examples'))).map(([code, example]) => {
@@ -193,7 +193,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     expect(Object.keys(problemTypes)).toEqual(expect.arrayContaining(shown))
   })
 
-  test('shows its body and its answers by examples that its own schemas accept', () => {
+  test('has valid examples of its body and its responses', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     for (const [mediaType, content] of Object.entries(record(at(operation, 'requestBody', 'content')))) {
       const { example } = record(content)
@@ -242,7 +242,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     }
   })
 
-  test('says who may call it', () => {
+  test('states its access', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     const isOpen = route?.access.kind === 'public'
     expect(list(operation.security).length === 0).toBe(isOpen)
@@ -251,7 +251,7 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     if (route?.access.kind === 'person') expect(JSON.stringify(operation.security)).not.toContain('apiKey')
   })
 
-  test('has a body only where the route takes one', () => {
+  test('has a body only if the route has one', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     expect(operation.requestBody !== undefined).toBe((route?.maxBodyBytes ?? 0) > 0)
     if (operation.requestBody !== undefined)
@@ -300,7 +300,7 @@ describe('a schema of the document', () => {
     }
   })
 
-  test('says that a limit is an integer from 1 to 1000, and 100 when not given', () => {
+  test('has a limit that is an integer from 1 to 1000, by default 100', () => {
     const limits = objectsIn(document.paths).filter(([, { name }]) => name === 'limit')
     expect(limits.length).toBeGreaterThan(2)
     for (const [, parameter] of limits)

@@ -5,7 +5,7 @@ import { anyOf, pageQuery } from './page.ts'
 
 const query = z.strictObject({ ...pageQuery, state: anyOf(['active', 'revoked']).optional() })
 
-describe('a page is refused', () => {
+describe('a page is rejected', () => {
   test.each<[string, Record<string, unknown>]>([
     ['a limit of 0', { limit: '0' }],
     ['a limit of 1001', { limit: '1001' }],

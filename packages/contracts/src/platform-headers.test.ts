@@ -54,13 +54,13 @@ describe('a client cannot send', () => {
     'X-Auth-Request-User',
     'Postern_Context',
     'X-Postern-Scopes',
-  ])('%s, in whatever spelling', (name) => {
+  ])('%s, in any spelling', (name) => {
     expect(isStripped(name)).toBe(true)
   })
 })
 
 describe('a service receives', () => {
-  // What describes the body or makes the request conditional is the client's to say; the signature covers it.
+  // The client sets the headers that describe the body or make the request conditional. The signature covers them.
   test.each([
     'Content-Type',
     'Content-Length',
@@ -79,8 +79,8 @@ describe('a service receives', () => {
   })
 })
 
-describe('the list of what is stripped', () => {
-  test('is written as names are compared: lower case, with hyphens, each once', () => {
+describe('the list of stripped headers', () => {
+  test('has lower-case names with hyphens, each once', () => {
     for (const name of [...strippedHeaders, ...strippedHeaderPrefixes])
       expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*-?$/)
     expect(new Set(strippedHeaders).size).toBe(strippedHeaders.length)

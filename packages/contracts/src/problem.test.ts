@@ -14,7 +14,7 @@ describe.each(codes)('the problem %s', (code) => {
     expect(problemUri(code).slice('/problems/'.length).replaceAll('-', '_')).toBe(code)
   })
 
-  test('makes a document of the published shape', () => {
+  test('creates a document of the published schema', () => {
     const document = problemDocument(code, 'req-1', { detail: 'Mend it.' })
     expect(problemSchema.parse(document)).toEqual(document)
     expect(document).toEqual({
@@ -34,7 +34,7 @@ describe('problem documents', () => {
     expect(new Set(codes.map((code) => problemTypes[code].title)).size).toBe(codes.length)
   })
 
-  test('about the same thing are equal to the byte, so that nothing tells missing from forbidden', () => {
+  test('about the same resource are equal to the byte, so that missing and forbidden look the same', () => {
     const one = JSON.stringify(problemDocument('not_found', 'req-1'))
     expect(JSON.stringify(problemDocument('not_found', 'req-1', { detail: undefined, errors: undefined }))).toBe(one)
     expect(one).toBe(
@@ -42,7 +42,7 @@ describe('problem documents', () => {
     )
   })
 
-  test('carry what the caller must know and nothing else', () => {
+  test('contain only what the caller must know', () => {
     const errors = [{ pointer: '/title', code: 'too_long', detail: 'at most 255 characters' }]
     const input = { errors, required_scope: 'read:findings', allowed: ['GET'], secret: 'x' }
     const document = problemDocument('invalid_content', 'req-1', input)
@@ -50,7 +50,7 @@ describe('problem documents', () => {
     expect(document).not.toHaveProperty('secret')
   })
 
-  test('that refuse credentials are 401, and those that cannot tell are 503', () => {
+  test('are 401 for rejected credentials, and 503 if these cannot be verified', () => {
     for (const code of ['missing_credentials', 'invalid_key', 'key_expired', 'key_revoked', 'invalid_token'] as const)
       expect(problemTypes[code].status).toBe(401)
     for (const code of ['auth_unavailable', 'revocation_unconfirmed'] as const)

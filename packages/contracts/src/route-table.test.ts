@@ -157,7 +157,7 @@ function shape(route: Route): string {
 }
 
 describe('the route table', () => {
-  test('opens each route to exactly those who are listed here', () => {
+  test('opens each route exactly to the callers listed here', () => {
     expect(Object.fromEntries(routes.map(([name, route]) => [name, inWords(route.access)]))).toEqual(access)
   })
 
@@ -165,7 +165,7 @@ describe('the route table', () => {
     expect(new Set(routeTable.map((route) => route.id)).size).toBe(routeTable.length)
   })
 
-  test('never holds two routes that one request could match', () => {
+  test('has no two routes that one request could match', () => {
     expect(new Set(routeTable.map(shape)).size).toBe(routeTable.length)
     for (const [, route] of routes) {
       // A fixed segment beside a parameter would make the order of the table decide.
@@ -186,7 +186,7 @@ describe('the route table', () => {
   })
 })
 
-test('errors and bodies are those of SCIM below /scim/v2, and nowhere else', () => {
+test('has SCIM errors and bodies below /scim/v2 and nowhere else', () => {
   for (const route of routeTable)
     expect([route.path, isScimTarget(route.path)]).toEqual([route.path, route.dialect === 'scim'])
   for (const path of ['/scim/v2x/Users', '/scim/v1/Users', '/api/scim/v2/Users', '/scim'])
@@ -207,14 +207,14 @@ describe.each(routes)('%s', (_name, route) => {
     expect(Object.keys(route.params?.shape ?? {})).toEqual(inPath)
   })
 
-  test('takes a body only where its method has one, and bounds it', () => {
+  test('has a body only if its method has one, with a limit', () => {
     const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
     if (['GET', 'HEAD', 'DELETE'].includes(route.method)) expect(takesBody).toBe(false)
     expect(route.maxBodyBytes > 0).toBe(takesBody)
     expect(Number.isSafeInteger(route.maxBodyBytes)).toBe(true)
   })
 
-  test('refuses parameters and members that it does not know', () => {
+  test('rejects unknown parameters and members', () => {
     for (const schema of [route.params, route.query, route.body]) {
       // What SCIM sends and we do not keep is left out (RFC 7643 §3.1).
       if (schema === undefined || (route.dialect === 'scim' && schema === route.body)) continue
@@ -226,7 +226,7 @@ describe.each(routes)('%s', (_name, route) => {
     }
   })
 
-  test('answers with success in one way, within a bound', () => {
+  test('has one successful response, with a limit', () => {
     const successes = Object.keys(route.answers).filter((status) => /^2\d\d$/.test(status))
     expect(successes).toHaveLength(1)
     expect(Object.keys(route.answers).every((status) => /^(2\d\d|304)$/.test(status))).toBe(true)
@@ -235,17 +235,17 @@ describe.each(routes)('%s', (_name, route) => {
     if (route.assertionSeconds !== undefined) expect(route.assertionSeconds).toBeLessThanOrEqual(270)
   })
 
-  test('gives known problems, each named once', () => {
+  test('lists known problems, each once', () => {
     expect(Object.keys(problemTypes)).toEqual(expect.arrayContaining([...route.problems]))
     expect(new Set(route.problems).size).toBe(route.problems.length)
   })
 
-  test('has words for people', () => {
+  test('has a summary and a description', () => {
     expect(route.summary).toMatch(/^[A-Z].*[^.]$/)
     expect(route.tag).not.toBe('')
   })
 
-  test('asks for a role that exists, where it asks for one', () => {
+  test('requires only roles that exist', () => {
     if (route.access.kind === 'person') expect(roles).toContain(route.access.role)
     expect(['public', 'any', 'scope', 'any-scope', 'person']).toContain(route.access.kind)
   })

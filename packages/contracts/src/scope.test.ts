@@ -15,13 +15,13 @@ describe('the scopes', () => {
     expect(new Set(grantableScopes).size).toBe(grantableScopes.length)
   })
 
-  test.each(namedScopes)('%s is asked for by a route and explained', (scope) => {
+  test.each(namedScopes)('%s is required by a route and has a description', (scope) => {
     const asked = routeTable.flatMap(({ access }) => (access.kind === 'scope' ? [access.scope] : []))
     expect(asked).toContain(scope)
     expect(scopeDescriptions[scope]).toMatch(/^[A-Z].*\.$/)
   })
 
-  test('are never asked for as a wildcard', () => {
+  test('are never required as a wildcard', () => {
     for (const { access } of routeTable) if (access.kind === 'scope') expect(namedScopes).toContain(access.scope)
     expect(routeTable.length).toBeGreaterThan(0)
   })

@@ -16,8 +16,8 @@ export type RedisPasswords = Readonly<Record<RedisLogin, string>>
 const common = '+ping +client|setname +cluster|slots +cluster|info +asking'
 
 /**
- * ACL syntax (Redis 7, Valkey). Listed one by one, because categories grow with releases. None is in @admin or
- * @dangerous.
+ * ACL syntax (Redis 7, Valkey). Listed one by one, because categories grow with releases. No listed command is in
+ * @admin or @dangerous.
  */
 const rights: Readonly<Record<RedisLogin, string>> = {
   keys: `~postern:key:* &postern:revocations -@all ${common} +eval +get +set +time +publish`,

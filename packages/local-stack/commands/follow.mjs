@@ -17,11 +17,11 @@ export function isStopped() {
 }
 
 /** Runs a program, forwards signals, and returns its exit code as a shell would. */
-export function follow(command, args, { env, cwd, leash = false }) {
+export function follow(command, args, { env, cwd, isGuarded = false }) {
   return new Promise((resolve, reject) => {
     // Descriptor 3 closes when this process ends, even by SIGKILL.
-    const stdio = leash ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
-    const child = spawn(command, args, { cwd, env: leash ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
+    const stdio = isGuarded ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
+    const child = spawn(command, args, { cwd, env: isGuarded ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
     child.stdio[3]?.on('error', () => undefined)
     const stop = (signal) => {
       stopped = true

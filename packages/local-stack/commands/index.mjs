@@ -9,7 +9,7 @@ const postern = fromProgram('postern')
 
 /** The commands of the npm scripts. Each returns its exit code. */
 export const commands = {
-  start: (context, args) => start({ ...context, leash: true }, args),
+  start: (context, args) => start({ ...context, isGuarded: true }, args),
   test,
   'test:faults': testFaults,
   'test:fuzz': testFuzz,

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { assertPortFree, claimPort, findFreePort, isPortFree, loopback } from './ports.ts'
 
-test('a port that is taken is named with the variable that chooses another', async () => {
+test('a taken port is reported with the variable that sets another', async () => {
   const port = await findFreePort()
   const server = createServer().listen(port, loopback)
   await once(server, 'listening')
@@ -19,7 +19,7 @@ test('a port that is taken is named with the variable that chooses another', asy
   await assertPortFree(port, 'gateway', 'POSTERN_PORT')
 })
 
-test('a port belongs to one process until it has ended, even if nothing listens there', async () => {
+test('a port belongs to one process until it has ended, even without a listener', async () => {
   const port = await findFreePort()
   const program = `
     const { claimPort } = await import(${JSON.stringify(join(import.meta.dirname, 'ports.ts'))})
@@ -44,7 +44,7 @@ test('a port belongs to one process until it has ended, even if nothing listens 
   expect(await claimPort(port + 1000)).toBe(true)
 })
 
-test('searches side by side are given different ports, also where a process that is gone has left its claims', async () => {
+test('concurrent searches get different ports, even with claims of ended processes', async () => {
   const gone = spawn(process.execPath, ['--eval', ''])
   await once(gone, 'exit')
   const claims = join(tmpdir(), `postern-ports-${userInfo().uid}`)

@@ -33,13 +33,13 @@ export async function findFreePort(): Promise<number> {
 }
 
 export async function claimPort(port: number): Promise<boolean> {
-  return (await inTurn(async () => await claim(port))) && (await isPortFree(port))
+  return (await serialize(async () => await claim(port))) && (await isPortFree(port))
 }
 
 let turn: Promise<unknown> = Promise.resolve()
 
 /** Otherwise two claims could get a port while a third restores an abandoned one. */
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+async function serialize<T>(work: () => Promise<T>): Promise<T> {
   const done = turn.then(work)
   turn = done.catch(() => undefined)
   return await done
@@ -55,8 +55,7 @@ async function claim(port: number): Promise<boolean> {
   const mine = `${path}.${process.pid}.${randomUUID()}`
   await writeFile(mine, String(process.pid))
   try {
-    if (!(await tryLink(mine, path)) && !((await setAsideIfAbandoned(path)) && (await tryLink(mine, path))))
-      return false
+    if (!(await tryLink(mine, path)) && !((await removeIfAbandoned(path)) && (await tryLink(mine, path)))) return false
   } finally {
     await rm(mine, { force: true })
   }
@@ -65,18 +64,18 @@ async function claim(port: number): Promise<boolean> {
   return true
 }
 
-async function setAsideIfAbandoned(path: string): Promise<boolean> {
+async function removeIfAbandoned(path: string): Promise<boolean> {
   if (await isHeld(path)) return false
-  const aside = `${path}.${process.pid}.${randomUUID()}.old`
+  const movedPath = `${path}.${process.pid}.${randomUUID()}.old`
   try {
-    await rename(path, aside)
+    await rename(path, movedPath)
   } catch {
     // Another process was faster.
     return true
   }
   // A live process may have claimed the port before the move.
-  if (await isHeld(aside)) await tryLink(aside, path)
-  await rm(aside, { force: true })
+  if (await isHeld(movedPath)) await tryLink(movedPath, path)
+  await rm(movedPath, { force: true })
   return true
 }
 

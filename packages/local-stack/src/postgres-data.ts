@@ -61,7 +61,7 @@ export async function prepareData(
 ): Promise<string> {
   const data = join(folder, 'data')
   await discardUnfinished(folder, options.log)
-  await setAsideBroken(data, options.log)
+  await moveDamagedData(data, options.log)
   if (await exists(data)) await endOrphan(data, options.log)
   else await initialise(binaries, folder, data, options, account)
   return data
@@ -77,14 +77,16 @@ async function discardUnfinished(folder: string, log: Log): Promise<void> {
 
 const essentialFiles = ['PG_VERSION', 'postgresql.conf', 'pg_hba.conf', join('global', 'pg_control')]
 
-async function setAsideBroken(data: string, log: Log): Promise<void> {
+async function moveDamagedData(data: string, log: Log): Promise<void> {
   if (!(await exists(data))) return
   const missing: string[] = []
   for (const name of essentialFiles) if (!(await exists(join(data, name)))) missing.push(name)
   if (missing.length > 0) {
-    const aside = `${data}.broken-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`
-    await rename(data, aside)
-    log(`${data} is not a whole data directory (no ${missing.join(', ')}): kept as ${aside}, starting with a new one`)
+    const movedPath = `${data}.broken-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`
+    await rename(data, movedPath)
+    log(
+      `${data} is not a whole data directory (no ${missing.join(', ')}): kept as ${movedPath}, starting with a new one`,
+    )
     return
   }
   const version = (await readFile(join(data, 'PG_VERSION'), 'utf8')).trim()

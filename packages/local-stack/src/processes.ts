@@ -4,7 +4,7 @@ import { open, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { holdOnLeash, releaseFromLeash } from './leash.ts'
+import { guardProcess, releaseProcess } from './process-guard.ts'
 import type { ServerAccount } from './server-account.ts'
 
 export interface Exit {
@@ -67,10 +67,10 @@ export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
   child.once('spawn', () => spawned.resolve(child.pid ?? 0))
   child.once('exit', (code, signal) => {
     running = false
-    if (child.pid !== undefined) releaseFromLeash(child.pid)
+    if (child.pid !== undefined) releaseProcess(child.pid)
     ended.resolve({ code, signal })
   })
-  if (child.pid !== undefined) holdOnLeash(child.pid, stopSignal)
+  if (child.pid !== undefined) guardProcess(child.pid, stopSignal)
   if (child.stdin !== null) {
     child.stdin.on('error', () => undefined)
     child.stdin.end(options.input)

@@ -36,7 +36,7 @@ describe('one process at a time prepares a clone', () => {
     ['was left by one that is gone', 'writeFileSync(lock, "999999999")'],
     ['has our number, of a container that was killed', 'writeFileSync(lock, String(process.pid))'],
     ['was left empty, by one that had no room', 'writeFileSync(lock, ""); utimesSync(lock, 1, 1)'],
-  ])('and takes a lock that %s', async (_which, prepare) => {
+  ])('and takes over a lock that %s', async (_which, prepare) => {
     expect(await takeLock(prepare)).toBe('true\n')
   })
 
@@ -47,7 +47,7 @@ describe('one process at a time prepares a clone', () => {
 })
 
 describe('the bootstrap', { timeout: 120_000 }, () => {
-  test('refuses a command that there is not, and says which there are', async () => {
+  test('rejects an unknown command and lists the known ones', async () => {
     await expect(run('deploy')).rejects.toMatchObject({
       code: 1,
       stdout: '',

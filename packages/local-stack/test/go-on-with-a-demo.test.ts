@@ -32,7 +32,7 @@ test('a start that was interrupted after the test procedures were completed resu
   expect(await countCompleted()).toBe(before)
 })
 
-test('a demo that was begun before midnight is written whole after it, also the acceptance of a risk that ends on the day before', async () => {
+test('a demo that began before midnight is completed after it, including a risk acceptance that ended on the day before', async () => {
   const [gateway = ''] = stack.gateways
   const [, small] = readScenarios()
   const tenant = await stack.createTenant()

@@ -31,7 +31,7 @@ describe('the reports of two runs of tests', () => {
     [true, true],
     [true, false],
     [false, true],
-  ])('read as that of one, which has passed where both have: %s, %s', (first, second) => {
+  ])('are merged into one, which passed if both passed: %s, %s', (first, second) => {
     write('all.json', report('a', first))
     write('late.json', report('b', second))
     merge()
@@ -45,7 +45,7 @@ describe('the reports of two runs of tests', () => {
     expect(read('all.errors.json')).toEqual([])
   })
 
-  test('hold the errors outside every test of both', () => {
+  test('contain the errors outside of tests of both', () => {
     for (const name of ['all', 'late']) {
       write(`${name}.json`, report(name, true))
       write(`${name}.errors.json`, [{ text: name }])
@@ -59,7 +59,7 @@ describe('the reports of two runs of tests', () => {
     ['the first', { 'late.json': report('b', true) }],
     ['the second', { 'all.json': report('a', true) }],
     ['the second, half-written,', { 'all.json': report('a', true), 'late.json': '{"testRes' }],
-  ])('are none where %s is missing', (_which, there) => {
+  ])('are removed if %s is missing', (_which, there) => {
     for (const [name, content] of Object.entries(there)) write(name, content)
     expect(merge).toThrow(/no such file|JSON/)
     expect(existsSync(join(folder, 'all.json'))).toBe(false)

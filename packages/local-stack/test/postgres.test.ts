@@ -66,7 +66,7 @@ describe('PostgreSQL in a folder that is closed to other users, once it runs,', 
     await expect(client.connect()).rejects.toMatchObject({ code: '28P01' })
   })
 
-  test('reads and orders text alike on every machine', async () => {
+  test('reads and sorts text equally on every machine', async () => {
     const rows = await query(postgres, "select lower('ÀÉ') as text, current_setting('TimeZone') as zone")
     expect(rows).toEqual([{ text: 'àé', zone: 'UTC' }])
   })
@@ -97,7 +97,7 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     expect(await query(await start(home), 'select value from kept')).toEqual([{ value: 'yes' }])
   })
 
-  test('comes up again after it was killed', async () => {
+  test('starts again after it was killed', async () => {
     const home = await makeClosedHome()
     const first = await start(home)
     first.kill('SIGKILL')
@@ -105,7 +105,7 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     expect(await query(await start(home), 'select 1 as up')).toEqual([{ up: 1 }])
   })
 
-  test('is ready also for who is so busy that each step of the connection waits for the better part of a second', async () => {
+  test('is reported ready even on a machine where each step of the connection takes most of a second', async () => {
     const home = await makeClosedHome()
     const first = await start(home)
     await first.stop()
@@ -123,7 +123,7 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     expect(await query(second, 'select 1 as up')).toEqual([{ up: 1 }])
   })
 
-  test('sets a half-written data directory aside, says so, and starts with a new one', async () => {
+  test('moves a half-written data directory away, reports that, and starts with a new one', async () => {
     const home = await makeClosedHome()
     const first = await start(home)
     await first.stop()

@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const redis of running.splice(0)) await redis.stop()
 })
 
-/** `installFolder`: where it is unpacked, if it is not installed; the one of all tests unless it is given. */
+/** `installFolder`: for unpacking Redis if it is not installed. All tests share one by default. */
 async function start(
   password: string,
   { installFolder = testInstallFolder, lines = [] }: { installFolder?: string; lines?: string[] } = {},
@@ -31,7 +31,7 @@ async function start(
   return { redis, home }
 }
 
-/** A folder in which nothing has been unpacked. */
+/** An empty folder. */
 async function emptyFolder(): Promise<string> {
   return join(await makeTestFolder('redis'), 'redis-package')
 }
@@ -65,7 +65,7 @@ function canUnpack(): boolean {
 }
 
 describe('Redis', () => {
-  test('refuses who does not know the password', async () => {
+  test('rejects clients without the password', async () => {
     const { redis } = await start('a-password-for-redis')
     expect(await send(redis, 'PING')).toContain('NOAUTH')
     expect(await send(redis, 'AUTH postern-admin wrong', 'PING')).toContain('WRONGPASS')
@@ -78,7 +78,7 @@ describe('Redis', () => {
     expect(await commandOf(redis.pid)).not.toContain('a-password-to-look-for')
   })
 
-  test('says in one line what to install on a machine that offers no way to it', async () => {
+  test('says in one line what to install if Redis is not available', async () => {
     await hidePrograms((name) => /^(redis|valkey|apt|docker)/.test(name))
     const installFolder = await emptyFolder()
     await expect(start('a-password', { installFolder })).rejects.toThrow(
@@ -86,7 +86,7 @@ describe('Redis', () => {
     )
   })
 
-  test("comes from the distribution's package where none is installed", async (context) => {
+  test('comes from the distribution’s package if it is not installed', async (context) => {
     if (!canUnpack()) context.skip('no apt on this machine that knows redis-server')
     await hidePrograms((name) => /^(redis|valkey|docker)/.test(name))
     const lines: string[] = []

@@ -38,7 +38,7 @@ test.each([429, 502, 503, 504])('the demo is seeded although its services answer
   service.close()
 })
 
-test('the demo is seeded although a service does not listen yet', async () => {
+test('the demo is created even if a service does not listen yet', async () => {
   const early = await startService([201])
   const { url } = early
   early.close()
@@ -49,7 +49,7 @@ test('the demo is seeded although a service does not listen yet', async () => {
   late.close()
 })
 
-test('a service that stays busy ends the seeding of the demo within a bound', async () => {
+test('a service that remains busy ends the creation of the demo in limited time', async () => {
   const service = await startService([503])
   const caller = retryingCaller(service.caller, { forMs: 20, firstDelayMs: 5 })
   expect((await caller.call(tenant, 'GET', '/')).status).toBe(503)

@@ -61,7 +61,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect(other.output()).toBe('postern: POSTERN_GATEWAYS must be a whole number from 1 to 64\n')
   })
 
-  test('beside a running one says in one line which process to stop, and disturbs nothing', async () => {
+  test('beside a running stack names the process to stop in one line, and does not disturb the stack', async () => {
     const second = start(env)
     expect(await second.ended).toBe(1)
     expect(second.output()).toBe(
@@ -70,7 +70,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect((await fetch(`http://${loopback}:${port}/api/v1/findings`)).status).toBe(401)
   })
 
-  test('says in one line that its port is taken, and by which variable to choose another', async () => {
+  test('reports a taken port in one line, with the variable that sets another', async () => {
     const takenPort = await findFreePort()
     const taken = createServer().listen(takenPort, loopback)
     await once(taken, 'listening')
@@ -84,7 +84,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     await rm(otherHome, { recursive: true })
   })
 
-  test('prints where it is, alone on a line, and a curl that works as printed', async () => {
+  test('prints its address on its own line, and a curl command that works as printed', async () => {
     expect(run.output().split('\n')).toContain(`postern ready http://${loopback}:${port}`)
     const command =
       run
@@ -95,7 +95,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect(JSON.parse(stdout)).toHaveLength(3)
   })
 
-  test('does what the README says, word for word: reads with a key of the demo, makes one, and revokes it', async () => {
+  test('does what the README says: reads with a key of the demo, creates a key, and revokes it', async () => {
     const readme = await readFile(join(repositoryRoot, 'README.md'), 'utf8')
     const blocks = [...readme.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, block = '']) => block)
     const [reading, revoking] = blocks.filter((block) => block.includes('curl '))
@@ -111,7 +111,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect(JSON.parse(await shell(filledIn(useAgain)))).toMatchObject({ status: 401, code: 'key_revoked' })
   })
 
-  test('has connectors as either tenant would: one waits for approval, one has rows to mend', async () => {
+  test('has a connector that waits for approval and one with invalid rows', async () => {
     const { tenants } = await readDemo(home)
     const typesOf = async (slug: string): Promise<unknown[]> => {
       const connectors = await readerOf(port, tenants[slug]?.keys['admin:sync']).list('connectors')
@@ -172,7 +172,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     }
   })
 
-  test('has a remediation log that verifies, and does not once a word of it is changed', async () => {
+  test('has a remediation log that can be verified until one word changes', async () => {
     const { tenants } = await readDemo(home)
     const { text, get } = readerOf(port, tenants['harbourline']?.keys['read:findings'])
     const log = (await text('remediation-log', 'application/x-ndjson')).trimEnd().split('\n')
@@ -274,7 +274,7 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect((await fetch(`http://${loopback}:${port}/api/v1/findings`)).status).toBe(401)
   })
 
-  test('stops everything and says why when a service dies', async () => {
+  test('stops everything and reports the cause if a service dies', async () => {
     const pids = await processesOf(home)
     const logs: [number, string][] = await Promise.all(
       pids.map(async (pid): Promise<[number, string]> => [pid, await readlink(`/proc/${pid}/fd/1`)]),

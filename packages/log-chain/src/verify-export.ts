@@ -81,7 +81,7 @@ function compareCheckpoint(
   return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
 }
 
-/** Returns undefined also for a repeated member, of which only one is hashed. */
+/** Returns undefined for a repeated member too, because only one value would be hashed. */
 function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)

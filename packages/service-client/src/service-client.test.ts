@@ -69,7 +69,7 @@ const question = {
   body: {},
 }
 
-test('a question whose connection is lost is asked once more, and signed anew', async () => {
+test('a read whose connection is lost is sent once more, with a new signature', async () => {
   const verifier = createVerifier(ring, keyName)
   const verdicts: boolean[] = []
   const { client } = await startService((before, request, response) => {
@@ -83,7 +83,7 @@ test('a question whose connection is lost is asked once more, and signed anew', 
   expect(verdicts).toEqual([true, true])
 })
 
-test('a question that always loses its connection is asked twice at most', async () => {
+test('a read that always loses its connection is sent twice at most', async () => {
   const { client, received } = await startService((_before, request) => request.socket.destroy())
   await expect(client.ask(schema, question)).rejects.toMatchObject({
     name: 'ServiceUnavailableError',
@@ -112,7 +112,7 @@ test('an answer beyond the limit of bytes rejects', async () => {
   expect(await patient.ask(schema, question)).toEqual({ known: true })
 })
 
-test('a request that may have been carried out is sent once, and its failure says so', async () => {
+test('a request that may have been executed is sent once, and its error says so', async () => {
   const { client, received } = await startService((_before, request) => request.socket.destroy())
   await expect(client.send(question)).rejects.toMatchObject({
     name: 'NoAnswerError',
@@ -127,7 +127,7 @@ test('a request that times out is distinguished', async () => {
   await expect(client.send(question)).rejects.toMatchObject({ name: 'NoAnswerError', isUnsent: false, isTimeout: true })
 })
 
-test('a request to where nothing listens was not sent', async () => {
+test('a refused connection means that the request was not sent', async () => {
   const client = createServiceClient({
     service: 'Nobody',
     baseUrl: 'http://127.0.0.1:9',

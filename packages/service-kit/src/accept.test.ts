@@ -11,7 +11,7 @@ test.each([
   'a',
   ';',
   'text/csv;q=2',
-])('nothing will do for %j', (accept) => {
+])('no media type matches %j', (accept) => {
   expect(negotiate(accept, offered)).toBeUndefined()
 })
 

@@ -6,7 +6,7 @@ import { boundConnections } from './bound-connections.ts'
 import { boundPipelining } from './bound-pipelining.ts'
 import type { BaseConfig } from './config.ts'
 import { assertDigest } from './content-digest.ts'
-import { type App, equip } from './contract-route.ts'
+import { type App, setKit } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
 import { parseJsonBody } from './json-body.ts'
@@ -63,7 +63,7 @@ export function createApp(parts: AppParts): App {
   else boundConnections(app.server, { max: config.maxSockets, metrics, logger })
   boundPipelining(app, metrics)
   app.decorateRequest('bodyHash', undefined)
-  equip(app, { logger, checkAnswers: config.checkAnswers })
+  setKit(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
   cutSlowBodies(app, config.bodyTimeoutMs)
   // Only for the public API: internal requests complete work, and leases keep gateways open.
@@ -73,7 +73,7 @@ export function createApp(parts: AppParts): App {
   if (tracing !== undefined) traceRequests(app, tracing)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
-  letGoOfConnections(app, isDraining)
+  closeConnectionsWhenDraining(app, isDraining)
   answerProblems(app, logger, config.checkAnswers)
   const verifiers = new Map(
     Object.entries(config.verifiers).map(
@@ -105,7 +105,7 @@ function readJson(app: App): void {
 }
 
 /** Asks clients of a draining process to close their connections, so that no request is lost. */
-export function letGoOfConnections(app: FastifyInstance, isDraining: () => boolean): void {
+export function closeConnectionsWhenDraining(app: FastifyInstance, isDraining: () => boolean): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')
     done(null, payload)

@@ -40,14 +40,14 @@ async function start(bounds: Pick<ConnectionBounds, 'max' | 'ownerOf'>) {
   }
 }
 
-test('whoever keeps many connections over which nothing is asked keeps nobody out', async () => {
+test('many idle connections of one client do not keep others out', async () => {
   const { visit } = await start({ max: 10 })
   const idle: Socket[] = []
   for (let visitor = 0; visitor < 40; visitor += 1) idle.push(await visit())
   expect(idle.some(({ destroyed }) => destroyed)).toBe(true)
 })
 
-test('an address has half of the connections at most, others have the rest, and one behind which there are many has all it needs', async () => {
+test('one address gets at most half of the connections, and a trusted proxy gets all it needs', async () => {
   const { visit, open, refused, warnings } = await start({
     max: 40,
     ownerOf: (address) => (address.endsWith('127.0.0.3') ? undefined : address),

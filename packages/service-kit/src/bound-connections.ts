@@ -28,7 +28,7 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   const open = new Map<Socket, string | undefined>()
   // A connection that was reset early has no address.
   let counts: Map<string, number> | undefined
-  let untidied = 0
+  let openedSinceTidy = 0
   let warnedAt = -Infinity
 
   function refuse(reason: 'full' | 'address', address: string | undefined): void {
@@ -40,9 +40,9 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   }
 
   function closeIdle(): void {
-    untidied += 1
-    if (open.size <= max * crowdedShare || untidied < max * betweenTidiesShare) return
-    untidied = 0
+    openedSinceTidy += 1
+    if (open.size <= max * crowdedShare || openedSinceTidy < max * betweenTidiesShare) return
+    openedSinceTidy = 0
     server.closeIdleConnections()
   }
 

@@ -52,7 +52,7 @@ function statusesOf(text: string): string[] {
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status = '']) => status)
 }
 
-test('requests that are sent ahead are begun one after the other, each when the answer before it has been sent', async () => {
+test('pipelined requests start one after the other, each after the response before it', async () => {
   const open: ServerResponse[] = []
   const { begun, send } = await start((_request, response) => void open.push(response))
   const { received } = send(3)
@@ -64,7 +64,7 @@ test('requests that are sent ahead are begun one after the other, each when the 
   await expect.poll(() => statusesOf(received())).toEqual(['200', '200', '200'])
 })
 
-test('a connection that brings too many requests at once gets 429 behind those that may wait, and is closed', async () => {
+test('a connection with too many pipelined requests gets 429 after the accepted ones, and is closed', async () => {
   const open: ServerResponse[] = []
   const { begun, refused, send } = await start((request, response) => {
     if (request.url === '/0') open.push(response)
@@ -79,14 +79,14 @@ test('a connection that brings too many requests at once gets 429 behind those t
   expect(begun).toHaveLength(65)
 })
 
-test('a connection that brings thousands of requests and reads nothing is cut', async () => {
+test('a connection that sends thousands of requests and reads no response is cut', async () => {
   const { begun, send } = await start(() => undefined)
   const { closed } = send(10_000)
   await closed
   expect(begun).toEqual(['/0'])
 })
 
-test('nothing is carried out behind an answer that ends the connection', async () => {
+test('requests behind a response that ends the connection are not executed', async () => {
   const { begun, send } = await start(
     (_request, response) => void response.writeHead(200, { connection: 'close' }).end(),
   )

@@ -251,7 +251,7 @@ export const baseEnvironment = {
     ),
   POSTERN_OTLP_URL: settings.httpUrl
     .optional()
-    .describe('Where to send traces by OTLP over HTTP, such as `http://collector:4318`. Without it there are none.'),
+    .describe('Where to send traces by OTLP over HTTP, such as `http://collector:4318`. If empty, no traces are sent.'),
   POSTERN_TRACE_PERCENT: settings
     .integer({ min: 0, max: 100, fallback: 100 })
     .describe('The share of requests that the gateway traces, in percent.'),

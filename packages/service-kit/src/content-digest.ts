@@ -32,7 +32,7 @@ export function announcedSha256(header: string | string[] | undefined): string |
 export function digestMismatch(algorithm: 'sha-256' | 'sha-512'): ProblemError {
   const name = algorithm.toUpperCase()
   return problem('digest_mismatch', {
-    detail: `The ${name} of the body is not the one that was announced. Nothing was done; send it again.`,
-    errors: [bodyError(`has another ${name} than the one that was announced`, 'digest_mismatch')],
+    detail: `The ${name} of the body differs from the announced one. The request had no effect; send it again.`,
+    errors: [bodyError(`differs from the announced ${name}`, 'digest_mismatch')],
   })
 }

@@ -24,7 +24,7 @@ import {
   beginAttempt,
   hashBody,
   isRepetition,
-  keepsNothing,
+  nullKeeping,
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
 import { parseJsonLines } from './json-body.ts'
@@ -78,7 +78,7 @@ export function rememberAnswers(app: App, memory: AnswerMemory): void {
   memories.set(app, memory)
 }
 
-export function equip(app: App, kit: Kit): void {
+export function setKit(app: App, kit: Kit): void {
   kits.set(app, kit)
 }
 
@@ -268,7 +268,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
         const completed = isComplete ? kept : JSON.stringify(await complete(JSON.parse(kept), { context }))
         return await repeat(reply, { ...begun, body: completed }, mediaType)
       }
-      const { keep, keepRefusal } = begun ?? keepsNothing
+      const { keep, keepRefusal } = begun ?? nullKeeping
       const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const written = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
       const body = complete === undefined ? written : await complete(written, { context })
@@ -307,7 +307,7 @@ function assertInTime({ assertion }: TenantContext): void {
   const expiresAt = parseAssertion(assertion)?.expiresAt
   if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
   throw problem('request_timeout', {
-    detail: 'The body took longer than a request may. Nothing was done: send it faster, or in smaller parts.',
+    detail: 'The body arrived too slowly. The request had no effect; send it faster, or in smaller parts.',
   })
 }
 
@@ -316,7 +316,8 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
   const mediaType = negotiate(request.headers.accept, offered)
-  if (mediaType === undefined) throw problem('not_acceptable', { detail: `This can be had as ${offered.join(', ')}.` })
+  if (mediaType === undefined)
+    throw problem('not_acceptable', { detail: `This resource is available as ${offered.join(', ')}.` })
   return mediaType
 }
 

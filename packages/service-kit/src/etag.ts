@@ -55,7 +55,9 @@ export function notThisVersion(ifMatch: string): ProblemError {
       'If-Match holds a weak entity tag, as a proxy may make it of an ETag, and no change is held against one. Send it without `W/`.'
     return problem('precondition_failed', { detail })
   }
-  return problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
+  return problem('precondition_failed', {
+    detail: 'The resource has changed. Read the resource again and resend your change with the new ETag.',
+  })
 }
 
 function holdsStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {

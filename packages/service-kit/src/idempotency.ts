@@ -181,7 +181,7 @@ export function isRepetition(begun: Attempt | Repetition | undefined): begun is 
   return begun !== undefined && 'status' in begun
 }
 
-export const keepsNothing: Keeping = {
+export const nullKeeping: Keeping = {
   keep: async (_tx, body) => body,
   keepRefusal: async () => undefined,
 }
@@ -281,6 +281,10 @@ async function readToEnd(body: unknown): Promise<void> {
   try {
     await finished(body.resume())
   } catch (cause) {
-    throw problem('bad_request', { detail: 'The body broke off.', errors: [bodyError('broke off')], cause })
+    throw problem('bad_request', {
+      detail: 'The body is incomplete. Send the request again.',
+      errors: [bodyError('broke off')],
+      cause,
+    })
   }
 }

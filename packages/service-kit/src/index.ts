@@ -1,5 +1,5 @@
 export { negotiate, takesGzip } from './accept.ts'
-export { createApp, letGoOfConnections, requestIdPattern } from './app.ts'
+export { createApp, closeConnectionsWhenDraining, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,
   ConfigurationError,

@@ -13,7 +13,7 @@ export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', valu
 
 function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: unknown): InputError[] {
   if (where === 'parameter' && isRepeated(issue, value)) {
-    return [{ ...locate(issue.path, where), code: 'repeated', detail: 'may stand once' }]
+    return [{ ...locate(issue.path, where), code: 'repeated', detail: 'must occur once' }]
   }
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
@@ -26,7 +26,7 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', value: 
   return [{ ...locate(issue.path, where), code: codeOf(issue), detail: `${wordsOf(issue)}${hint}` }]
 }
 
-const howToWritePlus = 'a + is written %2B in a query, where it stands for a space'
+const howToWritePlus = 'write a + as %2B in a query, because + means a space there'
 
 /** Whether a + was decoded as a space. */
 function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {

@@ -96,12 +96,12 @@ test('a repeated parameter is reported, except one that may be repeated', () => 
   }
   expect(said({ each: ['a', 'b'] })).toEqual([])
   for (const name of ['limit', 'sort', 'flag']) {
-    expect(said({ [name]: ['a', 'a'] })).toEqual([[name, 'repeated', 'may stand once']])
+    expect(said({ [name]: ['a', 'a'] })).toEqual([[name, 'repeated', 'must occur once']])
   }
   for (const each of [['abc'], ['a', 'b', 'c']]) {
     expect(said({ each })).toEqual([['each', expect.not.stringContaining('repeated'), expect.anything()]])
   }
-  expect(said({ limit: 'x' })).not.toEqual([['limit', 'repeated', 'may stand once']])
+  expect(said({ limit: 'x' })).not.toEqual([['limit', 'repeated', 'must occur once']])
 })
 
 test('for a time in a query whose + became a space, the message explains the encoding', () => {
@@ -113,7 +113,7 @@ test('for a time in a query whose + became a space, the message explains the enc
   }
   const words = 'must be a valid time with Z or an offset (RFC 3339), such as 2026-11-21T09:30:00Z'
   expect(said('2026-11-01T00:00:00 01:00')).toEqual([
-    `${words}; a + is written %2B in a query, where it stands for a space`,
+    `${words}; write a + as %2B in a query, because + means a space there`,
   ])
   for (const since of ['2026-11-01', '2026-11-01T00:00:00', '2026-13-01T00:00:00Z', '2026-11-01 00:00:00']) {
     expect(said(since), since).toEqual([words])

@@ -65,8 +65,8 @@ describe('a JSON body is refused', () => {
 
   test.each([
     ['NUL', String.raw`\u0000`],
-    ['a high surrogate alone', String.raw`\ud83d`],
-    ['a low surrogate alone', String.raw`\uDE00`],
+    ['an unpaired high surrogate', String.raw`\ud83d`],
+    ['an unpaired low surrogate', String.raw`\uDE00`],
     ['two high surrogates', String.raw`\ud83d\ud83d`],
     ['a pair the wrong way round', String.raw`\ude00\ud83d`],
     ['a high surrogate before another escape', String.raw`\ud83d\n`],
@@ -90,7 +90,7 @@ describe('a JSON body is refused', () => {
     expect(refusalOf(Buffer.from('{}', 'utf16le'))[0]).toBe('malformed_json')
   })
 
-  test('with the place of what is no JSON, and nothing of what stands there', () => {
+  test('with the position of the fault, and without the text at that position', () => {
     const text = '{\n  "secret": "abc",\n  "x": nope\n}'
     expect(() => parseJsonBody(bytes(text))).toThrow(
       expect.objectContaining({
@@ -127,7 +127,7 @@ describe('a JSON body is accepted', () => {
     expect(parseJsonBody(bytes(number))).toBe(Number(number))
   })
 
-  test('with the same key in different objects, and with keys that differ in case or form alone', () => {
+  test('with the same key in different objects, and with keys that differ only in case or form', () => {
     const text = String.raw`{"a":{"a":[{"a":1},{"a":2}]},"A":1,"\u00e9":1,"e\u0301":2,"constructor":{"prototype":1}}`
     expect(parseJsonBody(bytes(text))).toEqual(JSON.parse(text))
   })
@@ -193,7 +193,7 @@ function spell(key: string, escaped: readonly boolean[]): string {
 }
 
 describe('the scanner', () => {
-  test('finds nothing wrong with what JSON.stringify writes of fit values, and something with all others', () => {
+  test('accepts what JSON.stringify writes for valid values, and rejects all other values', () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: 'binary', maxDepth: 5 }), fc.constantFrom(0, 2), (value, indent) => {
         const text = JSON.stringify(value, undefined, indent)
@@ -203,7 +203,7 @@ describe('the scanner', () => {
     )
   })
 
-  test('calls every text that JSON.parse refuses malformed, and none that it accepts', () => {
+  test('reports exactly the texts that JSON.parse rejects as malformed', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 3 }), noise, fc.nat(), fc.nat(8), (json, inserted, at, cut) => {
         const from = at % (json.length + 1)
@@ -217,7 +217,7 @@ describe('the scanner', () => {
     )
   })
 
-  test('finds a key that stands twice, however the two are spelled, and points at it', () => {
+  test('finds a repeated key in any spelling, and its position', () => {
     const spelling = fc.array(fc.boolean(), { minLength: 1, maxLength: 8 })
     fc.assert(
       fc.property(

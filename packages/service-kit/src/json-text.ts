@@ -31,7 +31,7 @@ export class JsonTexts {
     let at = bytes.write('[')
     for (const item of this.#items) {
       if (at + item.length * mostBytesACharacter >= bytes.length)
-        bytes = withRoom(bytes, at, Buffer.byteLength(item) + 1)
+        bytes = growBuffer(bytes, at, Buffer.byteLength(item) + 1)
       at += bytes.write(item, at)
       bytes[at] = comma
       at += 1
@@ -46,7 +46,7 @@ const closingBracket = 0x5d
 /** RFC 3629, section 3. */
 const mostBytesACharacter = 3
 
-function withRoom(bytes: Buffer, at: number, more: number): Buffer {
+function growBuffer(bytes: Buffer, at: number, more: number): Buffer {
   if (at + more <= bytes.length) return bytes
   const larger = Buffer.allocUnsafe((at + more) * 2)
   bytes.copy(larger, 0, 0, at)

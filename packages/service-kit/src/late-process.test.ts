@@ -55,7 +55,7 @@ describe('a connection that is idle', () => {
     expect(await readAll(socket)).toBe('')
   })
 
-  test('is not cut when its time ended while the process stood still, and a request had come; and is closed in its time after that', async () => {
+  test('is not closed if a request arrived during the freeze that its time ended in; later it is closed in time', async () => {
     const socket = await openIdle()
     send(socket)
     standStill(3 * keepAliveTimeout)

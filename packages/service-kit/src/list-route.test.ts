@@ -20,13 +20,13 @@ async function chunksOf(items: readonly unknown[], betweenMs: number): Promise<s
 
 const sparse = [nothingYet, { a: 1 }, nothingYet, nothingYet, { a: 2 }, nothingYet]
 
-test('lines end with a line feed each, and say nothing of what was looked through in between', async () => {
+test('lines end with a line feed each, without traces of skipped rows', async () => {
   expect((await chunksOf(sparse, 1000)).join('')).toBe('{"a":1}\n{"a":2}\n')
   expect((await chunksOf([nothingYet, nothingYet], 1000)).join('')).toBe('')
   expect((await chunksOf([], 1000)).join('')).toBe('')
 })
 
-test('who waits long for the next line hears that there is more, in blanks that no line is made of', async () => {
+test('a client that waits long for the next line receives blanks', async () => {
   const chunks = await chunksOf(sparse, 5000)
   expect(chunks).toEqual([' ', '{"a":1}', ' ', ' ', '\n{"a":2}', ' ', '\n'])
   const lines = chunks.join('').split('\n')

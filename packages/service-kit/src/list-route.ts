@@ -73,7 +73,7 @@ function assertExpandable({
   if (expansionsAsked(query).length === 0) return
   if (mediaType !== 'application/json') {
     throw problem('bad_request', {
-      detail: 'What is expanded comes in pages of JSON. Ask for them, or leave `expand` out.',
+      detail: '`expand` works only in JSON pages. Request JSON, or omit `expand`.',
       errors: [{ parameter: 'expand', code: 'invalid', detail: `is not for ${mediaType}` }],
     })
   }

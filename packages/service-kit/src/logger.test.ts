@@ -23,7 +23,7 @@ function ofLibrary(error: Error, message = error.message): Error {
   return error
 }
 
-describe('of an error the log never holds what somebody has sent or stored', () => {
+describe('the log of an error never contains sent or stored data', () => {
   const row = 'Kept out of logs'
   /** As pg makes it: the message and the detail quote values. */
   const refused = Object.assign(new Error(`invalid input syntax for type uuid: "${row}"`), {
@@ -71,7 +71,7 @@ describe('of an error the log never holds what somebody has sent or stored', () 
     }
   })
 
-  test('while what our own code says of it is there, with its causes', () => {
+  test('the log of an error contains the messages of our own code, with their causes', () => {
     const away = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), {
       code: 'ECONNREFUSED',
       syscall: 'connect',

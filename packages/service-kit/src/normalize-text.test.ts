@@ -35,7 +35,7 @@ describe('normalizeTexts', () => {
 })
 
 describe('normalizeBody', () => {
-  test('keeps the members that are exact', () => {
+  test('does not change the exact members', () => {
     const body = { name: decomposed, secrets: { password: decomposed }, inner: { secrets: decomposed } }
     expect(normalizeBody(body, ['secrets'])).toEqual({
       name: composed,
@@ -44,7 +44,7 @@ describe('normalizeBody', () => {
     })
   })
 
-  test('names the member that stands twice', () => {
+  test('names the repeated member', () => {
     const body = { custom: { [composed]: 1, [decomposed]: 2 } }
     expect(() => normalizeBody(body)).toThrow(
       expect.objectContaining({
@@ -56,7 +56,7 @@ describe('normalizeBody', () => {
     )
   })
 
-  test('keeps a member that is called __proto__ a member', () => {
+  test('keeps __proto__ as a member', () => {
     const body: unknown = JSON.parse('{"__proto__":{"name":"a"},"secrets":{}}')
     const normalized = normalizeBody(body, ['secrets'])
     expect(Object.keys(Object(normalized))).toEqual(['secrets', '__proto__'])

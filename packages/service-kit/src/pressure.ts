@@ -14,7 +14,10 @@ const everyMs = 250
 const lateInARow = 2
 
 /** The request was not executed. */
-export const tooBusy: ProblemOptions = { detail: 'Nothing was done. Try again in a moment.', retryAfterSeconds: 1 }
+export const tooBusy: ProblemOptions = {
+  detail: 'The request had no effect. Try again in a moment.',
+  retryAfterSeconds: 1,
+}
 
 /** Watches the event loop: two delays above `maxDelayMs` in a row mean overload. 0: never. */
 export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {

@@ -57,7 +57,11 @@ export function isBrokenOff({ raw }: FastifyRequest, error: unknown): boolean {
 }
 
 function brokenOff(cause: unknown): ProblemError {
-  return problem('bad_request', { detail: 'The body broke off.', errors: [bodyError('broke off')], cause })
+  return problem('bad_request', {
+    detail: 'The body is incomplete. Send the request again.',
+    errors: [bodyError('broke off')],
+    cause,
+  })
 }
 
 function isInContract(request: FastifyRequest, code: ProblemCode): boolean {
@@ -114,7 +118,7 @@ function toProblem(error: unknown): ProblemError | undefined {
 
 function unavailable({ service, cause }: ServiceUnavailableError): ProblemError {
   return problem('service_unavailable', {
-    detail: `${service} cannot be asked now. Try again in a moment.`,
+    detail: `${service} is not available. Try again in a moment.`,
     retryAfterSeconds: 1,
     cause,
   })
@@ -129,7 +133,7 @@ function detailOf(code: ProblemCode): string | undefined {
     case 'unsupported_media_type':
       return 'Send a Content-Type that this operation takes; most take application/json.'
     case 'content_too_large':
-      return 'The body is larger than this operation takes.'
+      return 'The body is larger than this operation accepts.'
     default:
       return undefined
   }
@@ -195,5 +199,5 @@ const remedies: Readonly<Record<string, string>> = {
   HPE_UNEXPECTED_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not beside Transfer-Encoding.',
   HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, and not both.',
   HPE_HEADER_OVERFLOW: 'Send shorter headers, cookies among them, or a shorter URL.',
-  ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request came in too slowly. Send it faster.',
+  ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request arrived too slowly. Send it faster.',
 }

@@ -28,7 +28,7 @@ export class ProblemError extends Error {
 export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {
-      detail: 'The database has no room at present. Nothing was changed; try again later.',
+      detail: 'The database is full. The request changed no data; try again later.',
       retryAfterSeconds: 300,
       cause,
     })

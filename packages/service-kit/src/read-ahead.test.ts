@@ -50,7 +50,7 @@ test('a body without its last byte is read but not executed', async () => {
   expect(read).toEqual(['first'])
 })
 
-test('nothing is done of what breaks off, though it was read', async () => {
+test('an interrupted request is not executed, even if its body was read', async () => {
   handled.length = 0
   const socket = await begin('{"name":"broken"}')
   await expect.poll(() => read).toContain('broken')

@@ -61,10 +61,12 @@ async function collect(
     took(parts, received)
   })
   payload.once('end', () => resolve(Buffer.concat(parts)))
-  payload.once('error', () => reject(problem('bad_request', { detail: 'The body broke off.' })))
+  payload.once('error', () =>
+    reject(problem('bad_request', { detail: 'The body is incomplete. Send the request again.' })),
+  )
   return await promise
 }
 
 function tooLarge(): Error {
-  return problem('content_too_large', { detail: 'The body is larger than this operation takes.' })
+  return problem('content_too_large', { detail: 'The body is larger than this operation accepts.' })
 }

@@ -97,14 +97,14 @@ describe('a service that cannot listen says what to fix:', () => {
     expect(listenRemedy(await failureOf({ POSTERN_PORT: '0', POSTERN_HOST: '192.0.2.1' }))).toContain('POSTERN_HOST')
   })
 
-  test('and nothing of what failed for something else', () => {
+  test('and hides the details of other failures', () => {
     const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', syscall: 'connect', port: 5432 })
     for (const error of [refused, new Error('x'), undefined]) expect(listenRemedy(error)).toBeUndefined()
   })
 })
 
-describe('a service that is asked to end', () => {
-  test('says that it is not ready, asks for its connections to be closed, and answers what it has begun', async () => {
+describe('a service that receives SIGTERM', () => {
+  test('reports that it is not ready, asks clients to close their connections, and answers open requests', async () => {
     const service = await start({ POSTERN_DRAIN_MS: '4000' })
     const ready = `${service.url}/internal/health/ready`
     const underWay = ask(`${service.url}/held`)
@@ -136,7 +136,7 @@ describe('a service that is asked to end', () => {
   })
 })
 
-test('a service that does not keep up refuses requests with 503, and goes on telling how it is', async () => {
+test('an overloaded service rejects requests with 503, and still reports its health', async () => {
   const service = await start({ POSTERN_MAX_EVENT_LOOP_DELAY_MS: '300' })
   const path = `${service.url}${route.path}`
   // On a busy machine the service may be overloaded for a moment.
@@ -170,7 +170,7 @@ describe('a service', () => {
     await service.close()
   })
 
-  test('is not ready while a request would fail, and says so without counting who asks', async () => {
+  test('is not ready while a request would fail, and does not count readiness requests', async () => {
     isReady = false
     const away = await ask(`${service.url}/internal/health/ready`)
     expect([away.status, JSON.parse(away.text)]).toEqual([503, { status: 'unavailable', reason: 'Error' }])
@@ -183,7 +183,7 @@ describe('a service', () => {
     expect(text).toMatch(/^postern_signature_refusals_total\{service="findings"\} [1-9]/m)
   })
 
-  test('cuts off who sends a body that does not go on', async () => {
+  test('cuts a body that stalls', async () => {
     const { port } = service
     const slow = connect(port, '127.0.0.1')
     slow.on('error', () => undefined)
@@ -198,7 +198,7 @@ describe('a service', () => {
     expect([whole.status, await whole.text()]).toEqual([200, 'taken'])
   })
 
-  test('takes no more connections than it may', async () => {
+  test('accepts no more connections than configured', async () => {
     const sockets = Array.from({ length: 40 }, () => connect(service.port, '127.0.0.1').on('error', () => undefined))
     const closed = sockets.map(async (socket) => await once(socket.resume(), 'close'))
     await Promise.race(closed)

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { fastify } from 'fastify'
 import { describe, expect, test } from 'vitest'
-import { letGoOfConnections } from './app.ts'
+import { closeConnectionsWhenDraining } from './app.ts'
 import { createLogger } from './logger.ts'
 import { watchServer } from './shutdown.ts'
 
@@ -11,7 +11,7 @@ async function atTheEnd({ requests, lingerMs }: { readonly requests: number; rea
   const app = fastify({ forceCloseConnections: 'idle', return503OnClosing: false })
   app.get('/', async () => 'taken')
   let isDraining = false
-  letGoOfConnections(app, () => isDraining)
+  closeConnectionsWhenDraining(app, () => isDraining)
   const server = watchServer(app, { lingerMs })
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = addressOf(app.server.address())
@@ -57,11 +57,11 @@ async function readAll(socket: Socket): Promise<string> {
   return all
 }
 
-describe('a connection that is still there when a drain is over', () => {
+describe('a connection that is still open after the drain', () => {
   test.each([
-    ['has brought nothing yet', 0],
+    ['has sent no request yet', 0],
     ['is idle', 1],
-  ])('and %s may bring one more request, and ends with the answer', async (_is, requests) => {
+  ])('and %s can send one more request, and ends with the response', async (_is, requests) => {
     const { socket, closed } = await atTheEnd({ requests, lingerMs: 20_000 })
     send(socket)
     expect(await readAll(socket)).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n[^]*taken$/i)
@@ -69,9 +69,9 @@ describe('a connection that is still there when a drain is over', () => {
   })
 
   test.each([
-    ['has brought nothing', 0],
+    ['has sent no request', 0],
     ['is idle', 1],
-  ])('and %s holds up the end no longer than that', async (_is, requests) => {
+  ])('and %s does not delay the end further', async (_is, requests) => {
     const { socket, closed, lines } = await atTheEnd({ requests, lingerMs: 50 })
     await closed
     expect(await readAll(socket)).toBe('')

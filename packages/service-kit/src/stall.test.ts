@@ -21,7 +21,7 @@ test('a silent sender is reported once, and not while we do not read', () => {
   expect(onStall).toHaveBeenCalledTimes(1)
 })
 
-test('who has stopped is never told of', () => {
+test('a stopped watch never reports', () => {
   const onStall = vi.fn<() => void>()
   const stall = watchStall(100, { isHeld: () => false, onStall })
   stall.stop()
@@ -30,7 +30,7 @@ test('who has stopped is never told of', () => {
   expect(onStall).not.toHaveBeenCalled()
 })
 
-test('a sender is not told of when what it had sent is read at the end of its time', () => {
+test('a sender is not reported if its bytes are read just after its time ended', () => {
   const onStall = vi.fn<() => void>()
   const stall = watchStall(100, { isHeld: () => false, onStall })
   // Its time is over, and nothing has been read since: only then comes what follows the timers.

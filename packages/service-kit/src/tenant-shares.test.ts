@@ -16,7 +16,7 @@ test('one tenant may hold three quarters of everything, and less beside others',
   expect(neighbour.reserve(kibibyte)).toBe(false)
 })
 
-test('a small request is served however much its tenant holds', () => {
+test('a small request is served regardless of its tenant’s memory', () => {
   const shares = createTenantShares(limits, () => undefined)
   expect(shares.enter('a').reserve(3072 * kibibyte)).toBe(true)
   const small = shares.enter('a')
@@ -24,7 +24,7 @@ test('a small request is served however much its tenant holds', () => {
   expect(small.reserve(1)).toBe(false)
 })
 
-test('a request gives back what it holds: its rows when they were passed on, and all when it has ended', () => {
+test('a request releases its rows when they were sent, and everything when it ends', () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
   request.hold(100)
@@ -41,7 +41,7 @@ async function hasBegun(read: Promise<void>): Promise<boolean> {
   return await Promise.race([read.then(() => true), new Promise<false>((resolve) => setImmediate(resolve, false))])
 }
 
-test('rows that are expected are reserved once, and a second such request of the tenant waits until there is memory for it', async () => {
+test('expected rows are reserved once, and a second large request of the tenant waits for memory', async () => {
   const shares = createTenantShares(limits, () => undefined)
   const first = shares.enter('a')
   await first.acquireRead(() => 2048 * kibibyte)
@@ -58,7 +58,7 @@ test('rows that are expected are reserved once, and a second such request of the
   expect(shares.heldBytes).toBe(0)
 })
 
-test('a tenant that holds nothing is served even if more is expected than it may hold', async () => {
+test('a tenant without other requests is served even if its estimate exceeds its share', async () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
   await request.acquireRead(() => limits.maxBytes)
@@ -93,7 +93,7 @@ describe('large pages of one tenant', () => {
     expect(await hasBegun(third.acquireRead(() => 512 * kibibyte))).toBe(false)
   })
 
-  test('are refused with 429 when they have waited five seconds, and the next one takes their place', async () => {
+  test('get 429 after waiting five seconds, and the next one takes their place', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     let refused = 0
     const shares = createTenantShares(limits, () => (refused += 1))
@@ -170,7 +170,7 @@ describe('large pages of one tenant', () => {
   })
 })
 
-test('a request whose client has gone holds nothing any more', () => {
+test('a request whose client disconnected releases its memory', () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
   request.leave()
@@ -190,7 +190,7 @@ test('a tenant at its limit of requests gets 429, and others are served', () => 
   shares.enter('a')
 })
 
-test('what would be held beyond the share is refused with 429 and a time to come back', () => {
+test('a response beyond the share is rejected with 429 and Retry-After', () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
   const error = (() => {

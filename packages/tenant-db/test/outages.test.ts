@@ -10,7 +10,7 @@ import {
   sqlError,
 } from '../src/index.ts'
 
-/** A database in which every call fails with this error. */
+/** A database whose calls all fail with this error. */
 function failing(error: unknown): TenantDb {
   const reject = async (): Promise<never> => {
     throw error

@@ -135,7 +135,7 @@ describe('pipelined statements', () => {
     expect(await backend(db)).not.toEqual(before)
   })
 
-  test('a statement that waits for data fails alone, and its connection is closed', async () => {
+  test('a statement that waits for data fails without the others, and its connection is closed', async () => {
     await tables.asOwner('create table probe.copied (n integer); grant insert on probe.copied to postern_findings')
     const db = await openWarm()
     const all = await outcomes(db, ['select 1 as n'], ['copy probe.copied from stdin'], ['select 3 as n'])

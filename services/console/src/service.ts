@@ -7,7 +7,7 @@ import {
   createApp,
   createLogger,
   createMetrics,
-  letGoOfConnections,
+  closeConnectionsWhenDraining,
   warnOfUnknownSettings,
   watchServer,
   watchEventLoop,
@@ -46,7 +46,7 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics })
   const app = createConsoleApp(config, deps, { logger, metrics, pressure })
   const server = watchServer(app)
-  letGoOfConnections(app, () => draining)
+  closeConnectionsWhenDraining(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
   const adminServer = watchServer(admin)
   const close = async (): Promise<void> => {

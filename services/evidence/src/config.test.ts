@@ -26,7 +26,7 @@ function faultsOf(env: Record<string, string>): string {
 }
 
 describe('the configuration of the evidence service', () => {
-  test('names everything that is missing at once', () => {
+  test('lists all missing settings at once', () => {
     const faults = faultsOf({})
     for (const name of Object.keys(good)) expect(faults).toContain(name)
   })
@@ -35,13 +35,13 @@ describe('the configuration of the evidence service', () => {
     ['postgres://me:hidden@one:5432,/db', 'must name each host as host or host:port'],
     ['postgres://me:hidden@one,two/db?target_session_attrs=prefer-standby', 'because Postern writes to the database'],
     ['mysql://me:hidden@one/db', 'must be a URL that begins with postgres:// or postgresql://'],
-  ])('refuses the database %s without its password', (url, message) => {
+  ])('rejects the database %s without showing its password', (url, message) => {
     const faults = faultsOf({ ...good, POSTERN_DATABASE_URL: url })
     expect(faults).toContain(message)
     expect(faults).not.toContain('hidden')
   })
 
-  test('takes a database on several servers', () => {
+  test('accepts a database on several servers', () => {
     const url = 'postgresql://me:hidden@one:5432,two:5432/db?target_session_attrs=read-write'
     expect(readConfig({ ...good, POSTERN_DATABASE_URL: url }).database.connectionString).toBe(url)
   })
@@ -50,19 +50,19 @@ describe('the configuration of the evidence service', () => {
     ['a key of another kind', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey)],
     ['a public key', generateKeyPairSync('ed25519').publicKey.export({ format: 'pem', type: 'spki' }).toString()],
     ['no key', 'not-a-key-but-perhaps-a-secret'],
-  ])('refuses %s for receipts without showing it', (_what, key) => {
+  ])('rejects %s for receipts without showing it', (_what, key) => {
     const faults = faultsOf({ ...good, POSTERN_RECEIPT_KEY: key })
     expect(faults).toContain('POSTERN_RECEIPT_KEY: must be an Ed25519 private key')
     for (const line of key.split('\n').filter((part) => part.length > 20)) expect(faults).not.toContain(line)
   })
 
-  test('refuses to take for abandoned what its upload may be about to record', () => {
+  test('rejects an age at which an upload could still be recording its bytes', () => {
     const name = 'POSTERN_EVIDENCE_ABANDONED_AFTER_MS'
     expect(faultsOf({ ...good, [name]: '899999' })).toContain(`${name}: must be at least 900000`)
     expect(readConfig({ ...good, [name]: '900000' }).abandonedAfterMs).toBe(900_000)
   })
 
-  test('refuses a limit above that of the contract', () => {
+  test('rejects a limit above that of the contract', () => {
     expect(faultsOf({ ...good, POSTERN_EVIDENCE_MAX_BYTES: '5368709121' })).toContain('POSTERN_EVIDENCE_MAX_BYTES')
   })
 
@@ -85,7 +85,7 @@ describe('the configuration of the evidence service', () => {
     },
   )
 
-  test('takes a list of media types, and refuses what is none', () => {
+  test('accepts a list of media types, and rejects invalid ones', () => {
     const types = { POSTERN_EVIDENCE_ALLOWED_TYPES: 'text/*, Application/PDF' }
     expect(readConfig({ ...good, ...types }).allowedTypes).toEqual(['text/*', 'application/pdf'])
     expect(faultsOf({ ...good, POSTERN_EVIDENCE_ALLOWED_TYPES: '*/*' })).toContain('POSTERN_EVIDENCE_ALLOWED_TYPES')

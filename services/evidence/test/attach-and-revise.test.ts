@@ -50,7 +50,7 @@ describe.each([
   ['attaching', async (who: Principal, id: string) => await attach(who, id, { test_procedures: ['ref:TP-0002'] })],
   ['revising', async (who: Principal, id: string) => await revise(who, id, 'new')],
 ])('%s a file', (_what, act) => {
-  test('is the same 404 for one that is not there, of another key, of another tenant, and for one of long ago', async () => {
+  test('returns the same 404 for a missing file, a file of another key or tenant, and an old file', async () => {
     const owner = { ...uploader(), id: randomUUID() }
     await service.universe.push(owner.tenantId, ['SOX-1', 'SOX-2'])
     const { id } = await uploaded(service.caller, owner, 'evidence')
@@ -85,7 +85,7 @@ describe('attaching', () => {
     expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
   })
 
-  test('stops at a thousand test procedures, also for those who attach at once', async () => {
+  test('is limited to a thousand test procedures, even for concurrent requests', async () => {
     const principal = uploader()
     const { id } = await uploaded(service.caller, principal, 'evidence')
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2', 'SOX-3', 'SOX-4'])
@@ -112,7 +112,7 @@ describe('attaching', () => {
     expect((await attach(principal, id, { test_procedures: done })).status).toBe(201)
   })
 
-  test('is proved by a receipt, is on record, and is done once however often it is asked for', async () => {
+  test('returns a receipt, is recorded, and happens once even if it is repeated', async () => {
     const principal = uploader()
     const { id, reference, sha256: digest } = await uploaded(service.caller, principal, 'evidence')
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'])
@@ -156,10 +156,10 @@ describe('attaching', () => {
   })
 })
 
-describe('where evidence comes from', () => {
+describe('the source of evidence', () => {
   const files = '/api/v1/evidence-files'
 
-  test('is read by those who audit as its sender has said it, with each attachment; a key reads nothing', async () => {
+  test('is shown to auditors as its sender stated it, with each attachment, and not to keys', async () => {
     const sender = uploader()
     await service.universe.push(sender.tenantId, ['SOX-1', 'SOX-2'])
     const details = {
@@ -190,7 +190,7 @@ describe('where evidence comes from', () => {
     }
   })
 
-  test('is told in lists with the first twenty attachments and the ids of all; by itself with all', async () => {
+  test('is in lists with the first twenty attachments and all ids; a single file has all attachments', async () => {
     const sender = uploader()
     const { id } = await receiptOf(sender, form(metadata({}), file('a.csv', 'a')))
     await service.rows(
@@ -212,7 +212,7 @@ describe('where evidence comes from', () => {
     expect(JSON.parse(text)).toEqual(listed)
   })
 
-  test('is searched, by test procedure, day, time and words, in either order', async () => {
+  test('can be searched by test procedure, day, time and words, in either order', async () => {
     const sender = uploader()
     await service.universe.push(sender.tenantId, ['SOX-1', 'SOX-2'])
     const ids: string[] = []
@@ -270,7 +270,7 @@ describe('a revision', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(3)
   })
 
-  test('of a file that has one already is refused, also when both come at once', async () => {
+  test('of a file that already has one is rejected, even if both arrive at once', async () => {
     const principal = uploader()
     const { id } = await uploaded(service.caller, principal, 'one')
     const answers = await Promise.all([revise(principal, id, 'two'), revise(principal, id, 'also two')])
@@ -279,7 +279,7 @@ describe('a revision', () => {
     expect([late.status, codeOf(late)]).toEqual([409, 'conflict'])
   })
 
-  test('is one file, directly or in a form', async () => {
+  test('is one file, as the body or in a form', async () => {
     const principal = uploader()
     const { id } = await uploaded(service.caller, principal, 'one')
     const target = `/api/v1/evidence/${id}/revisions`
@@ -302,7 +302,7 @@ describe('a tenant that may keep 1000 bytes', () => {
     await uploaded(service.caller, uploader(), Buffer.alloc(1000, 'of another tenant'))
   })
 
-  test('cannot keep more by sending it all at once', async () => {
+  test('cannot exceed the quota with concurrent uploads', async () => {
     const principal = uploader()
     const answers = await Promise.all(
       Array.from({ length: 6 }, async (_, index) =>

@@ -92,7 +92,7 @@ const ways: [string, (at: Evidence, who: Principal, address: string) => Promise<
 ]
 
 describe.each(ways)('%s', (_what, send, place) => {
-  test('for a test procedure that is not there is 404, the same for one of another tenant; nothing is kept', async () => {
+  test('for a missing test procedure, or one of another tenant, returns the same 404 and stores nothing', async () => {
     const [owner, other] = [uploader(), uploader()]
     await service.universe.push(other.tenantId, ['SOX-1'])
     const [theirs] = await service.rows('select id from universe.test_procedure where tenant_id = $1', [other.tenantId])
@@ -118,7 +118,7 @@ describe.each(ways)('%s', (_what, send, place) => {
     expect((await send(service, other, 'ext:SOX-1')).status).toBe(201)
   })
 
-  test('for a completed test procedure is 409, and taken again once that is reopened', async () => {
+  test('for a completed test procedure returns 409, and is accepted once the procedure is reopened', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
     const answer = await send(service, principal, 'ref:TP-0001')
@@ -131,7 +131,7 @@ describe.each(ways)('%s', (_what, send, place) => {
     expect((await send(service, principal, 'ref:TP-0001')).status).toBe(201)
   })
 
-  test('is 503 while the universe cannot say, and nothing is kept', async () => {
+  test('returns 503 and stores nothing while the universe is unavailable', async () => {
     const principal = uploader()
     const answer = await send(alone, principal, 'ref:TP-0001')
     expect(problemOf(answer)).toMatchObject({ status: 503, code: 'service_unavailable' })
@@ -144,7 +144,7 @@ describe.each(ways)('%s', (_what, send, place) => {
 })
 
 describe('evidence of a test procedure', () => {
-  test('that is completed has no newer version until that is reopened', async () => {
+  test('of a completed procedure gets no newer version until the procedure is reopened', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'], { status: 'in_review' })
     const { id } = await uploaded(service.caller, principal, 'one')
@@ -160,7 +160,7 @@ describe('evidence of a test procedure', () => {
     expect((await revise(principal, id, 'two')).status).toBe(201)
   })
 
-  test('that is completed is not replaced behind versions in quarantine either', async () => {
+  test('of a completed procedure is not replaced after versions in quarantine either', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_review' })
     const { id } = await uploaded(service.caller, principal, 'one')
@@ -180,7 +180,7 @@ describe('evidence of a test procedure', () => {
     expect((await revise(principal, clean.id, 'cleaner')).status).toBe(201)
   })
 
-  test('that is completed while the bytes of a newer version come has none', async () => {
+  test('gets no newer version if the procedure is completed while the bytes arrive', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_review' })
     const { id } = await uploaded(service.caller, principal, 'one')
@@ -199,7 +199,7 @@ describe('evidence of a test procedure', () => {
   })
 })
 
-describe('an upload whose test procedure is completed while its bytes come', () => {
+describe('an upload whose test procedure is completed while its bytes arrive', () => {
   test.each([
     ['a body', 'text/csv', 'a,b', '\n1,2'],
     [
@@ -208,7 +208,7 @@ describe('an upload whose test procedure is completed while its bytes come', () 
       '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n{"test_procedures":["ext:SOX-1"]}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\n\r\na,b',
       '\n1,2\r\n--b--\r\n',
     ],
-  ])('is 409 as %s, and nothing is kept', async (what, contentType, head, rest) => {
+  ])('returns 409 as %s, and stores nothing', async (what, contentType, head, rest) => {
     const query = what === 'a body' ? '?file_name=a.csv&test_procedure=ext:SOX-1' : ''
     for (const [status, expected] of [
       ['in_review', 201],
@@ -237,7 +237,7 @@ describe('an upload whose test procedure is completed while its bytes come', () 
 })
 
 describe('a resumable upload that ends', () => {
-  test('after one of its test procedures was completed is kept, and its receipt names the others', async () => {
+  test('after one of its test procedures was completed is stored, and its receipt names the others', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'])
     const { headers } = await begin(service, principal, ['ext:SOX-1', 'ext:SOX-2'])
@@ -282,7 +282,7 @@ describe('a resumable upload that ends', () => {
   )
 })
 
-test('an upload at whose end the universe is away for a moment is not given up', { timeout: 60_000 }, async () => {
+test('a complete upload waits for a universe that is briefly unavailable', { timeout: 60_000 }, async () => {
   const environment = await makeEnvironment()
   const universe = await environment.spawnUniverse()
   const principal = uploader()

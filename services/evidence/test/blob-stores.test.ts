@@ -124,7 +124,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     },
   )
 
-  test('keeps nothing of what is discarded, and settles for no other tenant', async () => {
+  test('keeps no discarded bytes, and creates no entry for another tenant', async () => {
     const tenantId = randomUUID()
     const incoming = await stores.blobs.openIncoming(tenantId)
     await incoming.write(randomBytes(partBytes + 1))
@@ -135,7 +135,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect(await stores.blobs.sweepIncoming(later())).toBe(0)
   })
 
-  test('shows nothing of what is arriving, and the sweep gives it up when it is old', async () => {
+  test('does not show incomplete uploads, and the sweep deletes old ones', async () => {
     const tenantId = randomUUID()
     const incoming = await stores.blobs.openIncoming(tenantId)
     await incoming.write(randomBytes(partBytes + 1))
@@ -182,7 +182,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect((await contentOf(blob)).toString()).toBe('gone')
   })
 
-  test('lists what settled and was not decided over, and takes it away with its place', async () => {
+  test('lists undecided settling entries, and deletes them with their blobs', async () => {
     const tenantId = randomUUID()
     const placed = await settled(tenantId, Buffer.from('placed'))
     await place(placed)
@@ -202,7 +202,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect(await stores.blobs.listUnsettled(later())).not.toContain(tenantId)
   })
 
-  test('keeps the place of bytes that one upload left behind and another has recorded', async () => {
+  test('keeps bytes that one upload abandoned and another one recorded', async () => {
     const tenantId = randomUUID()
     const leftBehind = await settled(tenantId, Buffer.from('again'))
     await place(leftBehind)
@@ -246,7 +246,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     },
   )
 
-  test('puts the bytes of an upload in another place where those of one before are gone', async () => {
+  test('stores bytes under a new name if those of an earlier upload are gone', async () => {
     const tenantId = randomUUID()
     const gone = await settled(tenantId, Buffer.from('again'))
     await place(gone)
@@ -284,7 +284,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect(await partials.seal(tenantId, id, 1)).toBe(0)
   })
 
-  test('takes a piece back whole, and sweeps pieces by their age', async () => {
+  test('removes a whole piece, and sweeps pieces by their age', async () => {
     const { partials } = stores
     const [tenantId, id] = [randomUUID(), randomUUID()]
     const writer = await partials.append(tenantId, id, 1)
@@ -336,14 +336,14 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     },
   )
 
-  test('says what time it is, to a second', async () => {
+  test('returns the store’s time, to a second', async () => {
     const before = Date.now()
     const time = await stores.blobs.time()
     expect(time).toBeGreaterThan(before - 1001)
     expect(time).toBeLessThanOrEqual(Date.now())
   })
 
-  test('refuses names that are none, so that no path or key leaves its tenant', async () => {
+  test('rejects invalid names, so that no path or key leaves its tenant', async () => {
     const blob = { tenantId: '../other', sha256: sha256('a'), entry: `${sha256('a')}.${'0'.repeat(32)}` }
     await expect(stores.blobs.place(blob)).rejects.toThrow('not in its form')
     await expect(stores.blobs.offer({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')

@@ -65,8 +65,8 @@ async function endRetention({ tenantId }: Pick<Principal, 'tenantId'>): Promise<
   await service.rows('alter table evidence.file enable trigger file_never_changes')
 }
 
-describe('what is known of files, and deciding about them', () => {
-  test('is refused to keys, to people without the role, and without a reason', async () => {
+describe('the details of files, and decisions about them', () => {
+  test('are not available to keys, to people without the role, or without a reason', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'malware')
     const everything: Principal = {
@@ -90,7 +90,7 @@ describe('what is known of files, and deciding about them', () => {
     expect(await read(adminOf(sender), id)).toMatchObject({ status: 'quarantined' })
   })
 
-  test('of another tenant are what is not there, to the byte', async () => {
+  test('of another tenant return the same bytes as missing files', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'malware')
     const other = adminOf(uploader())
@@ -116,7 +116,7 @@ describe('what is known of files, and deciding about them', () => {
   })
 })
 
-test('a file that an auditor has rejected is attached to nothing more; a revision of it is', async () => {
+test('a rejected file cannot be attached any more, but its revision can', async () => {
   const sender = uploader()
   await service.universe.push(sender.tenantId, ['SOX-1'])
   const attach = async (id: string) =>
@@ -138,7 +138,7 @@ test('a file that an auditor has rejected is attached to nothing more; a revisio
   expect((await attach(await revised(sender, bad.id, 'a,c'))).status).toBe(201)
 })
 
-test('a file that is rejected at the very moment at which it is attached is attached to nothing', async () => {
+test('a file that is rejected and attached at the same moment is not attached', async () => {
   const sender = uploader()
   await service.universe.push(sender.tenantId, ['SOX-1'])
   const { id } = await uploaded(service.caller, sender, 'a,b')
@@ -156,7 +156,7 @@ test('a file that is rejected at the very moment at which it is attached is atta
 })
 
 describe('a file in quarantine', () => {
-  test('is released by an administrator, with a reason that stays; then its sender can attach it', async () => {
+  test('is released by an administrator with a reason; then its sender can attach it', async () => {
     const sender = uploader()
     const admin = adminOf(sender)
     await service.universe.push(sender.tenantId, ['SOX-1'])
@@ -232,7 +232,7 @@ describe('a file in quarantine', () => {
     expect((await decide(admin, standing.bad, 'release')).status).toBe(200)
   })
 
-  test('that a request is repeated for is released once', async () => {
+  test('is released once even if the request is repeated', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'malware')
     const headers = { 'idempotency-key': randomUUID() }
@@ -246,7 +246,7 @@ describe('a file in quarantine', () => {
 })
 
 describe('retention', () => {
-  test('is seven years, or what an administrator sets; each file keeps what was said when it came', async () => {
+  test('is seven years or as an administrator sets it; each file keeps the value of its arrival', async () => {
     const sender = uploader()
     const admin = adminOf(sender)
     const year = new Date().getUTCFullYear()
@@ -276,7 +276,7 @@ describe('retention', () => {
     expect(evidencePolicySchema.parse((await get(adminOf(uploader()), policy)).json).retention_years).toBe(7)
   })
 
-  test('keeps a file from being purged, whoever asks for it', async () => {
+  test('prevents a purge by anyone', async () => {
     const sender = uploader()
     const { id, retention_until: until } = await uploaded(service.caller, sender, 'kept')
     const refused = await decide(adminOf(sender), id, 'purge')
@@ -291,7 +291,7 @@ describe('retention', () => {
     expect(await service.filesIn(`blobs/${sender.tenantId}`)).toHaveLength(1)
   })
 
-  test('once over, lets an administrator delete the bytes; what is known of the file stays, and so do the bytes of others', async () => {
+  test('once over, lets an administrator delete the bytes; the details stay, and so do the bytes of other files', async () => {
     const [sender, other] = [uploader(), uploader()]
     const admin = adminOf(sender)
     const [one, twin, alone] = [
@@ -330,7 +330,7 @@ describe('retention', () => {
     expect(usage).toEqual({ bytes: String('same bytes'.length), files: '1' })
   })
 
-  test('once over, leaves the bytes to who uploads the same ones at that very moment', async () => {
+  test('once over, a purge keeps the bytes of a concurrent upload of the same content', async () => {
     const sender = uploader()
     const rounds = Array.from({ length: 6 }, (_, at) => `round ${at}`)
     const old: Receipt[] = []

@@ -23,8 +23,8 @@ const inBase64 = (part: FormPart, content: string): FormPart => ({
 
 const encoded = (text: string) => Buffer.from(text).toString('base64').replaceAll(/.{20}/g, '$&\r\n')
 
-describe('a form whose metadata comes behind the file', () => {
-  test('is taken with what the metadata says', async () => {
+describe('a form whose metadata follows the file', () => {
+  test('is accepted with its metadata', async () => {
     const said = { evidence_date: '2026-01-31', sha256: [sha256('a,b')] }
     const { answer } = await send(file('a.csv', 'a,b'), metadata(said))
     expect(answer.status, answer.text).toBe(201)
@@ -43,14 +43,14 @@ describe('a form whose metadata comes behind the file', () => {
     expect(await service.filesIn('incoming')).toEqual([])
   })
 
-  test('may say its metadata once', async () => {
+  test('can contain its metadata once', async () => {
     const { answer } = await send(metadata({}), file('a.csv', 'a,b'), metadata({}))
     expect(problemSchema.parse(answer.json)).toMatchObject({ detail: expect.stringContaining('one part `metadata`') })
   })
 })
 
 describe('a form with parts in base64, as Ansible sends it', () => {
-  test('is decoded, with line breaks in it', async () => {
+  test('is decoded, with its line breaks', async () => {
     const text = `a,b\r\n${'x'.repeat(200_000)},ü`
     const { answer } = await send(
       inBase64(file('a.csv', ''), encoded(text)),
@@ -66,7 +66,7 @@ describe('a form with parts in base64, as Ansible sends it', () => {
     ['characters that are not base64', 'a,b!'],
     ['a missing end', 'YSxi Y'],
     ['bytes behind the end', 'YQ==YQ=='],
-  ])('is refused with %s', async (_what, content) => {
+  ])('is rejected with %s', async (_what, content) => {
     const { answer } = await send(inBase64(file('a.csv', ''), content))
     expect(problemSchema.parse(answer.json)).toMatchObject({ detail: expect.stringContaining('base64') })
     expect(await service.filesIn('incoming')).toEqual([])

@@ -49,7 +49,7 @@ describe.skipIf(volume === undefined)('a volume of evidence (needs the right to 
   /** Takes all the room that is left. */
   const fill = async () => await writeFile(filler, Buffer.alloc(2_000_000)).catch(() => undefined)
 
-  test('is reported as writable before anybody asks for readiness', async () => {
+  test('is reported as writable before the first readiness request', async () => {
     expect(await gauge()).toBe('1')
     expect(await readiness()).toBe(200)
   })
@@ -69,7 +69,7 @@ describe.skipIf(volume === undefined)('a volume of evidence (needs the right to 
     expect(await listFiles(join(directory, 'probe'))).toEqual([])
   })
 
-  test('keeps the gauge at 0 where it still takes a probe and no upload', async () => {
+  test('keeps the gauge at 0 if a probe fits but no upload does', async () => {
     const other = await startEvidence({ POSTERN_BLOB_DIRECTORY: directory })
     try {
       const metrics = async () => await (await fetch(`${other.url}/internal/metrics`)).text()
@@ -85,7 +85,7 @@ describe.skipIf(volume === undefined)('a volume of evidence (needs the right to 
   })
 })
 
-describe('PostgreSQL without room', () => {
+describe('PostgreSQL with a full disk', () => {
   let service: Awaited<ReturnType<typeof startEvidence>>
   beforeAll(async () => {
     service = await startEvidence({}, {}, await makeEnvironment())

@@ -66,7 +66,7 @@ async function endRetention({ tenantId }: Principal): Promise<void> {
 const codeOf = ({ status, json }: { status: number; json: unknown }) => [status, problemSchema.parse(json).code]
 
 describe('holds and verdicts', () => {
-  test('are not for keys, nor for people without the role, nor without a reason', async () => {
+  test('are not available to keys, to people without the role, or without a reason', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'evidence')
     const verbs: readonly Verb[] = ['hold', 'lift-hold', 'review']
@@ -85,7 +85,7 @@ describe('holds and verdicts', () => {
     expect(await kindsOf(person(sender, 'admin'), id)).toEqual(['received', 'hashed', 'scanned'])
   })
 
-  test('about files of another tenant are about what is not there, to the byte', async () => {
+  test('on files of another tenant return the same bytes as on missing files', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'evidence')
     const other = person(uploader(), 'admin')
@@ -107,7 +107,7 @@ describe('holds and verdicts', () => {
 })
 
 describe('a legal hold', () => {
-  test('keeps a file from being purged when its time is over, by the service and by the database, until it is lifted', async () => {
+  test('prevents the purge of an expired file, by the service and by the database, until it is lifted', async () => {
     const sender = uploader()
     const admin = person(sender, 'admin')
     const { id } = await uploaded(service.caller, sender, 'held')
@@ -141,7 +141,7 @@ describe('a legal hold', () => {
     expect((await decide(admin, id, 'lift-hold')).status).toBe(200)
   })
 
-  test('and a purge at the same moment: the file is held, or purged, and never both', async () => {
+  test('and a concurrent purge: the file is held or purged, never both', async () => {
     const sender = uploader()
     const admin = person(sender, 'admin')
     const ids: string[] = []
@@ -155,7 +155,7 @@ describe('a legal hold', () => {
     }
   })
 
-  test('is set and lifted in turn, and no row of it ever changes, whoever writes', async () => {
+  test('can be set and lifted repeatedly, and its rows never change', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'held')
     await decide(person(sender, 'admin'), id, 'hold')
@@ -177,7 +177,7 @@ describe('a legal hold', () => {
 })
 
 describe('a verdict', () => {
-  test('is given once, by an auditor, on what is accepted or released', async () => {
+  test('is given once, by an auditor, on an accepted or released file', async () => {
     const sender = uploader()
     const [auditor, admin] = [person(sender, 'auditor'), person(sender, 'admin')]
     const { id } = await uploaded(service.caller, sender, 'evidence')
@@ -202,7 +202,7 @@ describe('a verdict', () => {
     await expect(service.rows(insert, [sender.tenantId, id])).rejects.toMatchObject({ code: '23505' })
   })
 
-  test('is not given on a file that has a newer version, which says so, and can still be read', async () => {
+  test('is not given on a superseded file, which shows that status and can still be read', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
     const { id } = await uploaded(service.caller, sender, 'first')
@@ -218,7 +218,7 @@ describe('a verdict', () => {
     expect((await review(auditor, newer, 'reviewed')).status).toBe(200)
   })
 
-  test('on malware that a clean version has replaced is none: it stays in quarantine, and unread', async () => {
+  test('is not possible on malware with a clean newer version: it stays in quarantine', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
     const { id } = await uploaded(service.caller, sender, 'malware')
@@ -243,7 +243,7 @@ describe('a verdict', () => {
     expect((await read(auditor, bad)).status).toBe('quarantined')
   })
 
-  test('is for the newest that counts, behind one in quarantine too', async () => {
+  test('applies to the newest valid version, even with a newer one in quarantine', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
     const { id } = await uploaded(service.caller, sender, 'first')

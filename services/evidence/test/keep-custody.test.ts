@@ -34,7 +34,7 @@ const someone = (): Principal => ({ ...uploader(), id: randomUUID(), label: 'Evi
 const idIn = (target: string) => target.split('/').at(-1)
 
 describe('the custody trail', () => {
-  test('of a file says who brought it, what it hashed to, and through what upload it came', async () => {
+  test('of a file has its sender, its hash and its upload', async () => {
     const principal = someone()
     const target = await begin(principal)
     const last = await append(principal, target, 'ab')
@@ -48,7 +48,7 @@ describe('the custody trail', () => {
     ])
   })
 
-  test('says of an upload that never became a file whether its sender gave it up, or it was refused', async () => {
+  test('of an upload without a file says whether its sender cancelled it or it was rejected', async () => {
     const principal = someone()
     const targets = [await begin(principal), await begin(principal)]
     await service.caller.call(principal, 'DELETE', targets[0] ?? '', { headers: tus })
@@ -60,7 +60,7 @@ describe('the custody trail', () => {
     ])
   })
 
-  test('says of an upload that expired that nobody did it', async () => {
+  test('of an expired upload names no actor', async () => {
     const principal = someone()
     const target = await begin(principal)
     await service.rows("update evidence.upload set expires_at = now() - interval '1 s' where id = $1", [idIn(target)])
@@ -77,13 +77,13 @@ describe('the custody trail', () => {
     ['a file event without a file', 'received', null, randomUUID()],
     ['an upload event without an upload', 'upload_begun', null, null],
     ['a kind that there is not', 'lost', null, randomUUID()],
-  ])('cannot hold %s', async (_what, kind, fileId, uploadId) => {
+  ])('cannot contain %s', async (_what, kind, fileId, uploadId) => {
     const insert = `insert into evidence.custody_event (tenant_id, kind, file_id, upload_id, actor_type, actor_id, actor_label, request_id)
       values ($1, $2, $3, $4, 'api_key', 'k', '', 'r')`
     await expect(service.rows(insert, [randomUUID(), kind, fileId, uploadId])).rejects.toMatchObject({ code: '23514' })
   })
 
-  test('is never changed, not even by the owner of the database', async () => {
+  test('never changes, even by the owner of the database', async () => {
     const principal = someone()
     await uploaded(service.caller, principal, 'evidence')
     for (const statement of [
@@ -96,7 +96,7 @@ describe('the custody trail', () => {
   })
 })
 
-test('what is known of files is 503 in every form while PostgreSQL is away', async () => {
+test('the details of files return 503 in every format while PostgreSQL is unavailable', async () => {
   const away = await startEvidence({ POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none' })
   try {
     const admin = person(uploader(), 'admin')

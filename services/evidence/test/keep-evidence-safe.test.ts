@@ -24,7 +24,7 @@ const hour = 3600
 const csv = { 'content-type': 'text/csv' }
 const idOf = (target: string) => target.split('/').at(-1) ?? ''
 
-describe('what an upload has left behind', () => {
+describe('the remains of an upload', () => {
   let service: Awaited<ReturnType<typeof startEvidence>>
   beforeAll(async () => {
     service = await startEvidence({ POSTERN_EVIDENCE_SWEEP_MS: '1000' })
@@ -46,7 +46,7 @@ describe('what an upload has left behind', () => {
     await link(entry, join(place, digest))
   }
 
-  test('goes at the next start when its bytes never all arrived, and stays while they still may', async () => {
+  test('are deleted at the next start if bytes are missing, and stay while these may still arrive', async () => {
     const { env, blobDirectory, database } = await makeEnvironment()
     await mkdir(join(blobDirectory, 'incoming'), { recursive: true })
     for (const [name, age] of [
@@ -73,7 +73,7 @@ describe('what an upload has left behind', () => {
       interval: 50,
     })
 
-  test('goes with a sweep when no row names it, though its tenant never asks again', async () => {
+  test('are deleted by a sweep if no row names them, even if the tenant sends no other request', async () => {
     const [principal, other] = [uploader(), uploader()]
     await uploaded(service.caller, other, 'orphan')
     await leaveUndecided(principal.tenantId, 'orphan', 2 * hour)
@@ -82,7 +82,7 @@ describe('what an upload has left behind', () => {
     expect(await service.filesIn(`blobs/${other.tenantId}`)).toHaveLength(1)
   })
 
-  test('keeps its bytes when a row names them', async () => {
+  test('stay if a row names their bytes', async () => {
     const principal = uploader()
     await uploaded(service.caller, principal, 'evidence')
     await leaveUndecided(principal.tenantId, 'evidence', 2 * hour)
@@ -90,7 +90,7 @@ describe('what an upload has left behind', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
   })
 
-  test('stays while its upload may still be in progress', async () => {
+  test('stay while the upload may still be in progress', async () => {
     const principal = uploader()
     await leaveUndecided(principal.tenantId, 'young', 1)
     await leaveUndecided(principal.tenantId, 'old', 2 * hour)
@@ -100,7 +100,7 @@ describe('what an upload has left behind', () => {
     ])
   })
 
-  test('waits for who records the same bytes just now, whose row then keeps them', async () => {
+  test('wait for a concurrent upload of the same bytes, whose row then keeps them', async () => {
     const principal = uploader()
     const digest = sha256('again')
     const kept = await uploaded(service.caller, principal, 'kept')
@@ -121,7 +121,7 @@ describe('what an upload has left behind', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(2)
   })
 
-  test('is decided over alike by two replicas at once', async () => {
+  test('are decided equally by two replicas at once', async () => {
     const [principal, other] = [uploader(), uploader()]
     const all = Array.from({ length: 12 }, (_none, number) => `file ${number}`)
     for (const bytes of all.slice(0, 6)) await uploaded(service.caller, principal, bytes)
@@ -138,7 +138,7 @@ describe('what an upload has left behind', () => {
     expect(await service.filesIn(`blobs/${other.tenantId}`)).toEqual([])
   })
 
-  test('in pieces goes where their upload is recorded or gone, and stays where it may go on', async () => {
+  test('in pieces are deleted if their upload is recorded or gone, and stay if it may continue', async () => {
     const principal = uploader()
     const uploads = '/api/v1/evidence/uploads'
     const tus = { 'tus-resumable': '1.0.0' }
@@ -171,7 +171,7 @@ describe('what an upload has left behind', () => {
     expect(receipt).toMatchObject({ sha256: sha256('abcd') })
   })
 
-  test('is asked about with yes or no, for a tenant and a hash, by this service alone', async () => {
+  test('only the evidence service can ask whether a tenant has a hash, and it learns yes or no', async () => {
     const [principal, other] = [uploader(), uploader()]
     const { id } = await uploaded(service.caller, principal, 'asked')
     const asking = async (role: 'evidence' | 'sync', text: string, values: readonly unknown[]) => {
@@ -237,7 +237,7 @@ describe('without a database', () => {
     } finally {
       await service.close()
     }
-    const mended = await startService(
+    const repaired = await startService(
       evidenceService,
       { ...env, POSTERN_EVIDENCE_ABANDONED_AFTER_MS: '0' },
       { writeLog: () => undefined },
@@ -247,7 +247,7 @@ describe('without a database', () => {
       await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 20_000, interval: 50 })
       expect(await listFiles(join(blobDirectory, 'blobs'))).toEqual([])
     } finally {
-      await mended.close()
+      await repaired.close()
       await database.drop()
     }
   })

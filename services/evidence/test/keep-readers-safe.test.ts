@@ -137,7 +137,7 @@ describe('what is two things at once', () => {
     }
   })
 
-  test('the control: a server that gives out the same bytes as what they are declared to be endangers whoever opens them', async () => {
+  test('control: a server that sends the same bytes with their declared type endangers the reader', async () => {
     const server = createServer((request, response) => {
       const file = polyglots[Number(request.url?.slice(1))]?.[1]
       response.writeHead(200, { 'content-type': file?.declared ?? '' }).end(file?.bytes)

@@ -65,7 +65,7 @@ describe('the bytes of a file', () => {
     expect(await viewsOf(sender, id)).toEqual([])
   })
 
-  test('are not given out of quarantine, not to administrators either, until the file is released', async () => {
+  test('cannot be read in quarantine, even by administrators, until the file is released', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'malware')
     const admin = person(sender, 'admin')
@@ -80,7 +80,7 @@ describe('the bytes of a file', () => {
     expect(await read(admin, id)).toMatchObject({ status: 200, text: 'malware' })
   })
 
-  test('are given to auditors and administrators as they were received, and who had them stays in the custody', async () => {
+  test('are sent unchanged to auditors and administrators, and the custody records each reader', async () => {
     const sender = uploader()
     const name = 'Prüfung "2026".csv'
     const { id } = await uploaded(service.caller, sender, 'a,b\r\nü,\u0000', name)

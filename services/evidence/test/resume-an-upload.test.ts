@@ -70,7 +70,7 @@ async function expectNothing(tenantId: string): Promise<void> {
   expect(await service.rows('select from evidence.file where tenant_id = $1', [tenantId])).toEqual([])
 }
 
-describe('a resumable upload is not begun', () => {
+describe('a resumable upload is not created', () => {
   test.each([
     ['without its length', '', metadataOf(), 400, 'bad_request'],
     ['with a length that is no number', '1e3', metadataOf(), 400, 'bad_request'],
@@ -128,7 +128,7 @@ describe('a resumable upload is not begun', () => {
   })
 })
 
-describe('a piece is refused and adds nothing', () => {
+describe('a piece is rejected and adds no bytes', () => {
   test.each([
     ['where it does not begin at the end of what is there', 3, 'xx', {}, 409, 'conflict'],
     ['without an offset', '', 'xx', {}, 400, 'bad_request'],
@@ -153,7 +153,7 @@ describe('a piece is refused and adds nothing', () => {
     expect((await head(principal, target)).headers['upload-offset']).toBe('2')
   })
 
-  test('the same 404 as for what is not there, where another key or tenant has begun the upload', async () => {
+  test('with the same 404 as for a missing upload, if it belongs to another key or tenant', async () => {
     const principal = { ...uploader(), id: randomUUID() }
     const target = await created(principal, 10)
     const others = [
@@ -172,7 +172,7 @@ describe('a piece is refused and adds nothing', () => {
   })
 })
 
-test('who asks for the upload of somebody else ends no piece that its sender is sending', async () => {
+test('a request for the upload of somebody else does not end the piece in progress', async () => {
   const principal = { ...uploader(), id: randomUUID() }
   const target = await created(principal, 10)
   const body = new PassThrough()
@@ -189,7 +189,7 @@ test('who asks for the upload of somebody else ends no piece that its sender is 
   expect(await sending).toMatchObject({ status: 204, headers: { 'upload-offset': '10' } })
 })
 
-test('a resumable upload whose type its sender does not know is of none', async () => {
+test('a resumable upload without a type is stored as application/octet-stream', async () => {
   const principal = uploader()
   const target = await created(principal, 3, `filename ${base64('a.xyz')},filetype `)
   const { headers } = await append(principal, target, 0, 'a,b')
@@ -197,7 +197,7 @@ test('a resumable upload whose type its sender does not know is of none', async 
 })
 
 describe('a resumable upload', () => {
-  test('goes on after each piece and is recorded with the last, whose answer has the receipt', async () => {
+  test('continues after each piece and is recorded with the last one, whose response has the receipt', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1'])
     const details = { test_procedures: ['ref:TP-0001'], evidence_date: '2026-09-30', sha256: [sha256('abcdefgh')] }
@@ -238,7 +238,7 @@ describe('a resumable upload', () => {
     expect([given.status, codeOf(given)]).toEqual([409, 'conflict'])
   })
 
-  test('keeps what has arrived of a piece that breaks off', async () => {
+  test('keeps the bytes of an interrupted piece', async () => {
     const principal = uploader()
     const target = await created(principal, 500_000)
     const body = new Readable({ read: () => undefined })
@@ -252,7 +252,7 @@ describe('a resumable upload', () => {
     expect((await head(principal, target)).headers['upload-offset']).toBe('100000')
   })
 
-  test('goes on with the newer of two requests: the older one is perhaps long dead', async () => {
+  test('continues with the newer of two requests, because the older connection may be dead', async () => {
     const principal = uploader()
     const target = await created(principal, 8)
     const body = new Readable({ read: () => undefined })
@@ -267,7 +267,7 @@ describe('a resumable upload', () => {
     expect(await append(principal, target, 3, 'defgh')).toMatchObject({ status: 204 })
   })
 
-  test('whose last byte was there when the process died is recorded by the next question', async () => {
+  test('whose last byte had arrived when the process died is recorded by the next request', async () => {
     const principal = uploader()
     const target = await created(principal, 8)
     const id = target.split('/').at(-1) ?? ''
@@ -295,7 +295,7 @@ describe('a resumable upload', () => {
     await expectNothing(principal.tenantId)
   })
 
-  test('that is given up leaves nothing', async () => {
+  test('that is cancelled leaves no bytes', async () => {
     const principal = uploader()
     const target = await created(principal, 10)
     await append(principal, target, 0, 'abc')
@@ -304,7 +304,7 @@ describe('a resumable upload', () => {
     await expectNothing(principal.tenantId)
   })
 
-  test('can be begun again by its Idempotency-Key without becoming two', async () => {
+  test('is created once for its Idempotency-Key', async () => {
     const principal = uploader()
     const headers = {
       ...tus,
@@ -320,7 +320,7 @@ describe('a resumable upload', () => {
   })
 })
 
-test('an upload that another replica goes on with keeps what has arrived, also where the older request sends too much', async () => {
+test('an upload that continues on another replica keeps its bytes, even if the older request sends too many', async () => {
   const environment = await makeEnvironment()
   const [older, newer] = [await startEvidence({}, {}, environment), await startEvidence({}, {}, environment)]
   const principal = uploader()
@@ -345,7 +345,7 @@ test('an upload that another replica goes on with keeps what has arrived, also w
 })
 
 describe('a resumable upload that takes too long', () => {
-  test('is not there any more, and its bytes go with the next sweep', async () => {
+  test('expires, and its bytes are deleted by the next sweep', async () => {
     const environment = await makeEnvironment()
     const short = { POSTERN_EVIDENCE_RESUMABLE_MS: '60000' }
     const principal = uploader()
@@ -367,7 +367,7 @@ describe('a resumable upload that takes too long', () => {
     expect(second.logs.join('')).toContain('"event":"partial_swept","files":1')
   })
 
-  test('is as long as it was when it began: a setting that was made shorter since takes none of its bytes', async () => {
+  test('keeps the time limit of its start, even if the setting is shortened later', async () => {
     const environment = await makeEnvironment()
     const principal = uploader()
     const first = await startEvidence({}, {}, environment)
@@ -399,16 +399,19 @@ test.each([
   ['content-encoding', 'gzip', 415],
   ['content-digest', 'sha-256=:AAAA:', 400],
   ['repr-digest', 'sha-256=:AAAA:', 400],
-])('what says of itself %s: %s is not taken as if it were checked, or unpacked', async (name, value, status) => {
-  const principal = uploader()
-  const headers = { ...tus, 'upload-length': '2', 'upload-metadata': metadataOf(), [name]: value }
-  expect((await service.caller.call(principal, 'POST', uploads, { headers })).status).toBe(status)
-  const target = await created(principal, 2)
-  expect((await append(principal, target, 0, 'ab', { [name]: value })).status).toBe(status)
-  expect((await head(principal, target)).headers['upload-offset']).toBe('0')
-})
+])(
+  'the header %s: %s is rejected, because pieces are neither verified by it nor unpacked',
+  async (name, value, status) => {
+    const principal = uploader()
+    const headers = { ...tus, 'upload-length': '2', 'upload-metadata': metadataOf(), [name]: value }
+    expect((await service.caller.call(principal, 'POST', uploads, { headers })).status).toBe(status)
+    const target = await created(principal, 2)
+    expect((await append(principal, target, 0, 'ab', { [name]: value })).status).toBe(status)
+    expect((await head(principal, target)).headers['upload-offset']).toBe('0')
+  },
+)
 
-test('a part of an upload is no upload: it would be taken for a file', async () => {
+test('a partial upload (tus concatenation) is rejected, because it would become a file', async () => {
   const headers = { ...tus, 'upload-length': '2', 'upload-metadata': metadataOf(), 'upload-concat': 'partial' }
   const answer = await service.caller.call(uploader(), 'POST', uploads, { headers })
   expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'Upload-Concat' }] }])

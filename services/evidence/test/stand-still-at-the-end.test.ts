@@ -99,7 +99,7 @@ test('uploads whose bytes find no name hold no connection to the database, and a
   slow.hold(nothing)
 })
 
-test('a request that goes on with a broken piece asks the bucket what is there without holding the upload', async () => {
+test('a request that continues a broken piece asks the bucket for its length without locking the upload', async () => {
   const principal = uploader()
   const targets = await Promise.all(Array.from({ length: 5 }, async () => await begin(principal, 6)))
   const turns = `
@@ -142,7 +142,7 @@ test('a purge waits for the bucket without the database, and is repeated until t
   expect((await bucket.keys()).filter((key) => key.includes(principal.tenantId))).toEqual([])
 })
 
-test('who has a receipt is told so, though the bucket takes nothing away that is needed no longer', async () => {
+test('a receipt is returned even if the bucket does not delete the parts of the upload', async () => {
   const principal = uploader()
   slow.hold(new RegExp(`DELETE .*/${principal.tenantId}/`))
   slow.refuse()

@@ -73,7 +73,7 @@ describe('evidence in a bucket', () => {
     expect(await bucket.begun()).toBe(0)
   })
 
-  test('goes on in pieces and is put together', async () => {
+  test('can arrive in pieces and is put together', async () => {
     const principal = uploader()
     const bytes = anyBytes(100_000)
     const begun = await service.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {

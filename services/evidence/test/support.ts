@@ -39,7 +39,7 @@ export async function makeEnvironment() {
     POSTERN_SIGNING_EVIDENCE: ring,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: universeRing,
     POSTERN_SIGNING_FINDINGS_EVIDENCE: findingsRing,
-    // Nothing listens there. Requests without a test procedure do not need it.
+    // A port without a server. Requests without a test procedure do not need it.
     POSTERN_UNIVERSE_URL: 'http://127.0.0.1:9',
     POSTERN_BLOB_DIRECTORY: blobDirectory,
     POSTERN_RECEIPT_KEY: makeReceiptKey(),

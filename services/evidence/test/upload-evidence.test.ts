@@ -136,7 +136,7 @@ describe('an upload is refused and leaves nothing', () => {
     ['SVG by its declared type', 'chart', 'image/svg+xml', Buffer.from('anything')],
     ['an ending that runs, before the name of a stream', 'report.exe:a.txt', 'text/plain', Buffer.from('text')],
     ['an ending that runs', 'report.pdf.exe', 'application/pdf', Buffer.from('%PDF-1.7')],
-    ['a media type that is none', 'report.pdf', 'pdf', Buffer.from('%PDF-1.7')],
+    ['an invalid media type', 'report.pdf', 'pdf', Buffer.from('%PDF-1.7')],
   ])('as %s', async (_what, name, type, body) => {
     const answer = await upload(service.caller, principal, { body, headers: { 'content-type': type } }, name)
     expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
@@ -170,7 +170,7 @@ describe('an upload is refused and leaves nothing', () => {
     ['a Content-Digest', { 'content-digest': contentDigest('other bytes') }],
     ['a Repr-Digest', { 'repr-digest': contentDigest('other bytes') }],
     [
-      'two digests of which one',
+      'two digests, one',
       { 'content-digest': contentDigest('these bytes'), 'repr-digest': contentDigest('other bytes') },
     ],
   ])('with %s that is not that of its bytes', async (_what, digests) => {
@@ -334,7 +334,7 @@ describe('tenants', () => {
     }
   })
 
-  test('see their own rows alone, also when a statement names another tenant', async () => {
+  test('see only their own rows, even if a statement names another tenant', async () => {
     const [one, other] = [uploader(), uploader()]
     await uploaded(service.caller, one, 'one')
     await uploaded(service.caller, other, 'other')

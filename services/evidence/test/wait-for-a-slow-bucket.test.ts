@@ -164,7 +164,7 @@ test('nor do more than the connections that a client of a bucket has by default'
   await service.stop()
 })
 
-test('a bucket that takes longer than a sender may is told as what it is, 503 and not 408, whichever way the file comes', async () => {
+test('a slow bucket is reported as 503, not as a slow sender (408), for every kind of upload', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '3000', POSTERN_EVIDENCE_STALL_MS: '1000' })
   const principal = uploader()
   const target = await begin(service.caller, principal, bytes.length)

@@ -127,7 +127,7 @@ describe('changing many findings', () => {
 
   test('a full upsert accepts cancelled findings that it does not change', async () => {
     const tenant = newTenant()
-    const item = { ...findingBody({ title: 'As it is' }), external_id: 'C-1' }
+    const item = { ...findingBody({ title: 'Unchanged' }), external_id: 'C-1' }
     expect(codesOf(await bulk(tenant, path, [item]))).toEqual([201])
     const [made] = await findingsOf(tenant)
     const cancel = { to: 'cancelled', reason: 'Raised in error.' }
@@ -179,7 +179,7 @@ describe('changing many findings', () => {
     const results = await bulk(tenant, path, [
       findingBody({ external_id: 'one' }),
       { ...findingBody(), severity: 'dreadful', colour: 'red' },
-      { title: 'Nothing else is said' },
+      { title: 'Without other fields' },
       findingBody({ repeat_of_id: crypto.randomUUID() }),
       { ...findingBody(), status: 'open' },
       findingBody({ external_id: 'two' }),
@@ -212,7 +212,7 @@ describe('changing many findings', () => {
 
   test('atomic stores all or nothing, and leaves no gap in the references', async () => {
     const tenant = newTenant()
-    const items = [findingBody({ external_id: 'one' }), { title: 'Nothing else is said' }]
+    const items = [findingBody({ external_id: 'one' }), { title: 'Without other fields' }]
     expect(codesOf(await bulk(tenant, path, items, 'atomic'))).toEqual(['not_applied', 'invalid_content'])
     expect(await findingsOf(tenant)).toEqual([])
     expect((await service.call(tenant, 'GET', '/api/v1/remediation-log')).json).toEqual([])

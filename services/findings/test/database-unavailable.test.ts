@@ -9,7 +9,7 @@ test('without its database the service runs, is not ready, and returns 503 with 
   const service = await startService(
     findingsService,
     {
-      // Nothing listens on port 1.
+      // Port 1 has no server.
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_FINDINGS: ring,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),

@@ -88,13 +88,13 @@ describe('findings of a subtree', () => {
     const tenant = newTenant()
     const refused = await get(tenant, `${path}?subtree_of=key:top`)
     expect([refused.status, problemSchema.parse(refused.json).errors?.[0]?.parameter]).toEqual([400, 'subtree_of'])
-    const alone = await startFindings()
+    const isolated = await startFindings()
     try {
-      const away = await alone.call(newTenant(), 'GET', `${path}?subtree_of=ext:bank`)
+      const away = await isolated.call(newTenant(), 'GET', `${path}?subtree_of=ext:bank`)
       expect([away.status, away.headers['retry-after']]).toEqual([503, '1'])
-      expect((await alone.call(newTenant(), 'GET', path)).status).toBe(200)
+      expect((await isolated.call(newTenant(), 'GET', path)).status).toBe(200)
     } finally {
-      await alone.close()
+      await isolated.close()
     }
   })
 })

@@ -41,7 +41,7 @@ export function createAwaitContent(parts: {
     }
     const onClose = (): void => finish()
     const onLate = (): void => {
-      finish(refusal('request_timeout', { detail: 'The body came in too slowly. Send it faster.' }))
+      finish(refusal('request_timeout', { detail: 'The body arrived too slowly. Send it faster.' }))
     }
     const timer = setTimeout(() => onceRead(onLate), clientTimeoutMs)
     const open: OpenRequest = {

@@ -25,7 +25,7 @@ describe.each(services)('the address of a service, POSTERN_%s_URL,', (name) => {
     ['http://host:8081/', 'http://host:8081'],
     ['https://host', 'https://host'],
     ['http://[::1]:8081', 'http://[::1]:8081'],
-  ])('is taken as an origin: %s', (given, origin) => {
+  ])('is accepted as an origin: %s', (given, origin) => {
     expect(urlOf(given)).toContain(origin)
   })
 
@@ -44,11 +44,11 @@ describe.each(services)('the address of a service, POSTERN_%s_URL,', (name) => {
 })
 
 describe('the name of a gateway', () => {
-  test('is that of the host where none is given', () => {
+  test('defaults to the name of the host', () => {
     expect(readConfig(env).name).toMatch(/^.{1,100}$/)
   })
 
-  test('has at most the 100 characters with which a lease is granted', () => {
+  test('has at most 100 characters, as leases require', () => {
     expect(readConfig({ ...env, POSTERN_GATEWAY_NAME: 'x'.repeat(100) }).name).toHaveLength(100)
     expect(() => readConfig({ ...env, POSTERN_GATEWAY_NAME: 'x'.repeat(101) })).toThrow(
       'POSTERN_GATEWAY_NAME: must have at most 100 characters',

@@ -42,7 +42,7 @@ function setUp(given: { limit?: number; publicWait?: number; isBusy?: boolean } 
   return { limitRequest, principal, counted, used, released }
 }
 
-test('a request takes its tokens once, also if its caller is judged again', async () => {
+test('a request consumes its tokens once, even if its caller is authenticated again', async () => {
   const { limitRequest, principal, released } = setUp({ limit: 1 })
   const exchange = exchangeOf()
   expect(await limitRequest(exchange, principal)).toBeUndefined()
@@ -75,7 +75,7 @@ test('a request for a public route is counted once by its address', () => {
   expect(counted).toEqual([address])
 })
 
-test('an address that asks too often for public routes is refused, and its connection ends', () => {
+test('an address with too many requests for public routes is rejected, and its connection ends', () => {
   const { limitRequest } = setUp({ publicWait: 7 })
   expect(limitRequest(exchangeOf(), undefined)).toMatchObject({
     code: 'too_many_requests',

@@ -100,9 +100,9 @@ function targetRemedy(reason: TargetRefusal): string {
     case 'too_long':
       return 'Shorten the URL.'
     case 'not_origin_form':
-      return 'Send the path and query alone on the request line, not a whole URL.'
+      return 'Send only the path and query on the request line, not a whole URL.'
     case 'forbidden_character':
-      return 'Percent-encode characters that may not stand in a URL; backslash and semicolon may not occur in a path at all.'
+      return 'Percent-encode characters that a URL must not contain. A path must not contain backslashes or semicolons.'
     case 'bad_escape':
       return 'Each % must be followed by two hexadecimal digits, and the escapes must be UTF-8.'
     case 'forbidden_escape':

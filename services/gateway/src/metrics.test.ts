@@ -31,7 +31,7 @@ function zeros(route: string): string[] {
   return [500, 502, 503, 504].map((status) => `postern_gateway_requests_total{route="${route}",status="${status}"} 0`)
 }
 
-test('requests are counted by route and status, however often they are read, and failures of a route from nothing on', async () => {
+test('requests are counted by route and status, independent of scrapes, and failures of a route start at zero', async () => {
   const registry = new Registry()
   const metrics = createGatewayMetrics(registry, gauges)
   for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01, true)
@@ -47,7 +47,7 @@ test('requests are counted by route and status, however often they are read, and
   expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
 })
 
-test('what services were given is counted by service, without what the gateway refused', async () => {
+test('forwarded requests are counted by service, without those that the gateway refused', async () => {
   const registry = new Registry()
   const metrics = createGatewayMetrics(registry, gauges)
   metrics.request('findings.list', 200, 0.2, true)
@@ -70,7 +70,7 @@ test('what services were given is counted by service, without what the gateway r
   expect(durations).toContain('postern_gateway_upstream_duration_seconds_bucket{le="0.1",upstream="findings"} 1')
 })
 
-test('keys that were found in memory are counted beside those that were not, however often they are read', async () => {
+test('key look-ups are counted by where they ended, independent of scrapes', async () => {
   const registry = new Registry()
   const metrics = createGatewayMetrics(registry, gauges)
   metrics.found.inMemory += 3

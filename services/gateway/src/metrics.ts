@@ -96,7 +96,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   })
   const gateways: Gauge = new Gauge({
     name: 'postern_gateway_leases_held',
-    help: 'Gateways that hold a lease, as the keys service last told this one; 0: it has not been told',
+    help: 'Gateways that hold a lease, as the keys service last reported; 0: not reported yet',
     registers: [registry],
     collect(): void {
       gateways.set(gauges.gateways() ?? 0)

@@ -88,7 +88,7 @@ function setUp() {
 }
 
 test.each(['POST', 'PUT', 'PATCH', 'DELETE'])(
-  'a %s that had arrived whole when its key was revoked ends by itself for 1.5 s, and as open in its outcome then',
+  'a %s that had arrived whole when its key was revoked may finish for 1.5 s, then ends with an unknown outcome',
   (method) => {
     const { clocks, requests, ended, open, revoke } = setUp()
     open(method, true)
@@ -117,7 +117,7 @@ test('the 1.5 s begin when the caller was last known to be allowed', () => {
   expect(ended).toEqual([['POST whole', 'bad_gateway']])
 })
 
-test('a change that was answered after its key was revoked is not ended any more', () => {
+test('a change that is already answered is not ended by a revocation', () => {
   const { clocks, requests, ended, open, revoke } = setUp()
   const answered = open('POST', true)
   revoke()
@@ -142,7 +142,7 @@ test.each([
   },
 )
 
-test('requests of a key that is still good are not ended, however long they take', async () => {
+test('requests of a valid key are not ended, however long they take', async () => {
   const { clocks, requests, ended, open } = setUp()
   open('GET', true)
   open('POST', true)
@@ -154,14 +154,14 @@ test('requests of a key that is still good are not ended, however long they take
   expect(ended).toEqual([])
 })
 
-test('open requests tell which tenant has which connection, until their answers are complete', () => {
+test('open requests show which tenant uses which connection, until their responses are complete', () => {
   const { open, requests, tenantId } = setUp()
   const [first, second] = [open('GET', true), open('GET', true)]
   requests.remove(second)
   expect([...requests.findTenants()]).toEqual([[first.exchange.request.socket, tenantId]])
 })
 
-test('a process that stood still confirms its unanswered requests before it ends any', async () => {
+test('a process that was frozen confirms its unanswered requests before it ends any', async () => {
   const { clocks, requests, ended, open, loseLease } = setUp()
   open('GET', true)
   open('POST', true)
@@ -174,7 +174,7 @@ test('a process that stood still confirms its unanswered requests before it ends
   expect(ended).toEqual([])
 })
 
-test('a process that stood still ends its requests at the next check if nobody confirms them', async () => {
+test('a process that was frozen ends its requests at the next check if they are not confirmed', async () => {
   const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
   open('GET', true)
   loseLease()
@@ -188,7 +188,7 @@ test('a process that stood still ends its requests at the next check if nobody c
   expect(ended).toEqual([['GET whole', 'auth_unavailable']])
 })
 
-test('a process that stood still ends unconfirmed requests at once whose answer has begun', () => {
+test('a process that was frozen immediately ends unconfirmed requests whose response has begun', () => {
   const { clocks, requests, ended, open, loseLease } = setUp()
   const { exchange } = open('GET', true)
   exchange.response.flushHeaders()
@@ -202,7 +202,7 @@ test.each([
   ['a read ends', 'GET', true, 'findings', true],
   ['a change that has arrived in part ends', 'POST', false, 'findings', true],
   ['evidence ends, even if it has arrived whole,', 'POST', true, 'evidence', true],
-  ['a change that has arrived whole goes on', 'POST', true, 'findings', false],
+  ['a change that has arrived whole continues', 'POST', true, 'findings', false],
 ] as const)('%s if nobody confirms its caller for 1.5 s', async (_title, method, hasArrivedWhole, upstream, ends) => {
   const { clocks, requests, ended, open, loseLease, cutOffKeys } = setUp()
   open(method, hasArrivedWhole, upstream)

@@ -8,7 +8,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   duplicate_header: 'Send the header once.',
   malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
   malformed_json:
-    'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark. No key may stand twice in an object, and no number may need more digits than a double has (RFC 7493).',
+    'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark. An object must not repeat a key, and a number must not need more digits than a double has (RFC 7493).',
   missing_credentials: 'Send `Authorization: ApiKey <key>`.',
   invalid_key:
     'Check that the key is complete and unaltered. If it is, ask the administrator of your tenant for a new one.',
@@ -20,24 +20,24 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   insufficient_scope: 'Use a key with the scope that `required_scope` names.',
   role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',
   cross_site_request:
-    'Only the pages of the console may change anything in the name of who is signed in: reload the page and try again. Programs call the gateway with an API key.',
+    'Only the pages of the console can make changes for a signed-in person. Reload the page and try again. Programs call the gateway with an API key.',
   filter_not_allowed: 'Send the request without `filter`.',
   address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
   tenant_suspended:
     'All keys of the tenant are refused until the platform resumes it. The keys themselves are unchanged.',
-  not_found: 'Check the path and the id. What belongs to another tenant does not exist for this key.',
+  not_found: 'Check the path and the id. Another tenant’s resources get the same response as missing ones.',
   method_not_allowed: 'Use one of the methods in the Allow header.',
   not_acceptable: 'Accept application/json.',
   request_timeout: 'Send the request faster, or in smaller parts.',
-  conflict: 'Read the resource, decide anew, and repeat.',
+  conflict: 'Read the resource again, decide whether your change still applies, and repeat it.',
   run_in_progress: 'Wait until the run has ended, or cancel it.',
   diff_stale: 'Run the connector again and review the new changes.',
   request_in_progress:
-    'Wait as long as Retry-After says and send the same request again: it gives the answer of the first.',
+    'Wait as long as Retry-After says, then send the same request again. It returns the response of the first.',
   invalid_transition:
     'Choose one of the states that `allowed` lists (of a run: one of the operations), and bring what `errors` says is missing.',
   procedure_locked: 'Have the test procedure reopened, or attach the evidence to another one.',
-  cursor_expired: 'Read the lists anew, and follow the changes from `since=now` on.',
+  cursor_expired: 'Request `since=now` and keep its link, read the lists again, then follow that link.',
   precondition_failed: 'Read the resource again and repeat the change with its present ETag.',
   unsupported_protocol: 'Use tus 1.0.0 for resumable uploads: send `Tus-Resumable: 1.0.0`.',
   content_too_large: 'Send less in one request.',
@@ -47,7 +47,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   invalid_content: 'Correct the fields that `errors` points to.',
   idempotency_key_reused: 'Use a new Idempotency-Key for each request; repeat one only with exactly the same request.',
   digest_mismatch: 'The body was altered on its way, or the digest was computed over something else. Send it again.',
-  not_applied: 'Mend the items that have another problem, and send all of them again.',
+  not_applied: 'Correct the items that have another problem, and send all items again.',
   precondition_required: 'Send If-Match with the ETag of the resource as you read it.',
   checksum_mismatch: 'The chunk was altered on its way. Send it again from the same offset.',
   too_many_requests: 'Wait as long as Retry-After says.',
@@ -55,19 +55,19 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   internal_error: 'Report the `instance` to the operators of your Postern.',
   not_implemented: 'Use another operation. The reference lists those that exist.',
   bad_gateway: 'Check whether the operation happened before you repeat it.',
-  service_unavailable: 'Nothing was done. Repeat after Retry-After.',
+  service_unavailable: 'The request had no effect. Repeat it after Retry-After.',
   log_contradicted:
-    'Nothing was written. What is there can be read, and exported for comparison. Tell the operators of your Postern: they have been alerted, and repeating does not help before they have looked.',
-  overloaded: 'Nothing was done. Repeat after Retry-After, and with fewer requests at a time.',
+    'The request wrote no data. You can still read and export the log. Tell the operators of your Postern, who have been alerted. Repeating the request does not help until they have investigated.',
+  overloaded: 'The request had no effect. Repeat it after Retry-After, with fewer requests at a time.',
   auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
   sign_in_not_configured:
-    'The operators of the console have not named an OpenID provider. API keys work all the same, at the gateway.',
+    'The operators have not configured an OpenID provider for the console. API keys still work at the gateway.',
   revocation_unconfirmed:
-    'Do what `detail` says. To repeat a revocation, or a change that makes a key narrower, is safe: it answers when that is enforced everywhere. A rotation that is repeated without an `Idempotency-Key` may make a second key: look first for one whose `rotated_from` is the old key.',
+    'Do what `detail` says. You can safely repeat a revocation, or a change that narrows a key: the response comes when the change is enforced everywhere. Repeating a rotation without an `Idempotency-Key` can create a second key: look first for one whose `rotated_from` is the old key.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',
   quota_exceeded:
-    'Purge evidence whose retention is over, give up resumable uploads that nobody goes on with, or ask the operators of your Postern for a larger quota.',
-  insufficient_storage: 'Ask the operators of your Postern for room.',
+    'Purge evidence whose retention is over, cancel resumable uploads that are not continued, or ask the operators of your Postern for a larger quota.',
+  insufficient_storage: 'Ask the operators of your Postern for more storage.',
 }
 
 export function problemPage(slug: string): string | undefined {

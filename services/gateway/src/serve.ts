@@ -123,7 +123,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     }
     const offered = mediaTypesOf(route)
     if (negotiate(exchange.request.headers.accept, offered) === undefined) {
-      refuse(exchange, 'not_acceptable', { detail: `This can be had as ${offered.join(', ')}.` })
+      refuse(exchange, 'not_acceptable', { detail: `This resource is available as ${offered.join(', ')}.` })
       return
     }
     switch (route.id) {
@@ -161,7 +161,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     if (route.maxBodyBytes === 0) {
       refuse(exchange, 'bad_request', {
         detail: 'This operation takes no body.',
-        errors: [{ pointer: '', code: 'unknown', detail: 'is not taken by this operation' }],
+        errors: [{ pointer: '', code: 'unknown', detail: 'is not accepted by this operation' }],
       })
       return true
     }
@@ -221,8 +221,8 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     } catch (error) {
       if (!(error instanceof UnsignableValueError)) throw error
       refuse(exchange, 'bad_request', {
-        detail: `The header ${error.component} holds characters that it may not.`,
-        errors: [{ parameter: error.component, code: 'invalid', detail: 'holds characters that it may not' }],
+        detail: `The header ${error.component} contains invalid characters.`,
+        errors: [{ parameter: error.component, code: 'invalid', detail: 'contains invalid characters' }],
       })
       return
     }

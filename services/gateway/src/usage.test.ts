@@ -65,7 +65,7 @@ describe('a report of usage', () => {
     })
   })
 
-  test('that fails is kept and merged into the next', async () => {
+  test('that fails is merged into the next', async () => {
     const { keys, usage, at } = setUp()
     usage.used(one, '192.0.2.1', 'findings.list')
     const failed = usage.flush()
@@ -87,7 +87,7 @@ describe('a report of usage', () => {
     ])
   })
 
-  test('is of one kind: what was recorded is not sent again when the next kind fails', async () => {
+  test('contains one kind of lines, so recorded lines are not sent again if another kind fails', async () => {
     const { keys, usage } = setUp()
     usage.used(one, '192.0.2.1', 'findings.list')
     usage.denied(one, '192.0.2.3', 'revoked')
@@ -113,7 +113,7 @@ describe('a report of usage', () => {
     ])
   })
 
-  test('holds no more than the keys service records at once; what is more follows in the next', async () => {
+  test('contains no more lines than the keys service records at once; the next one has the rest', async () => {
     const { keys, usage } = setUp()
     for (let host = 0; host < 600; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`, 'findings.list')
     const flushed = usage.flush()
@@ -140,8 +140,8 @@ function setUpWithout(...never: readonly string[]) {
   return { recorded, sent, usage: createUsage({ keys: { reportUsage }, now: () => 1000, logger: silent }) }
 }
 
-describe('a line that the keys service never takes', () => {
-  test('holds up neither others of its kind nor other kinds, and is not sent again', async () => {
+describe('a line that the keys service always rejects', () => {
+  test('does not delay other lines, and is not sent again', async () => {
     const { recorded, sent, usage } = setUpWithout('bad')
     for (const address of ['192.0.2.1', 'bad', '192.0.2.2', '192.0.2.3']) usage.used(one, address, 'findings.list')
     usage.denied(other, '192.0.2.4', 'revoked')
@@ -153,7 +153,7 @@ describe('a line that the keys service never takes', () => {
     expect(sent).toHaveLength(before)
   })
 
-  test('is kept where no other was taken: it may be the keys service that errs', async () => {
+  test('is kept if no other line was accepted, because the keys service may be at fault', async () => {
     const { recorded, sent, usage } = setUpWithout('bad')
     usage.used(one, 'bad', 'findings.list')
     usage.denied(other, '192.0.2.4', 'revoked')
@@ -163,7 +163,7 @@ describe('a line that the keys service never takes', () => {
     expect(sent.at(-1)?.uses).toHaveLength(1)
   })
 
-  test('and is one of hundreds ends the search for one that is taken; the next reports find it', async () => {
+  test('among hundreds ends the search in one report; later reports find it', async () => {
     const never = Array.from({ length: 500 }, (_none, host) => `bad ${host}`)
     const { recorded, sent, usage } = setUpWithout(...never)
     for (const address of never) usage.used(one, address, 'findings.list')
@@ -178,7 +178,7 @@ describe('a line that the keys service never takes', () => {
   })
 })
 
-test('what is collected between two reports is bounded', () => {
+test('the lines between two reports are limited', () => {
   const { keys, usage } = setUp()
   for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`, 'findings.list')
   void usage.flush()
@@ -188,7 +188,7 @@ test('what is collected between two reports is bounded', () => {
 const reasonsOf = (reports: readonly UsageReport[]) =>
   reports.flatMap(({ denials: lines }) => lines.map(({ reason }) => reason))
 
-describe('a keys service of the release before, which knows no refusals for a missing scope,', () => {
+describe('a keys service of the previous release, which does not know refusals for a missing scope,', () => {
   const { denials, ...others } = usageReportSchema.shape
   const olderSchema = z.strictObject({
     ...others,
@@ -206,7 +206,7 @@ describe('a keys service of the release before, which knows no refusals for a mi
     return { recorded, usage, upgrade: () => void (isOld = false) }
   }
 
-  test('records all uses and all refusals that it knows, however many others there are', async () => {
+  test('records all uses and the refusals that it knows', async () => {
     const { recorded, usage } = setUpOlder()
     for (let host = 0; host < 200; host += 1) usage.denied(one, `192.0.2.${host}`, 'scope')
     usage.used(one, '192.0.2.1', 'findings.list')
@@ -216,7 +216,7 @@ describe('a keys service of the release before, which knows no refusals for a mi
     expect(reasonsOf(recorded)).toEqual(['revoked'])
   })
 
-  test('gets the others once it is of this release', async () => {
+  test('gets the other refusals once it has this release', async () => {
     const { recorded, usage, upgrade } = setUpOlder()
     usage.denied(one, '192.0.2.1', 'scope')
     await usage.flush()

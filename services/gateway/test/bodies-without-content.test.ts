@@ -46,20 +46,20 @@ describe('a body without content is no body', () => {
     expect(gateway.forwarded[0]?.headers).not.toHaveProperty('content-type')
   })
 
-  test('also of a client that expects to be told to go on', async () => {
+  test('also from a client that expects 100 Continue', async () => {
     gateway.forwarded.length = 0
     const headers = `${json}Expect: 100-continue\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
     expect(await gateway.raw(request('POST /api/v1/findings', headers))).toMatch(/^HTTP\/1\.1 200 /)
     expect(gateway.forwarded).toMatchObject([{ method: 'POST', body: '' }])
   })
 
-  test('while one with content is refused where none is taken, however it comes', async () => {
+  test('a body with content is rejected if the operation has none', async () => {
     for (const body of ['Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n', 'Content-Length: 1\r\n\r\nx']) {
       expect(await gateway.raw(request('GET /api/v1/findings', body) + last)).toMatch(/^HTTP\/1\.1 400 /)
     }
   })
 
-  test('and a body in chunks whose content comes late arrives whole', async () => {
+  test('a chunked body whose content arrives late is forwarded completely', async () => {
     gateway.forwarded.length = 0
     const bytes = `${json}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`
     expect(await gateway.raw(request('POST /api/v1/findings', bytes))).toMatch(/^HTTP\/1\.1 200 /)

@@ -300,7 +300,7 @@ export class GatewayUnderTest {
         if (this.lease.isHeld()) seen.acceptedUnderLease += 1
         const [version = 0, tenantVersion = 0] = (principal?.label ?? '').split(' ').map(Number)
         if (owed.revoked) world.violations.push('accepted after the success of its revoke')
-        if (version < owed.version) world.violations.push('accepted as it was before the success of its change')
+        if (version < owed.version) world.violations.push('accepted in a state from before its confirmed change')
         if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
       },
       refuse: (_exchange, { code }) => {

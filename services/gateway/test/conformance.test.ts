@@ -218,12 +218,16 @@ afterAll(() => {
 })
 
 describe('no request is accepted after the success of a change that forbids it', () => {
-  test('whatever is late, lost, repeated, restarted or suspended', { timeout: 180_000 }, async () => {
-    const run = await explore(800)
-    expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
-    // Each way of the protocol was gone.
-    for (const [name, count] of Object.entries(seen)) expect(count, name).toBeGreaterThan(50)
-  })
+  test(
+    'even if messages are late, lost or repeated, or processes restart or freeze',
+    { timeout: 180_000 },
+    async () => {
+      const run = await explore(800)
+      expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
+      // Each way of the protocol was gone.
+      for (const [name, count] of Object.entries(seen)) expect(count, name).toBeGreaterThan(50)
+    },
+  )
 })
 
 function joinOlder(lookup: KeyLookup): KeyLookup {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { startTestGateway } from './gateway.ts'
 
-test('a gateway that ends tells what was used and gives its lease back, though a body still comes in', async () => {
+test('a stopping gateway reports usage and returns its lease, even while a body arrives', async () => {
   const gateway = await startTestGateway({}, { answersWithinMs: 50 })
   const { value, hash } = generateKey()
   gateway.keys.records.set(hash, keyRecord({ hash, scopes: ['*'], expiresAt: Date.now() + 86_400_000 }))

@@ -124,7 +124,7 @@ const stream = (request: IncomingMessage, response: ServerResponse): void => {
   response.writeHead(200, { 'content-type': 'text/event-stream' })
   response.write('data: 1\n\n')
 }
-/** Answers as fast as it is read, without an end. */
+/** Sends an endless response as fast as the client reads. */
 const endless = (request: IncomingMessage, response: ServerResponse): void => {
   request.resume()
   response.writeHead(200, { 'content-type': 'application/json' })
@@ -147,11 +147,11 @@ const reasons = {
       { kind: 'tenant', seq: 1, tenantId, version: 2 },
     )
   },
-  'its key expires by itself': (world: World) => world.change({ expiresAt: Date.now() + 300 }),
+  'its key expires while the request is open': (world: World) => world.change({ expiresAt: Date.now() + 300 }),
 } as const
 
 describe.each(Object.entries(reasons))('when %s', (reason, act) => {
-  test('an upload that is still being sent is refused, and never completes at the service', async () => {
+  test('an upload in progress is rejected, and never completes at the service', async () => {
     const world = await start(silent)
     const { gateway, service } = world
     const begun = [world.victim, world.bystander].map(async (key) =>
@@ -187,7 +187,7 @@ describe.each(Object.entries(reasons))('when %s', (reason, act) => {
 
 const revoke = reasons['its key is revoked']
 
-test('a change that had arrived whole is ended, and told that its outcome is open, when the service does not answer', async () => {
+test('a change that had arrived completely ends with an unknown outcome if the service does not answer', async () => {
   const world = await start(silent)
   const client = await open(world.gateway.port, post(world.victim, 'Content-Length: 2\r\n') + '{}')
   await expect.poll(() => world.service.whole).toEqual(['victim'])
@@ -196,7 +196,7 @@ test('a change that had arrived whole is ended, and told that its outcome is ope
   client.socket.destroy()
 })
 
-test('a download that nobody reads is cut when its key is revoked', async () => {
+test('a download whose client does not read is cut when its key is revoked', async () => {
   const world = await start(endless)
   const client = await open(world.gateway.port, get(world.victim), false)
   await expect.poll(() => world.service.began).toEqual(['victim'])
@@ -206,7 +206,7 @@ test('a download that nobody reads is cut when its key is revoked', async () => 
   await client.ended
 })
 
-test('an answer that the service has given, and the client has not read, is cut when its key is revoked', async () => {
+test('a response that the client has not read yet is cut when its key is revoked', async () => {
   const bytes = 32 * 1024 * 1024
   const world = await start((request, response) => {
     request.resume()
@@ -243,7 +243,7 @@ test('a long poll and a client that waits for 100 Continue are refused when thei
   for (const { socket } of [...polls, expecting]) socket.destroy()
 })
 
-describe('a gateway that hears nothing of the keys service any more', () => {
+describe('a gateway that cannot reach the keys service', () => {
   test.each(['frozen', 'erring'] as const)('ends what is open: it is %s', async (mode) => {
     const world = await start(stream)
     const client = await open(world.gateway.port, get(world.victim))
@@ -253,7 +253,7 @@ describe('a gateway that hears nothing of the keys service any more', () => {
     expect(world.gateway.log.filter((line) => line.includes('request_ended')).join()).toContain('auth_unavailable')
   })
 
-  test('ends nothing while the keys service still vouches for each key, without a lease', async () => {
+  test('without a lease ends no requests while the keys service confirms each key', async () => {
     const world = await start(stream)
     const client = await open(world.gateway.port, get(world.victim))
     await expect.poll(() => client.received()).toContain('data: 1')

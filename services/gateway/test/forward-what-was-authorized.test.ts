@@ -183,7 +183,7 @@ describe('is refused, and never reaches a service', () => {
     expect(gateway.log.join('')).not.toContain('hidden-behind-it')
   })
 
-  test('what follows a request whose answer will end the connection, and waits behind another', async () => {
+  test('a request behind a waiting response that ends the connection', async () => {
     const client = connect({ port: gateway.port, host: '127.0.0.1' })
     let answers = ''
     client.on('data', (chunk: Buffer) => (answers += chunk.toString('latin1')))
@@ -202,7 +202,7 @@ describe('is refused, and never reaches a service', () => {
     expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['not-hidden'])
   })
 
-  test('what follows a request that announced a body which nobody asked for, and waits behind another', async () => {
+  test('a request behind a waiting response to an announced body that was not requested', async () => {
     const slow = get('/api/v1/findings').replace(value, generateKey().value)
     const refused = post('Expect: 100-continue\r\nContent-Length: 2\r\n', '{}').replace('/api', '//api')
     const hidden = post('Content-Length: 2\r\nX-Request-Id: hidden-behind-both\r\n', '{}')
@@ -214,7 +214,7 @@ describe('is refused, and never reaches a service', () => {
     expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['not-hidden'])
   })
 
-  test('what follows a refusal over a connection that was busy when the gateway began to close', async () => {
+  test('a request behind a refusal on a connection that was busy when the gateway began to close', async () => {
     const ending = await startTestGateway()
     ending.keys.records.set(hash, ownRecord())
     await ending.untilReady()
@@ -234,7 +234,7 @@ describe('is refused, and never reaches a service', () => {
     expect(ending.forwarded).toEqual([])
   })
 
-  test('more of a body that nobody asked for than is read before the connection is cut', async () => {
+  test('more of an unwanted body than is read before the connection is cut', async () => {
     const client = connect({ port: gateway.port, host: '127.0.0.1' })
     let answer = ''
     client.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')))
@@ -254,7 +254,7 @@ describe('is refused, and never reaches a service', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 304 [^]*\r\napi-version: [^]*\r\ncache-control: public, max-age=60\r\n/)
   })
 
-  test('what comes over a connection that was reset before it was read: nobody could say from where', async () => {
+  test('a request on a connection that was reset before it was read, because its address is unknown', async () => {
     await gateway.raw(get('/api/v1/findings'))
     gateway.forwarded.length = 0
     const count = 20
@@ -273,7 +273,7 @@ describe('is refused, and never reaches a service', () => {
     expect(await gateway.raw('CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n')).toBe('')
   })
 
-  test('a 405 names the methods that there are', async () => {
+  test('a 405 response names the supported methods', async () => {
     expect(await gateway.raw(get('/api/v1/whoami').replace('GET', 'PUT'))).toMatch(/\r\nallow: GET, HEAD\r\n/)
   })
 })
@@ -343,21 +343,21 @@ describe('what is let through', () => {
     expect(statusOf(await gateway.raw(`GET /api/v1/findings HTTP/1.0\r\n${auth}\r\n`))).toBe(200)
   })
 
-  test('a wish to upgrade is not granted; the request is served as it is', async () => {
+  test('an upgrade is not granted, and the request is served unchanged', async () => {
     const bytes = get('/api/v1/findings', 'Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n')
     const answer = await gateway.raw(bytes.replace('Connection: close', 'Connection: close, Upgrade, HTTP2-Settings'))
     expect(statusOf(answer)).toBe(200)
     expect(gateway.forwarded[0]?.headers).not.toHaveProperty('upgrade')
   })
 
-  test('more headers than Node keeps by default all arrive, the length of the body with them', async () => {
+  test('more headers than Node’s default all arrive, including the length of the body', async () => {
     const many = 'a:\r\n'.repeat(2100)
     expect(statusOf(await gateway.raw(post(`${many}Content-Length: 2\r\n`, '{}')))).toBe(200)
     expect(gateway.forwarded).toMatchObject([{ body: '{}', verification: { ok: true } }])
   })
 })
 
-test('no log line holds a key, also not one that came where none belongs', async () => {
+test('no log line contains a key, even one that was sent in a wrong place', async () => {
   await gateway.raw(get(`/api/v1/findings?key=${value}`))
   await gateway.raw(get('/api/v1/findings', `x-api-key: ${value}\r\n`))
   await gateway.raw(get(`/${value}`))

@@ -116,7 +116,7 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
   })
 }
 
-/** Sends an answer without an end, as fast as it is read. */
+/** Sends an endless response as fast as the client reads. */
 function sendWithoutEnd(response: ServerResponse): void {
   const chunk = Buffer.alloc(64 * 1024, 'x')
   const more = (): void => {

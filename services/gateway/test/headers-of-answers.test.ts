@@ -32,7 +32,7 @@ describe('an answer to a known key', () => {
     ['that there is no such route', '/api/v1/no-such-thing', 404],
     ['that a parameter is none', '/api/v1/whoami?x=1', 400],
     ['that the service is away', '/api/v1/entities', 503],
-  ])('%s says what is left of its limit', async (_what, path, status) => {
+  ])('%s reports the rest of its limit', async (_what, path, status) => {
     const key = makeKey({ scopes: ['read:*'], keyLimit: 600 }, 30)
     const answer = await gateway.get(path, key)
     expect(answer.status).toBe(status)
@@ -42,7 +42,7 @@ describe('an answer to a known key', () => {
     expect(answer.headers.get('x-request-id')).not.toBeNull()
   })
 
-  test('that its limit is reached says that nothing is left', async () => {
+  test('that reaches its limit reports that no requests are left', async () => {
     const key = makeKey({ scopes: ['read:*'], keyLimit: 1 }, 30)
     expect((await gateway.get('/api/v1/findings', key)).status).toBe(200)
     const refused = await gateway.get('/api/v1/findings', key)
@@ -51,7 +51,7 @@ describe('an answer to a known key', () => {
     expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
   })
 
-  test('says in the last 14 days when it expires, also when it is a refusal', async () => {
+  test('has its expiry during the last 14 days, even in a refusal', async () => {
     const [late, early] = [makeKey({ scopes: ['read:*'] }, 13), makeKey({ scopes: ['read:*'] }, 15)]
     for (const path of ['/api/v1/findings', '/api/v1/connectors']) {
       const at = (await gateway.get(path, late)).headers.get('x-key-expires-at')
@@ -68,7 +68,7 @@ const ask = async (target: string, scope: 'write:*' | 'read:*', init: RequestIni
   return [status, answered.get('tus-resumable')]
 }
 
-test('a refusal of a request about a resumable upload says which tus is spoken, and no other does', async () => {
+test('only refusals of requests for resumable uploads name the tus version', async () => {
   const path = '/api/v1/evidence/uploads'
   const piece = { method: 'PATCH', body: 'x', headers: { 'content-encoding': 'gzip' } }
   const answers = [
@@ -81,7 +81,7 @@ test('a refusal of a request about a resumable upload says which tus is spoken, 
   expect(await ask('/api/v1/evidence', 'read:*', { method: 'POST' })).toEqual([403, null])
 })
 
-test('an answer to nobody that is known tells of no limit', async () => {
+test('a response to an unknown caller has no limit', async () => {
   for (const key of [undefined, generateKey().value]) {
     const refused = await gateway.get('/api/v1/findings', key)
     expect(refused.status).toBe(401)
@@ -91,7 +91,7 @@ test('an answer to nobody that is known tells of no limit', async () => {
   }
 })
 
-test('every answer of a gateway that drains says that its connection ends, refusals too', async () => {
+test('every response of a draining gateway closes its connection, including refusals', async () => {
   const draining = await startTestGateway({ POSTERN_DRAIN_MS: '10000' })
   const { value, hash } = generateKey()
   const record = keyRecord({ hash, scopes: ['read:findings'] })

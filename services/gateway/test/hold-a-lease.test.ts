@@ -30,7 +30,7 @@ async function useAtOnce(count: number): Promise<number[]> {
 }
 
 describe('without a lease', () => {
-  test('each request is looked up again, so that a revocation holds for the very next one', async () => {
+  test('each request is looked up again, so that a revocation applies to the next one', async () => {
     gateway.keys.lease = { granted: false }
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
     const { lookups } = gateway.keys
@@ -103,7 +103,7 @@ describe('under a lease', () => {
     await expect.poll(metrics).toMatch(/^postern_gateway_log_resets_total\S* [1-9]/m)
   })
 
-  test('a revocation that a renewal brings refuses the key that is in memory', async () => {
+  test('a revocation in a lease renewal rejects the key in memory', async () => {
     await gateway.untilReady()
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
     gateway.keys.lease = { cursor: 1, revocations: [{ kind: 'key', seq: 1, hash, version: 2, revoked: true }] }

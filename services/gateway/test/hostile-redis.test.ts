@@ -144,7 +144,7 @@ describe('a subscription', () => {
     await relayed.expectToWork(operator)
   })
 
-  test('that is connected and hears nothing is seen to be lost, and opened again', async () => {
+  test('that is connected but receives no messages is detected and opened again', async () => {
     const { count } = relay
     relay.rewrite = (bytes) => (bytes.includes('message') ? undefined : bytes)
     await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })

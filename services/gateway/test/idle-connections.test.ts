@@ -25,7 +25,7 @@ async function visit({ port }: TestGateway) {
   return { socket, answer: String(answer) }
 }
 
-test('an idle connection of a client is closed after POSTERN_KEEP_ALIVE_MS, and stays open for longer than load balancers keep theirs without it', async () => {
+test('an idle connection is closed after POSTERN_KEEP_ALIVE_MS, by default later than load balancers close theirs', async () => {
   const [patient, hasty] = [await visit(usual), await visit(brief)]
   expect(patient.answer).toMatch(/\r\nkeep-alive: timeout=620\r\n/i)
   expect(hasty.answer).toMatch(/\r\nkeep-alive: timeout=1\r\n/i)

@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const path = '/problems/not-found'
 
-test('a gateway that does not keep up refuses with 503 and a time to come back, until it does', async () => {
+test('an overloaded gateway returns 503 with Retry-After until it recovers', async () => {
   // On a busy machine the gateway may be overloaded for a moment.
   await expect.poll(async () => (await gateway.get(path)).status, { timeout: 30_000 }).toBe(200)
   const cell = new Int32Array(new SharedArrayBuffer(4))

@@ -29,7 +29,7 @@ describe('a request body', () => {
     expect(client.received()).toContain('chunked:abc')
   })
 
-  test('that grows past its limit is answered 413, and the service never sees it whole', async () => {
+  test('that exceeds its limit gets 413, and never reaches the service completely', async () => {
     const ends: string[] = []
     const { port, outcome } = await startBoth(
       (request) => {
@@ -50,7 +50,7 @@ describe('a request body', () => {
     await expectReceived(client, 'missing_credentials')
   })
 
-  test('that has nothing in its chunks is answered 400, and is no failure of the service', async () => {
+  test('with empty chunks gets 400, and does not count as a failure of the service', async () => {
     const { port, outcome } = await startBoth((request, response) => {
       request.on('error', () => undefined)
       request.once('end', () => response.end())
@@ -62,7 +62,7 @@ describe('a request body', () => {
     expect(await outcome).toEqual({ status: 400, failures: [] })
   })
 
-  test('that the client breaks off breaks off at the service, and is nobody else’s failure', async () => {
+  test('that the client aborts is aborted at the service, and does not count as its failure', async () => {
     const broken = Promise.withResolvers<boolean>()
     const { port, outcome } = await startBoth((request) => {
       request.on('error', () => undefined)
@@ -77,7 +77,7 @@ describe('a request body', () => {
     expect(await outcome).toEqual({ status: 0, failures: [] })
   })
 
-  test('is asked for with 100 Continue once the request is let through', async () => {
+  test('is requested with 100 Continue once the request is accepted', async () => {
     const { port } = await startBoth((request, response) => {
       void text(request).then((body) => response.end(`got ${body}`))
     })
@@ -88,7 +88,7 @@ describe('a request body', () => {
     await expectReceived(client, 'got body')
   })
 
-  test('is not asked for when the request is refused, and the connection ends with the answer', async () => {
+  test('is not requested if the request is rejected, and the connection ends with the response', async () => {
     const { port, attempts } = await startBoth((_request, response) => response.end())
     const client = await open(port)
     client.socket.write('POST /refused HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n')
@@ -118,34 +118,37 @@ describe('a request body', () => {
     ['by the service, of known length', '/thing', `content-length: ${16 * mebibyte}`, 413],
     ['by the service, in chunks', '/thing', 'transfer-encoding: chunked', 413],
     ['as too large, in chunks', '/large', 'transfer-encoding: chunked', 413],
-  ])('that is refused %s: who sends all of it before reading gets the answer', async (_how, path, framing, status) => {
-    const { port } = await startBoth(
-      (request, response) => {
-        request.on('error', () => undefined)
-        if (request.url === '/thing') response.writeHead(413, { 'content-length': 8 }).end('too much')
-        else request.resume()
-      },
-      path === '/large' ? { maxBodyBytes: mebibyte } : {},
-    )
-    const client = await open(port)
-    client.socket.pause()
-    client.socket.write(`POST ${path} HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n`)
-    const bytes = Buffer.alloc(16 * mebibyte)
-    if (framing.startsWith('content-length')) client.socket.write(bytes)
-    else
-      client.socket.write(
-        Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')]),
+  ])(
+    'that is rejected %s: a client that sends all of it before reading gets the response',
+    async (_how, path, framing, status) => {
+      const { port } = await startBoth(
+        (request, response) => {
+          request.on('error', () => undefined)
+          if (request.url === '/thing') response.writeHead(413, { 'content-length': 8 }).end('too much')
+          else request.resume()
+        },
+        path === '/large' ? { maxBodyBytes: mebibyte } : {},
       )
-    // A request that is hidden behind it is not taken up: the answer was the last.
-    client.socket.write('GET /refused HTTP/1.1\r\nhost: a\r\n\r\n')
-    while (client.socket.writableLength > 0) await once(client.socket, 'drain')
-    client.socket.resume()
-    await once(client.socket, 'end')
-    expect(client.received()).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*connection: close\r\n`, 'i'))
-    expect(client.received().match(/HTTP\/1/g)).toHaveLength(1)
-  })
+      const client = await open(port)
+      client.socket.pause()
+      client.socket.write(`POST ${path} HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n`)
+      const bytes = Buffer.alloc(16 * mebibyte)
+      if (framing.startsWith('content-length')) client.socket.write(bytes)
+      else
+        client.socket.write(
+          Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')]),
+        )
+      // A request that is hidden behind it is not taken up: the answer was the last.
+      client.socket.write('GET /refused HTTP/1.1\r\nhost: a\r\n\r\n')
+      while (client.socket.writableLength > 0) await once(client.socket, 'drain')
+      client.socket.resume()
+      await once(client.socket, 'end')
+      expect(client.received()).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*connection: close\r\n`, 'i'))
+      expect(client.received().match(/HTTP\/1/g)).toHaveLength(1)
+    },
+  )
 
-  test('that is refused, and goes on for ever, ends the connection', async () => {
+  test('that is refused and never ends closes the connection', async () => {
     const { port } = await startBoth((_request, response) => response.end())
     const client = await open(port)
     client.socket.write('POST /refused HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')

@@ -6,7 +6,7 @@ import { ask, closeAfterEach, expectReceived, get, mebibyte, open, startBoth } f
 closeAfterEach()
 
 describe('an answer', () => {
-  test('asks for the connection to be closed where the process has begun to drain meanwhile, and not before', async () => {
+  test('asks to close the connection if the process has begun to drain, not before', async () => {
     let draining = false
     let asked = 0
     const { port } = await startBoth(
@@ -90,7 +90,7 @@ describe('an answer', () => {
     expect(answer.headers['content-length']).toBe('5')
   })
 
-  test('1xx of the service stays between it and the gateway', async () => {
+  test('with a 1xx status is not forwarded to the client', async () => {
     const { port } = await startBoth((_request, response) => {
       response.writeEarlyHints({ link: '</style>; rel=preload' })
       response.end('final')
@@ -115,7 +115,7 @@ describe('an answer', () => {
     await expectReceived(client, 'last')
   })
 
-  test('that the client does not read stops the service, and comes whole once it reads', async () => {
+  test('that the client does not read pauses the service, and arrives completely once the client reads', async () => {
     const size = 64 * mebibyte
     let written = 0
     const { promise: isStopped, resolve: stopped } = Promise.withResolvers<void>()
@@ -144,7 +144,7 @@ describe('an answer', () => {
     expect((await buffer(answer)).length).toBe(size)
   })
 
-  test('is given up by the service when the client goes away', async () => {
+  test('is aborted at the service if the client disconnects', async () => {
     const closed = Promise.withResolvers<void>()
     const { port, outcome } = await startBoth((_request, response) => {
       response.write('first')

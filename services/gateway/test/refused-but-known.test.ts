@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { startTestGateway } from './gateway.ts'
 
-test('whoever holds a key and is refused for what is asked leaves a trace, and no route that was called', async () => {
+test('a rejected request with a valid key is recorded as a use without a route', async () => {
   const gateway = await startTestGateway()
   const newKey = (given: Parameters<typeof keyRecord>[0]) => {
     const { value, hash } = generateKey()

@@ -46,7 +46,7 @@ async function requestOfAll(world: World): Promise<string[]> {
 
 const kinds: readonly ChangeKind[] = ['tenant', 'narrow', 'revoke']
 
-describe.each(kinds)('what was changed (%s) stays so for a gateway', (kind) => {
+describe.each(kinds)('a change (%s) remains in force for a gateway', (kind) => {
   type Known = Awaited<ReturnType<typeof knownKey>>
 
   /** The change, with its success. */
@@ -99,7 +99,7 @@ describe.each(kinds)('what was changed (%s) stays so for a gateway', (kind) => {
     expect(await requestOfAll(world)).toEqual([])
   })
 
-  test('that was cut off, and comes back while the clock is ahead', async () => {
+  test('that was disconnected, and returns while the clock is ahead', async () => {
     const known = await knownKey()
     const { world, second } = known
     await change(known, { renewing: [second] })

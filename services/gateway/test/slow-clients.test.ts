@@ -93,8 +93,8 @@ const parts = Object.keys(beginnings).filter((part): part is Part => part in beg
 const crowd = (to: TestGateway): Dripper[] =>
   Array.from({ length: 20 }, () => parts.map((part) => drip(to, part))).flat()
 
-describe('a crowd of clients that are never silent, and send next to nothing,', () => {
-  test('is told so and cut off, while others are served all the time', async () => {
+describe('many clients that send a few bytes at a time', () => {
+  test('get 408 and are disconnected, while others are served all the time', async () => {
     const slow = crowd(gateway)
     let served = 0
     const others = (async () => {
@@ -111,7 +111,7 @@ describe('a crowd of clients that are never silent, and send next to nothing,', 
     expect(gateway.forwarded.filter(({ method }) => method === 'POST')).toEqual([])
   })
 
-  test('the control: without the limits each goes on until it has said all, and is served', async () => {
+  test('control: without the limits each client is served once its request is complete', async () => {
     const slow = crowd(patient)
     // Longer than the others were borne with.
     await expect
@@ -150,14 +150,14 @@ describe('a flood of headers', () => {
     expect(served).toBeGreaterThan(0)
   })
 
-  test('the control: where there is room for them, the same bytes are a request like any other', async () => {
+  test('control: with larger limits the same bytes are an ordinary request', async () => {
     const answers = await Promise.all(pour(patient))
     expect(answers.map((answer) => answer.slice(0, 12))).toEqual(answers.map(() => 'HTTP/1.1 200'))
   })
 })
 
 // Each waits until the gateway closes the connection: without a limit it would wait for ever.
-describe.concurrent('a client that keeps a connection busy with little is told so and cut off', () => {
+describe.concurrent('a client that keeps a connection busy with few bytes gets 408 and is disconnected', () => {
   test.each([
     ['that says nothing more in the middle of a header', `GET /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}X-Sl`],
     ['that says nothing more after the request line', 'GET /api/v1/findings HTTP/1.1\r\n'],
@@ -204,7 +204,7 @@ async function open(): Promise<{ readonly socket: Socket; readonly ended: Promis
   return { socket, ended }
 }
 
-describe('a client whose bytes had come in time is not blamed for a gateway that was late to read them', () => {
+describe('a client whose bytes arrived in time is not cut because the gateway read them late', () => {
   test('for a request over a new connection', async () => {
     const { socket, ended } = await open()
     // The gateway has taken the connection, and its time runs.
@@ -222,14 +222,14 @@ describe('a client whose bytes had come in time is not blamed for a gateway that
     expect(await ended).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  test('while one that has sent nothing all that time is told so', async () => {
+  test('while a client that sent nothing in that time gets 408', async () => {
     const { ended } = await open()
     await sendAndStandStill()
     expect(await ended).toMatch(/^HTTP\/1\.1 408 /)
   })
 })
 
-test('who sends just fast enough, over as many connections as there are to a service, holds up no other tenant', async () => {
+test('a tenant that sends as slowly as allowed, on all connections to a service, does not block another tenant', async () => {
   const small = await startTestGateway({ POSTERN_UPSTREAM_CONNECTIONS: '4', POSTERN_CLIENT_TIMEOUT_MS: '120000' })
   const other = generateKey()
   const tenants = {

@@ -20,7 +20,7 @@ async function loadedWith(url: string | undefined): Promise<string> {
   return stdout.trim()
 }
 
-test('where tracing is off nothing of it is loaded', async () => {
+test('no tracing code is loaded if tracing is off', async () => {
   expect(await loadedWith(undefined)).toBe('0')
   expect(Number(await loadedWith('http://127.0.0.1:9'))).toBeGreaterThan(10)
 })

@@ -5,20 +5,20 @@ import { ask, closeAfterEach, deadPort, get, startBoth, startGateway } from './f
 closeAfterEach()
 
 describe('a service that fails', () => {
-  test('that cannot be reached is answered 503 with Retry-After: nothing was done', async () => {
+  test('that cannot be reached: 503 with Retry-After, the request had no effect', async () => {
     const { port, outcome } = await startGateway(await deadPort())
     const answer = await get(port)
     expect(answer.status).toBe(503)
     expect(answer.headers['retry-after']).toBe('1')
     expect(JSON.parse(answer.text)).toMatchObject({
       code: 'service_unavailable',
-      detail: expect.stringContaining('Nothing was done'),
+      detail: expect.stringContaining('The request had no effect'),
     })
     expect(answer.text).not.toContain('127.0.0.1')
     expect((await outcome).failures).toHaveLength(1)
   })
 
-  test('that breaks off before it answers is answered 502, after one attempt', async () => {
+  test('that breaks the connection before it responds: 502 after one attempt', async () => {
     const { port, attempts } = await startBoth((request) => request.socket.destroy())
     const answer = await get(port)
     expect(answer.status).toBe(502)
@@ -26,14 +26,14 @@ describe('a service that fails', () => {
     expect(attempts()).toBe(1)
   })
 
-  test('that is silent is answered 504, after one attempt', async () => {
+  test('that is silent: 504 after one attempt', async () => {
     const { port, attempts } = await startBoth(() => undefined, { answerWithinMs: 100 })
     const answer = await get(port)
     expect(answer.status).toBe(504)
     expect(attempts()).toBe(1)
   })
 
-  test('that answers 503 is asked once, and its answer passed on', async () => {
+  test('that responds with 503: its response is forwarded after one attempt', async () => {
     const { port, attempts } = await startBoth((_request, response) =>
       response.writeHead(503, { 'retry-after': '7' }).end('later'),
     )

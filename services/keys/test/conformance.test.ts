@@ -12,10 +12,10 @@ import { type WatchSabotage, enforced } from './conformance-watch.ts'
 import { type KeysUnderTest, newKey, newTenant, startKeys } from './service.ts'
 
 /*
- * The gateway is tried against a model of the keys service (services/gateway/test/conformance.test.ts). Here that model is
- * held against the keys service's own code and SQL: random sequences are played to both, stage by stage, and whatever one
- * answers the other must answer, and when the one says that a change is in force the other must. The replica's own clock is
- * the model's; PostgreSQL's is set by the superuser, who moves what it has noted.
+ * The gateway is tested against a model of the keys service (services/gateway/test/conformance.test.ts). This test compares
+ * that model with the keys service's own code and SQL. Both get the same random sequences, and must return the same
+ * responses and report changes as enforced at the same stages. The model sets the replica's clock; the superuser moves
+ * the times that PostgreSQL has stored.
  */
 
 let service: KeysUnderTest

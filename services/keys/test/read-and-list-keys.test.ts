@@ -35,7 +35,7 @@ describe('listing keys is rejected', () => {
     const answer = await service.call(await newTenant(service), 'GET', `${path}?${name}=1&${name}=2`)
     expect(answer).toMatchObject({
       status: 400,
-      json: { errors: [{ parameter: name, code: 'repeated', detail: 'may stand once' }] },
+      json: { errors: [{ parameter: name, code: 'repeated', detail: 'must occur once' }] },
     })
   })
 

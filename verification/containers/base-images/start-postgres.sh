@@ -1,5 +1,5 @@
 #!/bin/sh
-# As the public image: begins as root, makes the folder its own, and goes on as postgres.
+# Like the public image: starts as root, sets the owner of the folder, and continues as postgres.
 set -e
 data="${PGDATA:-/var/lib/postgresql/data}"
 if [ "$(id -u)" = 0 ]; then

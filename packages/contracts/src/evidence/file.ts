@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createdBySchema, dateSchema, personRefSchema, saying, timestampSchema, uuidSchema } from '../common.ts'
+import { createdBySchema, dateSchema, personRefSchema, nonBlankText, timestampSchema, uuidSchema } from '../common.ts'
 import { classifications, collectionMethods } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
@@ -73,7 +73,7 @@ export const evidenceFileSchema = z
   .meta({ id: 'EvidenceFile' })
 export type EvidenceFile = z.infer<typeof evidenceFileSchema>
 
-const reasonSchema = saying(2_000)
+const reasonSchema = nonBlankText(2_000)
 
 export const decideBodySchema = z
   .strictObject({ reason: reasonSchema })

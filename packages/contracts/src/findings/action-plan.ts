@@ -7,7 +7,7 @@ import {
   line,
   personPatchSchema,
   personRefSchema,
-  saying,
+  nonBlankText,
   text,
   timestampSchema,
   uuidSchema,
@@ -138,7 +138,7 @@ export const updateActionPlanBodySchema = z
     due_date: dateSchema
       .optional()
       .meta({ description: 'A different day requires extension_reason and extension_approved_by' }),
-    extension_reason: saying(20_000).optional(),
+    extension_reason: nonBlankText(20_000).optional(),
     extension_approved_by: personRefSchema.optional(),
     recommendation_ids: recommendationIdsSchema.optional(),
     percent_complete: z.int().min(0).max(100).optional(),
@@ -173,7 +173,7 @@ export type ChangeActionPlanStatus = z.output<typeof changeActionPlanStatusBodyS
 export const extendActionPlanBodySchema = z
   .strictObject({
     to: dateSchema.meta({ description: 'Later than the due date' }),
-    reason: saying(20_000),
+    reason: nonBlankText(20_000),
     approved_by: personRefSchema,
   })
   .meta({ id: 'ExtendActionPlan' })

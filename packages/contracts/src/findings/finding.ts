@@ -7,7 +7,7 @@ import {
   line,
   personPatchSchema,
   personRefSchema,
-  saying,
+  nonBlankText,
   text,
   timestampSchema,
   uuidSchema,
@@ -162,7 +162,7 @@ export const createFindingBodySchema = z
   .strictObject({
     external_id: externalIdSchema.optional(),
     title: line(1, 255),
-    condition: saying(100_000),
+    condition: nonBlankText(100_000),
     criteria: longText.optional(),
     cause: longText.optional(),
     consequence: longText.optional(),
@@ -196,7 +196,7 @@ export const updateFindingBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),
     title: line(1, 255).optional(),
-    condition: saying(100_000).optional(),
+    condition: nonBlankText(100_000).optional(),
     criteria: longText.nullable().optional(),
     cause: longText.nullable().optional(),
     consequence: longText.nullable().optional(),

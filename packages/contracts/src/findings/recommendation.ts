@@ -3,7 +3,7 @@ import {
   createdBySchema,
   customSchema,
   externalIdSchema,
-  saying,
+  nonBlankText,
   text,
   timestampSchema,
   uuidSchema,
@@ -48,7 +48,7 @@ export type RecommendationStub = z.infer<typeof recommendationStubSchema>
 export const createRecommendationBodySchema = z
   .strictObject({
     external_id: externalIdSchema.optional(),
-    text: saying(20_000),
+    text: nonBlankText(20_000),
     priority: z.enum(recommendationPriorities).optional().meta({ description: 'Default: derived from the severity' }),
     custom: customSchema.optional(),
   })
@@ -59,7 +59,7 @@ export type CreateRecommendation = z.output<typeof createRecommendationBodySchem
 export const updateRecommendationBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),
-    text: saying(20_000).optional(),
+    text: nonBlankText(20_000).optional(),
     priority: z.enum(recommendationPriorities).optional(),
     response: z.enum(['accepted', 'partially_accepted', 'rejected']).meta({ id: 'RecommendationDecision' }).optional(),
     response_rationale: text(0, 20_000).nullable().optional().meta({ description: 'Required to reject' }),

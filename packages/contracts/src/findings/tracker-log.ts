@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createdBySchema, line, momentSchema, saying, timestampSchema, uuidSchema } from '../common.ts'
+import { createdBySchema, line, momentSchema, nonBlankText, timestampSchema, uuidSchema } from '../common.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { evidenceRefSchema } from './finding.ts'
 
@@ -55,7 +55,7 @@ export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int(
 export const createLogEntryBodySchema = z
   .strictObject({
     kind: z.enum(['note', 'escalation', 'correction', 'evidence_linked']).default('note'),
-    body: saying(20_000),
+    body: nonBlankText(20_000),
     occurred_at: momentSchema.optional().meta({ description: 'When it happened. Default and maximum: now' }),
     corrects_seq: z
       .int()

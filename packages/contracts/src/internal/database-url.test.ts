@@ -17,7 +17,7 @@ describe('the URL of a PostgreSQL database', () => {
     ['postgres://me:secret@one/db?target_session_attrs=standby', 'because Postern writes to the database'],
     ['postgres://me:secret@one,two/db?target_session_attrs=', 'because Postern writes to the database'],
     ['postgres://me:secret@one,two/db?target_session_attrs=Primary', 'because Postern writes to the database'],
-  ])('%s is refused with the reason and without the password', (text, message) => {
+  ])('%s is rejected with the reason and without the password', (text, message) => {
     expect(() => parseDatabaseUrl(text)).toThrow(message)
     expect(() => parseDatabaseUrl(text)).not.toThrow('secret')
   })
@@ -28,7 +28,7 @@ describe('the URL of a PostgreSQL database', () => {
     'postgres://me@[::1]:5432/db',
     'postgresql:///db?host=/var/run/postgresql',
     'postgres://one/db?target_session_attrs=any',
-  ])('%s names one server, which is not asked what it is', (text) => {
+  ])('%s names one server, whose state is not checked', (text) => {
     expect(parseDatabaseUrl(text)).toEqual({ servers: [text], requires: 'anything' })
   })
 
@@ -61,7 +61,7 @@ describe('the URL of a PostgreSQL database', () => {
     expect(parseDatabaseUrl(`postgres://me@one,two/db${query}`).requires).toBe(requires)
   })
 
-  test('keeps its hosts when something else is changed', () => {
+  test('keeps its hosts if another part changes', () => {
     const text = 'postgres://me:p@one:5432,two:5432/db?target_session_attrs=read-write'
     const changed = changeDatabaseUrl(text, (url) => {
       url.username = 'other'

@@ -16,6 +16,6 @@ test.each([
   ['with letters of all scripts, which Python does not know', String.raw`^\p{L}+$`],
   ['that looks ahead, which Go cannot', '^(?=a)a$'],
   ['that repeats more often than Go does', '^a{2,1020}$'],
-])('there is none for a pattern %s', (_why, pattern) => {
+])('a pattern %s has no portable form', (_why, pattern) => {
   expect(portablePattern(pattern)).toBeUndefined()
 })

@@ -98,8 +98,8 @@ export function withOneSchema(response: unknown): unknown {
 }
 
 /**
- * Returns the resources of which a response can contain few members, and the members that it always contains. Others are
- * left out by `fields`, or for a key that may only write.
+ * Returns the resources that a response can contain in part, each with the members that it always has. `fields` leaves
+ * out others, and so does a key that may only write.
  */
 export function partialResources(document: Json): Map<string, ReadonlySet<string>> {
   const found = new Map<string, ReadonlySet<string>>()

@@ -91,7 +91,7 @@ export const scimCreateUser = defineRoute({
   path: `${scimBase}/Users`,
   summary: 'Create a user',
   description:
-    'The user becomes a person of the universe, identified by `externalId`, or by `userName` if there is none. Division and department become nodes of the hierarchy `scim`.',
+    'The user becomes a person of the universe, identified by `externalId`, or by `userName` if that is missing. Division and department become nodes of the hierarchy `scim`.',
   query: oneQuery,
   body: scimUserInputSchema,
   bodyMediaTypes,

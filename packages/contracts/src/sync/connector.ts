@@ -44,7 +44,7 @@ export const mappingRuleSchema = z
       }),
     source: line(1, 255).optional().meta({
       description:
-        'A column, attribute or member; with a leading `/`, a JSON Pointer (RFC 6901) into the item. Of a directory (`ldap`) one of the attributes that are read, in any case: `/mail/0` is the first of its values, also where it has one alone',
+        'A column, attribute or member; with a leading `/`, a JSON Pointer (RFC 6901) into the item. For a directory (`ldap`), one of the attributes that are read, in any case: `/mail/0` is the first value of `mail`, even of a single one',
     }),
     constant: z.union([text(0, 4000), z.number(), z.boolean()]).optional(),
     default: z
@@ -71,7 +71,7 @@ const mappingSchema = z
   })
   .meta({
     description:
-      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then, and the run warns of it (`field_gone`). Of a table (`csv`, `sql`) a column that is named here must be there, unless the rule has a `default`. Items of other sources may lack what is named: the field of such an item is empty, and where no item has it the first run warns of it (`field_absent`)',
+      'A field without a rule is read from the column of the same name. If an optional field has no such column, the field is empty and the run warns of it (`field_gone`). A table (`csv`, `sql`) must have each column that a rule names, unless the rule has a `default`. Items of other sources may lack the member that a rule names: the field of such an item is empty, and if no item has the member, the first run warns of it (`field_absent`)',
   })
 
 const limits = {
@@ -87,7 +87,7 @@ const safetyFields = {
   max_change_pct: limits.max_change_pct.default(40),
 }
 const aboutSafety =
-  'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before, and of its rows where it has brought nothing yet. What becomes inactive counts, also where the source itself says so; rows that are gone count under every policy but `ignore`'
+  'A run that exceeds one of these waits for approval. Percentages refer to the resources that the connector imported before; before its first import, to its rows. Resources that become inactive count, even if the source itself says so. Missing rows count under every policy except `ignore`'
 
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
 /** Every member is optional in a request. */
@@ -110,7 +110,7 @@ export const scheduleSchema = z
   .meta({
     id: 'ConnectorSchedule',
     description:
-      'A time of day that clocks skip is due as soon as they have; one that they show twice, the first time. One of every hour (`*`) goes by the time that passes. A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another. So is each while the connector is paused; one in `error` goes on',
+      'If clocks skip a time of day, the run is due right after the skip; if clocks show it twice, the first time. Hourly runs (`*`) are due by elapsed time. No run starts while another run of the connector is in progress or waits for approval: approve or cancel that run, or start another. No run starts while the connector is paused. A connector in `error` continues',
   })
 export type Schedule = z.infer<typeof scheduleSchema>
 
@@ -144,7 +144,7 @@ export const connectorSchema = z
     schedule: scheduleSchema.nullable(),
     missing_policy: z
       .enum(missingPolicies)
-      .meta({ description: 'What happens to resources whose row is missing from the source. They are never deleted' }),
+      .meta({ description: 'How to treat resources whose row is missing from the source. They are never deleted' }),
     safety: safetySchema,
     state: z.enum(['active', 'paused', 'error']).meta({
       description:

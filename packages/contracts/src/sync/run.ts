@@ -25,7 +25,7 @@ export const runCountsSchema = z
   .object({
     fetched: count('Rows that the source gave'),
     valid: count('Rows that can be taken in'),
-    invalid: count('Rows that cannot; see the errors of the run. Those of a push are in its answer alone'),
+    invalid: count('Rows that cannot; see the errors of the run. Errors of a push are only in its response'),
     created: count('New'),
     updated: count('Changed'),
     moved: count('Put below another parent, and perhaps changed as well'),

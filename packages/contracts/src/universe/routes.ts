@@ -153,7 +153,7 @@ export const expandedEntitySchema = entitySchema
       .optional()
       .meta({
         description:
-          'With `expand=nodes`: where the entity stands in the hierarchies, the first 200 places; in a list the first 20',
+          'With `expand=nodes`: the nodes of the entity in the hierarchies, the first 200; in a list the first 20',
       }),
     open_findings: findingCountsSchema.optional().meta({
       description:
@@ -377,7 +377,7 @@ export const diffHierarchy = defineRoute({
   path: '/api/v1/hierarchies/:key/diff',
   summary: 'List the differences between two versions of a hierarchy',
   description:
-    'Nodes come in the order of the versions that have written them last. They are not counted: which of them differ is seen as they are read.',
+    'Nodes are sorted by the version that wrote them last. There is no count, because the comparison happens page by page.',
   params: keyed,
   query: z.strictObject({
     limit: pageQuery.limit,

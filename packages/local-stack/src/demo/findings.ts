@@ -29,8 +29,8 @@ const finished: ReadonlySet<Status> = new Set(['closed', 'risk_accepted', 'cance
 
 export function makeFindings(input: Input): DemoFinding[] {
   const random = createRandom(`${input.seed} ${input.scenario.slug} findings`)
-  const told = tellStories(input, random)
-  const outlines = [...told, ...makeOutlines(input, told, random)]
+  const ofStories = outlineStories(input, random)
+  const outlines = [...ofStories, ...makeOutlines(input, ofStories, random)]
   const repeating = findRepeats(input, outlines, random)
   const planned = addPlans(input, repeating, random)
   return fillLog(
@@ -46,7 +46,7 @@ function numberOf(index: number): string {
   return String(index + 1).padStart(4, '0')
 }
 
-function tellStories({ scenario, calendar, people }: Input, random: Random): Outline[] {
+function outlineStories({ scenario, calendar, people }: Input, random: Random): Outline[] {
   const { slug, stories } = scenario
   const ids = storyEntityIds(stories.entities)
   return stories.findings.map((story, index): Outline => {
@@ -71,7 +71,7 @@ function tellStories({ scenario, calendar, people }: Input, random: Random): Out
 
 function makeOutlines(
   { scenario, calendar, people, entities }: Input,
-  told: readonly Outline[],
+  ofStories: readonly Outline[],
   random: Random,
 ): Outline[] {
   const { topics } = scenario.vocabulary
@@ -80,7 +80,7 @@ function makeOutlines(
     random.shuffled(
       all.flatMap(([value, count]) =>
         Array.from(
-          { length: Math.max(0, count - told.filter((outline) => of(outline) === value).length) },
+          { length: Math.max(0, count - ofStories.filter((outline) => of(outline) === value).length) },
           () => value,
         ),
       ),
@@ -104,10 +104,10 @@ function makeOutlines(
     ],
     (outline) => outline.status,
   )
-  let overdueLeft = counts.overdue - told.filter((outline) => isOverdue(outline, calendar)).length
+  let overdueLeft = counts.overdue - ofStories.filter((outline) => isOverdue(outline, calendar)).length
   let accepted = 0
   return severity.map((level, at): Outline => {
-    const index = told.length + at
+    const index = ofStories.length + at
     const state = memberOf(status, at)
     const canBeOverdue = state === 'open' || state === 'in_remediation' || state === 'pending_validation'
     const late = canBeOverdue && overdueLeft > 0
@@ -213,9 +213,9 @@ function addPlans(
 ): FindingPlan[] {
   const eligible = outlines.filter(({ status }) => status !== 'draft' && status !== 'cancelled')
   const recommendations = spread(counts.recommendations, eligible, 3, random)
-  const told = eligible.reduce((sum, { plans }) => sum + (plans?.length ?? 0), 0)
+  const planned = eligible.reduce((sum, { plans }) => sum + (plans?.length ?? 0), 0)
   const free = eligible.filter(({ plans }) => plans === undefined)
-  const plans = spread(counts.actionPlans.all - told, free, 5, random)
+  const plans = spread(counts.actionPlans.all - planned, free, 5, random)
   const { extended, blocked } = counts.actionPlans
   const drawn = outlines.map((outline): FindingPlan => ({
     ...outline,

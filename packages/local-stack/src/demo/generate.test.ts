@@ -60,12 +60,12 @@ const shapeOf = ({ universe, people, findings, evidence }: DemoData) => {
 }
 
 describe('the demo data', () => {
-  test('of another seed, and of another day, are other rows', () => {
+  test('differ for another seed and for another day', () => {
     expect(generateDemo(bank, { today, seed: 'another' })).not.toEqual(demo('harbourline'))
     expect(generateDemo(bank, { today: new Date('2027-02-01') })).not.toEqual(demo('harbourline'))
   })
 
-  test('of the same seed and day are the same rows, to the last field', () => {
+  test('are the same for the same seed and day', () => {
     for (const scenario of scenarios) {
       expect(generateDemo(scenario, { today })).toEqual(demo(scenario.slug))
     }
@@ -98,7 +98,7 @@ describe('the demo data', () => {
       severe: 20,
       pastDue: 9,
     },
-  ])('of $slug have as much of everything as they should', (expected) => {
+  ])('of $slug have the expected numbers of rows', (expected) => {
     const { universe, people, findings, evidence } = demo(expected.slug)
     const { entities, hierarchies, testProcedures } = universe
     expect(entities).toHaveLength(expected.entities)
@@ -130,7 +130,7 @@ describe('the demo data', () => {
     )
   })
 
-  test('name what a leak would carry alike in both tenants: external ids, addresses, the bytes of files', () => {
+  test('share external ids, addresses and bytes of files between tenants, so that a leak would be visible', () => {
     const [one, other] = [demo('harbourline'), demo('korvex')]
     const shared = (of: (data: DemoData) => readonly (string | undefined)[]): number => {
       const theirs = new Set(of(other))
@@ -146,7 +146,7 @@ describe('the demo data', () => {
     expect(shared(({ findings }) => findings.map(({ id }) => id))).toBe(0)
   })
 
-  test('hold recommendations that are as far as their live plans', () => {
+  test('have recommendations with the status of their live plans', () => {
     const statuses = ['accepted', 'implemented', 'verified']
     let followed = 0
     for (const { recommendations, plans } of [...data.values()].flatMap(({ findings }) => findings)) {
@@ -166,7 +166,7 @@ describe('the demo data', () => {
     expect(followed).toBeGreaterThan(100)
   })
 
-  test('of a repeat point at a finding that was closed before it was identified', () => {
+  test('have repeats whose earlier finding was closed before they were identified', () => {
     for (const { findings } of data.values()) {
       const byId = new Map(findings.map((finding) => [finding.id, finding]))
       for (const { repeatOf, identifiedOn } of findings) {
@@ -178,7 +178,7 @@ describe('the demo data', () => {
     }
   })
 
-  test.each(scenarios)('a few times as large have the same shape: $name', (scenario) => {
+  test.each(scenarios)('have the same proportions at several times the size: $name', (scenario) => {
     const [one, large] = [demo(scenario.slug), generateDemo(scenario, { today, factor: 3 })]
     const [small, grown] = [Object.entries(shapeOf(one)), new Map(Object.entries(shapeOf(large)))]
     for (const [what, count] of small) {

@@ -46,7 +46,7 @@ function makeEntities({ scenario, calendar, people }: Input, random: Random): Pu
   const { vocabulary: words } = scenario
   const stories = scenario.stories.entities
   const ids = storyEntityIds(stories)
-  const told = stories.map((story, index): PushedEntity => {
+  const ofStories = stories.map((story, index): PushedEntity => {
     const { key: _key, parent, assessed, audited, ...same } = story
     const parentId = parent === undefined ? undefined : ids.get(parent)
     return {
@@ -58,14 +58,14 @@ function makeEntities({ scenario, calendar, people }: Input, random: Random): Pu
     }
   })
   const { all, severe, pastDue, regulated } = scenario.counts.entities
-  const made = all - told.length
+  const made = all - ofStories.length
   // Each property is a share of one shuffled list.
   const order = random.shuffled(Array.from({ length: made }, (_none, index) => index))
-  const severeOnes = new Set(order.slice(0, severe - told.filter(isSevere).length))
+  const severeOnes = new Set(order.slice(0, severe - ofStories.filter(isSevere).length))
   const pastDueOnes = new Set(order.slice(-pastDue))
   const regulatedOnes = new Set(order.slice(made - pastDue - regulated, made - pastDue))
   return [
-    ...told,
+    ...ofStories,
     ...Array.from({ length: made }, (_none, index): PushedEntity => {
       const area = memberOf(words.areas, index)
       const round = Math.floor(index / words.areas.length)
@@ -78,9 +78,9 @@ function makeEntities({ scenario, calendar, people }: Input, random: Random): Pu
         ? { rating: random.pick(['critical', 'high'] as const), score: random.int(66, 95) }
         : { rating: random.pick(['medium', 'medium', 'low'] as const), score: random.int(10, 60) }
       return {
-        external_id: entityId(told.length + index),
+        external_id: entityId(ofStories.length + index),
         // Areas are below the first entity, everything else is below its area.
-        parent_external_id: round === 0 ? entityId(0) : entityId(told.length + (index % words.areas.length)),
+        parent_external_id: round === 0 ? entityId(0) : entityId(ofStories.length + (index % words.areas.length)),
         name: kind === undefined ? area : `${area}: ${kind.suffix}${copy === 0 ? '' : ` ${copy + 1}`}`,
         type: kind?.type ?? 'business_unit',
         status: 'active',

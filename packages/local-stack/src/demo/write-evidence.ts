@@ -20,7 +20,7 @@ export async function writeEvidence(files: readonly DemoFile[], writer: Evidence
   const missing = files.filter(({ fileName }) => !before.has(fileName))
   const originals = missing.filter(({ revises }) => revises === null)
   await inLanes([...Map.groupBy(originals, ({ collection }) => collection).values()], async (together) => {
-    await sendTogether(together, writer)
+    await sendForm(together, writer)
   })
   const present = originals.length === 0 ? before : await listFiles(writer)
   await inLanes(
@@ -41,7 +41,7 @@ async function inLanes<T>(work: readonly T[], carryOut: (item: T) => Promise<voi
 }
 
 /** RFC 7578: metadata, then files. */
-async function sendTogether(files: readonly DemoFile[], { service, principal }: EvidenceWriter): Promise<void> {
+async function sendForm(files: readonly DemoFile[], { service, principal }: EvidenceWriter): Promise<void> {
   const [first] = files
   if (first === undefined) return
   const boundary = `demo-${randomUUID()}`

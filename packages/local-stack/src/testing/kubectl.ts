@@ -23,7 +23,7 @@ export async function findKubectl(
   const found = (await isProgram(unpacked)) ? unpacked : await findOnPath('kubectl', path)
   if (found !== undefined) return { command: found }
   if (process.platform !== 'linux' || process.arch !== 'x64') {
-    return 'kubectl is not on the PATH, and can be fetched for Linux on x64 alone'
+    return 'kubectl is not on the PATH, and can be fetched only for Linux on x64'
   }
   try {
     await unpack(installFolder)

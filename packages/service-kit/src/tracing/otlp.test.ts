@@ -15,7 +15,7 @@ const exportSchema = z.object({
   resourceSpans: z.array(z.object({ scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })) })),
 })
 
-test('work that no request asks for is a trace of its own, down to its statements, and named in the log', async () => {
+test('background work has its own trace, down to its statements, with its id in the log', async () => {
   const spans: z.infer<typeof spanSchema>[] = []
   const collector = createServer((request, response) => {
     void json(request).then((body) => {

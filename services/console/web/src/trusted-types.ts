@@ -7,6 +7,6 @@ declare global {
 }
 
 /** React Aria clears its announcements with the empty text. Call it before the first render. */
-export function letThroughEmptyMarkup(): void {
+export function allowEmptyMarkup(): void {
   globalThis.trustedTypes?.createPolicy('default', { createHTML: (text) => (text === '' ? text : null) })
 }

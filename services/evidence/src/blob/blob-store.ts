@@ -73,9 +73,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   for (const path of [root, incoming, settling, blobs, probes]) await mkdir(path, { recursive: true, mode: 0o700 })
 
   const settlingPath = ({ tenantId, entry }: SettlingBlob) =>
-    join(settling, checked(tenantId, tenantPattern), checked(entry, entryPattern))
+    join(settling, parseName(tenantId, tenantPattern), parseName(entry, entryPattern))
   const blobPath = ({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) =>
-    join(blobs, checked(tenantId, tenantPattern), checked(sha256, hashPattern).slice(0, 2), sha256)
+    join(blobs, parseName(tenantId, tenantPattern), parseName(sha256, hashPattern).slice(0, 2), sha256)
 
   return {
     isRemote: false,
@@ -109,7 +109,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       return createReadStream(path)
     },
     listSettling: async (tenantId, olderThan) => {
-      const directoryPath = join(settling, checked(tenantId, tenantPattern))
+      const directoryPath = join(settling, parseName(tenantId, tenantPattern))
       const old = await entriesOlderThan(directoryPath, olderThan)
       return old.flatMap((entry) => {
         const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
@@ -188,9 +188,9 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       await finished(sink)
       await file.sync()
       await close()
-      const folder = join(settling, checked(tenantId, tenantPattern))
+      const folder = join(settling, parseName(tenantId, tenantPattern))
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
+      const entry = `${parseName(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
       await rename(path, join(folder, entry))
       // Durable before the blob, so that a crash cannot lose its entry.
       await syncDirectory(folder)
@@ -275,7 +275,7 @@ export async function namesIn(directory: string): Promise<string[]> {
   }
 }
 
-export function checked(name: string, pattern: RegExp): string {
+export function parseName(name: string, pattern: RegExp): string {
   if (!pattern.test(name)) throw new Error('a name for the blob directory is not in its form')
   return name
 }

@@ -50,7 +50,7 @@ test.each([
   await spool.close()
 })
 
-test('what was cleared is not sent', async () => {
+test('cleared bytes are not sent', async () => {
   const { sent, spool } = await openTestSpool()
   await spool.write(Buffer.from('first'))
   spool.clear()

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import {
-  checked,
+  parseName,
   codeOf,
   entriesOlderThan,
   namesIn,
@@ -49,9 +49,9 @@ export interface PartialWriter {
 export async function openPartialStore(blobDirectory: string): Promise<PartialStore> {
   const root = join(resolve(blobDirectory), 'partial')
   await mkdir(root, { recursive: true, mode: 0o700 })
-  const directoryOf = (tenantId: string) => join(root, checked(tenantId, tenantPattern))
+  const directoryOf = (tenantId: string) => join(root, parseName(tenantId, tenantPattern))
   const pathOf = (tenantId: string, id: string, turn: number) =>
-    join(directoryOf(tenantId), `${checked(id, tenantPattern)}.${checkedTurn(turn)}`)
+    join(directoryOf(tenantId), `${parseName(id, tenantPattern)}.${parseTurn(turn)}`)
   return {
     append: async (tenantId, id, turn) => {
       const directory = directoryOf(tenantId)
@@ -109,7 +109,7 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
     },
     remove: async (tenantId, id) => {
       const directory = directoryOf(tenantId)
-      const beginning = `${checked(id, tenantPattern)}.`
+      const beginning = `${parseName(id, tenantPattern)}.`
       for (const name of await namesIn(directory)) {
         if (name.startsWith(beginning)) await rm(join(directory, name), { force: true })
       }
@@ -136,6 +136,6 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
   }
 }
 
-export function checkedTurn(turn: number): string {
-  return checked(String(turn), /^[1-9][0-9]{0,8}$/)
+export function parseTurn(turn: number): string {
+  return parseName(String(turn), /^[1-9][0-9]{0,8}$/)
 }

@@ -27,7 +27,7 @@ function toldFailure(error: unknown, onFailure: (error: unknown) => void): unkno
   if (!brokenCodes.has(code) || error instanceof ProblemError) return error
   onFailure(error)
   return problem('service_unavailable', {
-    detail: 'The store of evidence takes nothing at present. There is no receipt; send the file again later.',
+    detail: 'The evidence store does not accept files at the moment. There is no receipt; send the file again later.',
     retryAfterSeconds: 30,
     cause: error,
   })

@@ -31,7 +31,7 @@ const noSpools: PartSpools = {
   },
 }
 
-test('who has recorded bytes keeps them, though the bucket does not show their name; what was left behind without one goes', async () => {
+test('recorded bytes are kept even if the bucket does not list their name; bytes without a row are deleted', async () => {
   const deleted: string[] = []
   const objects = {
     ...unused,
@@ -57,7 +57,7 @@ const inTheBucket = () => {
   }
 }
 
-test('an upload whose entry no listing shows yet is one that brings bytes now: a purge leaves them, and no other relies on them', async () => {
+test('an upload whose entry is not listed yet counts as in progress: a purge keeps its bytes, and no other upload relies on them', async () => {
   const { blob, names } = inTheBucket()
   const changed: string[] = []
   const change = async (key: string) => {

@@ -3,7 +3,7 @@ import {
   type BlobStore,
   type IncomingBlob,
   type SettlingBlob,
-  checked,
+  parseName,
   entryPattern,
   hashPattern,
   tenantPattern,
@@ -21,7 +21,7 @@ const findStepMs = 1000
 /** A blob store in a bucket. README.md explains its keys and steps. */
 export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
   async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
-    const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
+    const folder = `blobs/${parseName(tenantId, tenantPattern)}/${parseName(sha256, hashPattern)}/`
     const placed: SettlingBlob[] = []
     for await (const { key } of objects.list(folder)) {
       const entry = `${sha256}.${key.slice(folder.length)}`
@@ -44,7 +44,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
 
   return {
     isRemote: true,
-    openIncoming: async (tenantId) => incomingBlob(objects, spools, checked(tenantId, tenantPattern)),
+    openIncoming: async (tenantId) => incomingBlob(objects, spools, parseName(tenantId, tenantPattern)),
     offer: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
@@ -105,7 +105,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
       throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
     },
     listSettling: async (tenantId, olderThan) => {
-      const folder = `settling/${checked(tenantId, tenantPattern)}/`
+      const folder = `settling/${parseName(tenantId, tenantPattern)}/`
       const old: SettlingBlob[] = []
       for await (const { key, modifiedAt } of objects.list(folder)) {
         const entry = key.slice(folder.length)
@@ -145,13 +145,13 @@ export function namesOf(blob: SettlingBlob): {
   readonly settling: string
   readonly place: string
 } {
-  const tenant = checked(blob.tenantId, tenantPattern)
-  const entry = checked(blob.entry, entryPattern)
+  const tenant = parseName(blob.tenantId, tenantPattern)
+  const entry = parseName(blob.entry, entryPattern)
   const random = entry.slice(blob.sha256.length + 1)
   return {
     data: `data/${tenant}/${random}`,
     settling: `settling/${tenant}/${entry}`,
-    place: `blobs/${tenant}/${checked(blob.sha256, hashPattern)}/${random}`,
+    place: `blobs/${tenant}/${parseName(blob.sha256, hashPattern)}/${random}`,
   }
 }
 
@@ -176,7 +176,7 @@ function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string):
     },
     settle: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
-      const entry = `${checked(sha256, hashPattern)}.${random}`
+      const entry = `${parseName(sha256, hashPattern)}.${random}`
       // Before the bytes are visible, so that a crash leaves no unnamed bytes.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
       if (uploadId === undefined) await spool.flush(async (bytes) => await objects.put(data, bytes))

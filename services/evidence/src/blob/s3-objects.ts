@@ -252,12 +252,12 @@ function unavailable(cause: unknown): Error {
   return isFull
     ? problem('insufficient_storage', {
         detail:
-          'There is no room for the file at present. There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.',
+          'The evidence store is full. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',
         retryAfterSeconds: 300,
         cause,
       })
     : problem('service_unavailable', {
-        detail: 'The store of evidence cannot be reached. There is no receipt; try again in a moment.',
+        detail: 'The evidence store is not available. There is no receipt; try again in a moment.',
         retryAfterSeconds: 5,
         cause,
       })

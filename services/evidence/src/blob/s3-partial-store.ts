@@ -1,6 +1,6 @@
-import { checked, tenantPattern } from './blob-store.ts'
+import { parseName, tenantPattern } from './blob-store.ts'
 import type { PartSpools } from './part-spool.ts'
-import { type PartialStore, checkedTurn } from './partial-store.ts'
+import { type PartialStore, parseTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
 /** Stores pieces as objects of up to one part: `partial/<tenant>/<upload>.<turn>/<number>`. */
@@ -94,11 +94,11 @@ export function openS3PartialStore(objects: S3Objects, spools: PartSpools): Part
 }
 
 function uploadOf(tenantId: string, id: string): string {
-  return `partial/${checked(tenantId, tenantPattern)}/${checked(id, tenantPattern)}.`
+  return `partial/${parseName(tenantId, tenantPattern)}/${parseName(id, tenantPattern)}.`
 }
 
 function pieceOf(tenantId: string, id: string, turn: number): string {
-  return `${uploadOf(tenantId, id)}${checkedTurn(turn)}/`
+  return `${uploadOf(tenantId, id)}${parseTurn(turn)}/`
 }
 
 function nameOf(number: number): string {

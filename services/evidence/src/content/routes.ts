@@ -68,7 +68,7 @@ function readable(found: { readonly file: EvidenceFile } | undefined): EvidenceF
   if (found === undefined) throw problem('not_found')
   const { file } = found
   if (file.status === 'quarantined') {
-    throw problem('conflict', { detail: 'The file is in quarantine: nobody can read it before it is released.' })
+    throw problem('conflict', { detail: 'The file is in quarantine and cannot be read until it is released.' })
   }
   if (file.status === 'purged') throw problem('conflict', { detail: 'The file is purged: its bytes are gone.' })
   return file
@@ -101,7 +101,7 @@ async function withCustodyRecord<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof ProblemError || recordFailure(error) === 'unexpected') throw error
     throw problem('service_unavailable', {
-      detail: 'The custody of the file cannot be kept now, and without it nothing is shown. Try again in a moment.',
+      detail: 'Access to the file cannot be recorded at the moment, so the file is not shown. Try again in a moment.',
       retryAfterSeconds: 5,
       cause: error,
     })

@@ -35,7 +35,7 @@ export async function deletePurgedBytes(work: () => Promise<void>): Promise<void
   } catch (error) {
     if (!(error instanceof ProblemError) || !laterCodes.has(error.code)) throw error
     throw problem('service_unavailable', {
-      detail: 'The file is purged, but its bytes are not all taken away yet. Send the request again.',
+      detail: 'The file is purged, but not all of its bytes are deleted yet. Send the request again.',
       retryAfterSeconds: 5,
       cause: error,
     })

@@ -93,10 +93,10 @@ export function fileRoutes(
           const { file, isRetentionOver } = await fileToDecide(tx, params.id)
           if (file.status === 'purged') return file
           if (!isRetentionOver) {
-            throw problem('conflict', { detail: `The file is to be kept until ${file.retention_until}.` })
+            throw problem('conflict', { detail: `The file must be kept until ${file.retention_until}.` })
           }
           if (file.legal_hold !== null) {
-            throw problem('conflict', { detail: 'The file is under a legal hold, which must be lifted before.' })
+            throw problem('conflict', { detail: 'The file is under a legal hold. Lift the hold first.' })
           }
           const actor = actorOf(context)
           await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)

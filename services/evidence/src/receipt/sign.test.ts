@@ -55,7 +55,7 @@ describe('the signer of receipts', () => {
     expect(JSON.parse(Buffer.from(payload).toString('utf8'))).toEqual(content)
   })
 
-  test('with a new key still publishes the one before, so that receipts of before stay good, and signs with the new', async () => {
+  test('signs with the new key, and still publishes the previous one, so that older receipts remain valid', async () => {
     const [before, after] = [makeKey(), makeKey()]
     const old = await (await openReceiptSigner([before])).sign(content)
     const signer = await openReceiptSigner([after, before])

@@ -34,7 +34,7 @@ test.each([
   await expect(appended).rejects.toThrow(reason)
 })
 
-test('a piece that has come to its end is written whole, however long that takes', async () => {
+test('a piece that has arrived completely is written completely, however long that takes', async () => {
   const body = new PassThrough()
   let isGone: boolean | undefined
   const write = async (_chunk: Uint8Array, gone?: AbortSignal) => {

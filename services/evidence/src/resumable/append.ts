@@ -28,7 +28,7 @@ export async function append(
     isHeld: () => isWriting,
     onStall: () => body.destroy(new Error('the upload stands still')),
   })
-  const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
+  const onAbort = () => body.destroy(new Error('another request continues the upload'))
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
   const gone = new AbortController()
@@ -50,7 +50,7 @@ export async function append(
       stall.refresh()
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {
-      throw problem('checksum_mismatch', { detail: 'Nothing of the piece was kept; send it again.' })
+      throw problem('checksum_mismatch', { detail: 'The piece was damaged and not stored; send it again.' })
     }
     isWhole = true
   } finally {

@@ -5,9 +5,9 @@ import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
-import { record, tidied } from '../upload/record.ts'
+import { record, finishRecording } from '../upload/record.ts'
 import { assertAwaited } from '../upload/refusal.ts'
-import { assertQuota, reading } from '../upload/quota.ts'
+import { assertQuota, reportLookupFailure } from '../upload/quota.ts'
 import type { ReceivedFile } from '../upload/parse-upload.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
@@ -47,14 +47,14 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
       try {
         const { answer: jws, tidy } = await record(deps, evidence, limits.tenantQuotaBytes, async (tx, [receipt]) => {
           if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
-            throw problem('conflict', { detail: 'The upload was completed at the same time. Ask with HEAD.' })
+            throw problem('conflict', { detail: 'Another request completed the upload. Read its state with HEAD.' })
           }
           assertAwaited(raw)
           return receipt.jws
         })
         assembled.delete(upload.id)
         warnOfQuarantine(log, requestId, [file])
-        await tidied(deps, async () => {
+        await finishRecording(deps, async () => {
           await tidy()
           await deps.partials.remove(context.tenantId, upload.id)
         })
@@ -78,7 +78,9 @@ async function assemble(
 ): Promise<ReceivedFile> {
   const { tenantId } = context
   const { fileName, contentType } = upload
-  const pieces = await reading(async () => await db.read(context, async (tx) => await listPieces(tx, upload.id)))
+  const pieces = await reportLookupFailure(
+    async () => await db.read(context, async (tx) => await listPieces(tx, upload.id)),
+  )
   const incoming = await blobs.openIncoming(tenantId)
   try {
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
@@ -100,5 +102,5 @@ async function assemble(
 
 /** Returns the receipt that another replica recorded at the same time. */
 async function receiptOf({ db }: Parts, context: Request['context'], id: string): Promise<string | undefined> {
-  return await reading(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
+  return await reportLookupFailure(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
 }

@@ -28,11 +28,11 @@ import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
-import { storeFull, refused } from '../upload/refusal.ts'
+import { storeFull, refusalProblem } from '../upload/refusal.ts'
 import {
   assertQuota,
   passToUpload,
-  reading,
+  reportLookupFailure,
   releaseReservation,
   reserveLapsed,
   reserveUpload,
@@ -43,7 +43,7 @@ import { append } from './append.ts'
 import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
 import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUpload } from './store.ts'
-import { acquireUpload, finishTurn, takeTurn } from './turn.ts'
+import { acquireUpload, finishTurn, startTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
@@ -65,7 +65,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     await assertQuota(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
-    await reading(async () => {
+    await reportLookupFailure(async () => {
       const reservationId = await reserveUpload(deps, context, upload.length, limits.tenantQuotaBytes)
       await db
         .write(context, async (tx) => {
@@ -118,14 +118,14 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       }
       return await turns.take(turnOf(context, params.id), async (signal) => {
         const isChecked = checksum !== undefined
-        const reservationId = await reading(
+        const reservationId = await reportLookupFailure(
           async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
         )
         const { upload, turn } = await orAskAgain(
           acquireUpload(deps, context, params.id, async (tx, found) => {
             await passToUpload(tx, reservationId)
             const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
-            return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
+            return { upload: found, turn: isOurs ? await startTurn(tx, found, isChecked) : undefined }
           }),
         ).catch(async (error: unknown) => {
           await releaseReservation(deps, context, reservationId)
@@ -133,7 +133,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         })
         const arrived = arrivedOf(upload)
         if (offset !== arrived) {
-          throw problem('conflict', { detail: `${arrived} bytes have arrived. Go on from there.` })
+          throw problem('conflict', { detail: `${arrived} bytes have arrived. Continue at that offset.` })
         }
         const atMost = upload.length - offset
         if ((parseBytes(raw.headers['content-length']) ?? 0) > atMost) {
@@ -150,7 +150,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         } catch (error) {
           if (error instanceof ProblemError && error.code === 'content_too_large') {
             // Only bytes that another replica has counted stay.
-            await reading(async () => db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)))
+            await reportLookupFailure(async () =>
+              db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)),
+            )
           }
           throw error
         } finally {
@@ -174,7 +176,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     return await turns.take(turnOf(context, params.id), async () => {
       await acquireUpload(deps, context, params.id, async (tx, upload) => {
         if (upload.receiptJws !== undefined) {
-          throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
+          throw problem('conflict', {
+            detail: 'The upload is complete, and received evidence cannot be deleted this way.',
+          })
         }
         await noteGivenUp(tx, upload.id, { context, requestId }, 'by_sender')
       })
@@ -224,7 +228,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         case 'unsupported_media_type':
         case 'digest_mismatch':
           // No further piece could correct it.
-          await reading(async () => db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)))
+          await reportLookupFailure(async () =>
+            db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)),
+          )
           await deps.afterwards.run(async () => await partials.remove(context.tenantId, upload.id))
           throw error
         default:
@@ -275,7 +281,7 @@ async function orAskAgain<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof ProblemError) || error.code !== 'request_timeout') throw error
     throw problem('service_unavailable', {
-      detail: 'What was sent is there. Ask with HEAD, which goes on with the upload.',
+      detail: 'The bytes that arrived are stored. Send HEAD to continue the upload.',
       retryAfterSeconds: 1,
       cause: error,
     })
@@ -293,8 +299,8 @@ function readCreation(
   }
   const length = parseBytes(headers['upload-length'])
   if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
-  if (length === 0) throw refused({ why: 'empty' })
-  if (isTooLarge(length, maxFileBytes)) throw refused({ why: 'too_large' })
+  if (length === 0) throw refusalProblem({ why: 'empty' })
+  if (isTooLarge(length, maxFileBytes)) throw refusalProblem({ why: 'too_large' })
   const given = headers['upload-metadata']
   if (typeof given !== 'string')
     throw badHeader('Upload-Metadata', 'is missing: send it with the key filename and the name of the file in base64')
@@ -309,7 +315,7 @@ function readCreation(
   const { filetype = '', metadata: json = '' } = metadata
   const contentType = filetype === '' ? 'application/octet-stream' : filetype
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
-  if (!kind.accepted) throw refused(kind.refusal)
+  if (!kind.accepted) throw refusalProblem(kind.refusal)
   const described = json === '' ? {} : parseJsonBody(Buffer.from(json))
   const details = parseDetails(described, now)
   if (details.sha256 !== undefined && details.sha256.length !== 1) {
@@ -325,7 +331,7 @@ function readCreation(
 function assertPlain(headers: RequestInfo['raw']['headers']): void {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding !== '' && encoding !== 'identity') {
-    throw problem('unsupported_media_type', { detail: 'Send the bytes as they are, without Content-Encoding.' })
+    throw problem('unsupported_media_type', { detail: 'Send the bytes without a Content-Encoding.' })
   }
   for (const name of ['Content-Digest', 'Repr-Digest']) {
     if (headers[name.toLowerCase()] === undefined) continue

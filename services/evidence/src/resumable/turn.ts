@@ -2,7 +2,7 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
-import { reading } from '../upload/quota.ts'
+import { reportLookupFailure } from '../upload/quota.ts'
 import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'partials'>
@@ -23,7 +23,7 @@ export async function acquireUpload<T>(
   let sealed: { readonly turn: number; readonly bytes: number } | undefined
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     const known = sealed
-    const outcome = await reading(async () =>
+    const outcome = await reportLookupFailure(async () =>
       db.write(context, async (tx): Promise<{ readonly given: T } | { readonly turn: number }> => {
         const upload = await lockUpload(tx, id, actorOf(context))
         if (upload === undefined) throw problem('not_found')
@@ -38,13 +38,13 @@ export async function acquireUpload<T>(
     if ('given' in outcome) return outcome.given
     sealed = { turn: outcome.turn, bytes: await partials.seal(context.tenantId, id, outcome.turn) }
   }
-  throw problem('conflict', { detail: 'Others go on with the upload. Ask with HEAD.' })
+  throw problem('conflict', { detail: 'Other requests are continuing the upload. Read its offset with HEAD.' })
 }
 
 /** Starts a turn under the lock of the upload. */
-export async function takeTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
+export async function startTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
   if (upload.turn >= maxTurns) {
-    throw problem('content_too_large', { detail: `An upload may come in at most ${maxTurns} pieces.` })
+    throw problem('content_too_large', { detail: `An upload can have at most ${maxTurns} pieces.` })
   }
   return await beginTurn(tx, upload.id, isChecked)
 }
@@ -56,9 +56,11 @@ export async function finishTurn(
   id: string,
   { turn, length }: { readonly turn: number; readonly length: number },
 ): Promise<number> {
-  const arrived = await reading(async () => await db.write(context, async (tx) => await endTurn(tx, id, turn, length)))
+  const arrived = await reportLookupFailure(
+    async () => await db.write(context, async (tx) => await endTurn(tx, id, turn, length)),
+  )
   if (arrived === undefined) {
-    throw problem('conflict', { detail: 'Another request goes on with the upload. Ask with HEAD.' })
+    throw problem('conflict', { detail: 'Another request is continuing the upload. Read its offset with HEAD.' })
   }
   return arrived
 }

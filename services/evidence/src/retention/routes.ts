@@ -23,7 +23,7 @@ export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>
       return await setPolicy(tx, current.version, body.retention_years, actor)
     })
     if (policy === undefined) {
-      throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
+      throw problem('precondition_failed', { detail: 'The policy has changed. Read it again and resend your change.' })
     }
     if (isChanged) {
       log.info({

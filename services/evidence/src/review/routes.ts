@@ -15,9 +15,10 @@ export function reviewRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         await db.write(context, async (tx) => {
           const { file, verdict: before } = await fileToDecide(tx, params.id)
           if (before !== verdict) {
-            if (before !== null) throw problem('conflict', { detail: `The file is ${before}, and a verdict stands.` })
+            if (before !== null)
+              throw problem('conflict', { detail: `The file is already ${before}, and a verdict is final.` })
             if (file.status !== 'accepted' && file.status !== 'released') {
-              throw problem('conflict', { detail: `The file is ${file.status}: there is nothing to judge.` })
+              throw problem('conflict', { detail: `The file is ${file.status}: it cannot be reviewed.` })
             }
             const actor = actorOf(context)
             await insertDecision(tx, file.id, { kind: verdict, reason }, actor)

@@ -72,7 +72,7 @@ function leftovers(count: number) {
   return { all, finished, blobs, partials }
 }
 
-test('what was left behind and cannot be decided now keeps nothing else from being decided', async () => {
+test('an entry that cannot be decided now does not block the others', async () => {
   const { all, finished, blobs, partials } = leftovers(3)
   const { lines, logger } = aLog()
   const failing: BlobStore = {
@@ -125,7 +125,7 @@ test('a tenant whose entries cannot be listed does not affect others, and is log
   ).toHaveLength(1)
 })
 
-test('open uploads, however many a tenant has, keep what others have left behind from nothing', async () => {
+test('many open uploads of one tenant do not keep the remains of others from being deleted', async () => {
   const [busy, other] = [randomUUID(), { tenantId: randomUUID(), id: randomUUID() }]
   const { blobs, partials } = leftovers(0)
   const removed: string[] = []
@@ -155,7 +155,7 @@ test('open uploads, however many a tenant has, keep what others have left behind
   expect(asked).toHaveLength(1001)
 })
 
-test('what a sweep cannot do keeps none of the rest from being done', async () => {
+test('a failure in a sweep does not stop the rest of it', async () => {
   const { all, finished, blobs } = leftovers(1)
   const { lines, logger } = aLog()
   const parts = { db: answering({ yes: true }), blobs: { ...blobs, sweepIncoming: notHere }, partials: noPartials }

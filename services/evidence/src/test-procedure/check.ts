@@ -3,7 +3,7 @@ import type { InputError, ProblemCode } from '@postern/contracts'
 import { maxTestProceduresAtOnce } from '@postern/contracts/internal'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
-import { type Judgement, judgeTestProcedures, keepOpen } from './rules.ts'
+import { type Judgement, judgeTestProcedures, selectOpenProcedures } from './rules.ts'
 import type { FoundTestProcedures, Universe } from './universe.ts'
 
 type Asker = Pick<RequestInfo, 'context' | 'requestId'>
@@ -24,7 +24,7 @@ export async function requireTestProcedures(
   if (addresses.length === 0) return []
   const judgement = judgeTestProcedures(await ask(universe, request, addresses, patienceMs))
   if (judgement.kind === 'open') return judgement.ids
-  const { code, fault, detail } = told[judgement.kind]
+  const { code, fault, detail } = refusals[judgement.kind]
   throw problem(code, {
     detail,
     errors: judgement.places.map((place) => ({ ...placeOf(place), code: fault, detail: `${addresses[place]}` })),
@@ -43,7 +43,7 @@ export async function requireUnlocked(
     if (found.some((procedure) => procedure?.status === 'completed')) {
       throw problem('procedure_locked', {
         detail:
-          'It is for a test procedure, or replaces evidence of one, that is completed: that stays as it was signed off. Nothing has changed.',
+          'The evidence belongs to a completed test procedure, or replaces evidence of one. Evidence that was signed off cannot change.',
       })
     }
   }
@@ -54,11 +54,11 @@ export async function openTestProcedures(
   universe: Universe,
   request: Asker,
   addresses: readonly string[],
-): Promise<ReturnType<typeof keepOpen>> {
-  return keepOpen(addresses, addresses.length === 0 ? [] : await ask(universe, request, addresses))
+): Promise<ReturnType<typeof selectOpenProcedures>> {
+  return selectOpenProcedures(addresses, addresses.length === 0 ? [] : await ask(universe, request, addresses))
 }
 
-const told: Readonly<
+const refusals: Readonly<
   Record<
     Exclude<Judgement['kind'], 'open'>,
     { readonly code: ProblemCode; readonly fault: string; readonly detail: string }
@@ -67,12 +67,12 @@ const told: Readonly<
   unknown: {
     code: 'not_found',
     fault: 'unknown',
-    detail: 'There is no such test procedure as `errors` names. Nothing was kept.',
+    detail: 'The test procedure in `errors` does not exist. The evidence was not stored.',
   },
   locked: {
     code: 'procedure_locked',
     fault: 'completed',
-    detail: 'A test procedure that `errors` names is completed, and takes no more evidence. Nothing was kept.',
+    detail: 'The test procedure in `errors` is completed and accepts no further evidence. The evidence was not stored.',
   },
 }
 
@@ -98,7 +98,7 @@ async function ask(
 
 function cannotSay(cause: ServiceUnavailableError): ProblemError {
   return problem('service_unavailable', {
-    detail: 'Whether the test procedures are there cannot be said now. Try again in a moment.',
+    detail: 'The test procedures cannot be checked at the moment. Try again in a moment.',
     retryAfterSeconds: 5,
     cause,
   })

@@ -15,7 +15,7 @@ export function judgeTestProcedures(found: FoundTestProcedures): Judgement {
   return { kind: 'open', ids: idsOf(found) }
 }
 
-export function keepOpen(
+export function selectOpenProcedures(
   addresses: readonly string[],
   found: FoundTestProcedures,
 ): { readonly addresses: readonly string[]; readonly ids: readonly string[] } {

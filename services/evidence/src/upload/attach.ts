@@ -7,7 +7,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
-import { reading } from './quota.ts'
+import { reportLookupFailure } from './quota.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
 export function attachmentRoutes(
@@ -18,7 +18,7 @@ export function attachmentRoutes(
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
     // Ownership first: to others the file does not exist.
-    const file = await reading(
+    const file = await reportLookupFailure(
       async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
     )
     assertAttachable(file)

@@ -1,5 +1,5 @@
 import { Transform } from 'node:stream'
-import { refused } from './refusal.ts'
+import { refusalProblem } from './refusal.ts'
 
 /** Decodes base64 with line breaks (RFC 2045, section 6.8). Fails with a problem for other input. */
 export function createBase64Decoder(): Transform {
@@ -32,5 +32,5 @@ export function createBase64Decoder(): Transform {
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/
 
 function malformed(): Error {
-  return refused({ why: 'multipart', reason: 'A part says that it is base64, and is not.' })
+  return refusalProblem({ why: 'multipart', reason: 'A part says that it is base64, and is not.' })
 }

@@ -33,7 +33,7 @@ describe('the first bytes of an upload', () => {
     ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')],
     ['SVG with a declaration', Buffer.from('<?xml version="1.0"?>\n<!-- x -->\n<svg:svg onload="x()">')],
     ['SVG with a document type', Buffer.from('<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x"><svg/>')],
-  ])('%s is refused', async (_name, head) => {
+  ])('%s is rejected', async (_name, head) => {
     expect(await judgeBytes(head)).toMatchObject({ accepted: false })
   })
 
@@ -57,12 +57,12 @@ describe('the first bytes of an upload', () => {
     ['one byte', Buffer.from('x'), null],
     ['text with an arrow', Buffer.from('<-- see below'), null],
     ['a container that is cut off', hex('504b0304140000000800', 30), 'application/zip'],
-  ])('%s is taken', async (_name, head, detected) => {
+  ])('%s is accepted', async (_name, head, detected) => {
     expect(await judgeBytes(head)).toEqual({ accepted: true, detected })
   })
 })
 
-describe('what the sender declares', () => {
+describe('the declared type', () => {
   test.each([
     ['report.pdf', 'text/html'],
     ['report.pdf', 'Image/SVG+XML; charset=utf-8'],
@@ -99,7 +99,7 @@ describe('what the sender declares', () => {
     ['REPORT.EXE', 'application/pdf'],
     ['report.exe. .', 'application/pdf'],
     ['report.html', 'text/plain'],
-  ])('%s as %s is refused', (fileName, contentType) => {
+  ])('%s as %s is rejected', (fileName, contentType) => {
     expect(judgeDeclared(fileName, contentType).accepted).toBe(false)
   })
 
@@ -118,12 +118,12 @@ describe('what the sender declares', () => {
     ['archive.zip', 'application/zip'],
     ['application.pdf', 'application/pdf'],
     ['Übersicht 2026.csv', 'text/csv; charset=utf-8'],
-  ])('%s as %s is taken', (fileName, contentType) => {
+  ])('%s as %s is accepted', (fileName, contentType) => {
     expect(judgeDeclared(fileName, contentType).accepted).toBe(true)
   })
 })
 
-describe('a list of media types that are taken', () => {
+describe('a list of accepted media types', () => {
   const allowed = ['text/*', 'application/pdf']
   const pdf = Buffer.from('%PDF-1.7')
   const png = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
@@ -137,7 +137,7 @@ describe('a list of media types that are taken', () => {
     expect(judgeDeclared('a', type, allowed).accepted).toBe(true)
   })
 
-  test('counts for what the bytes show as well, where they show anything', async () => {
+  test('also applies to the type that the bytes show, if they show one', async () => {
     expect(await judgeBytes(png, allowed)).toEqual({
       accepted: false,
       reason: 'The first bytes show image/png, which is not taken here.',
@@ -147,7 +147,7 @@ describe('a list of media types that are taken', () => {
     expect((await judgeBytes(Buffer.from('a,b'), allowed)).accepted).toBe(true)
   })
 
-  test('refuses a program and a web page, whatever it holds', async () => {
+  test('rejects programs and web pages, whatever it contains', async () => {
     expect(judgeDeclared('a.html', 'text/html', ['text/*']).accepted).toBe(false)
     expect((await judgeBytes(Buffer.from('<html>'), ['text/*'])).accepted).toBe(false)
   })

@@ -5,7 +5,7 @@ import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
 import { UploadStalled } from './receive.ts'
-import { brokenOff, refused } from './refusal.ts'
+import { brokenOff, refusalProblem } from './refusal.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -33,7 +33,7 @@ export async function readMultipart(
   contentType: string,
   { stallMs, reader }: { readonly stallMs: number; readonly reader: MultipartReader },
 ): Promise<void> {
-  if (!(body instanceof Readable)) throw refused({ why: 'empty' })
+  if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
   const parser = openParser(contentType)
   // The parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
@@ -98,7 +98,8 @@ export async function readMultipart(
     for (const stream of streams) stream.destroy(new UploadEnded())
     void discardRest(body)
     await turn.catch(() => undefined)
-    if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
+    if (error instanceof UploadStalled)
+      throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })
     throw error
   } finally {
     stall?.stop()
@@ -153,14 +154,14 @@ function partsBegun(parser: BusboyInstance): unknown {
 }
 
 /** Calls back with each part's raw head, because the parser silently drops what it cannot read. */
-function onHead(parser: BusboyInstance, told: (head: string) => void): void {
+function onHead(parser: BusboyInstance, onText: (head: string) => void): void {
   const heads = within(parser, '_parser', 'parser', '_hparser')
   const read = within(heads, '_parseHeader')
   if (typeof heads !== 'object' || heads === null || typeof read !== 'function') {
     throw new Error('the parser of forms is another one than this was written for')
   }
   Reflect.set(heads, '_parseHeader', () => {
-    told(String(within(heads, 'buffer')))
+    onText(String(within(heads, 'buffer')))
     Reflect.apply(read, heads, [])
   })
 }
@@ -185,7 +186,7 @@ async function readAll(stream: Readable): Promise<Buffer> {
 }
 
 function multipartFault(reason: string): Error {
-  return refused({ why: 'multipart', reason })
+  return refusalProblem({ why: 'multipart', reason })
 }
 
 function metadataTooLarge(): Error {

@@ -20,7 +20,7 @@ import { type BlobStore, type IncomingBlob, type SettlingBlob, isStoreFull } fro
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
-import { storeFull, refused } from './refusal.ts'
+import { storeFull, refusalProblem } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 /** A complete and durable file that is not recorded yet. */
@@ -82,7 +82,7 @@ export async function parseUpload(
       : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertQuota(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
     // A procedure completed meanwhile accepts no evidence.
-    if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
+    if (!parts.limits.isInTime()) throw refusalProblem({ why: 'too_long' })
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
     const files: ReceivedFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
@@ -117,7 +117,7 @@ interface Upload {
 async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
   const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
   const head = judgeHead(upload.head, parts.limits.maxBytes, parts.limits.allowedTypes)
-  if (!head.accepted) throw refused(head.refusal)
+  if (!head.accepted) throw refusalProblem(head.refusal)
   if (!isPeriodOrdered(brief)) {
     throw problem('bad_request', {
       detail: 'See `errors` for details.',
@@ -148,7 +148,7 @@ async function parseForm(
   parts: Parts,
 ): Promise<Described> {
   const judged = judgeMultipartHead(head, parts.limits.maxBytes)
-  if (!judged.accepted) throw refused(judged.refusal)
+  if (!judged.accepted) throw refusalProblem(judged.refusal)
   assertQueryEmpty(query)
   if (judged.contentLength !== undefined) await parts.assertQuota(judged.contentLength)
   let details = parseDetails({}, parts.now())
@@ -162,14 +162,14 @@ async function parseForm(
       },
       onFile: async ({ fileName, contentType: type, stream: bytes }) => {
         if (arrived.length === parts.maxFiles) {
-          throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
+          throw refusalProblem({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
         }
         const index = arrived.length
         if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
         const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
-        if (!kind.accepted) throw ofFile(index, refused(kind.refusal))
+        if (!kind.accepted) throw ofFile(index, refusalProblem(kind.refusal))
         const incoming = await parts.blobs.openIncoming(tenantId)
         file.incoming = incoming
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
@@ -179,7 +179,7 @@ async function parseForm(
       },
     },
   })
-  if (arrived.length === 0) throw refused({ why: 'multipart', reason: 'There must be a part `file`.' })
+  if (arrived.length === 0) throw refusalProblem({ why: 'multipart', reason: 'There must be a part `file`.' })
   if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
     throw problem('invalid_content', {
       detail: 'See `errors` for details.',
@@ -188,7 +188,8 @@ async function parseForm(
   }
   for (const [index, { body }] of arrived.entries()) {
     const expected = details.sha256?.[index]
-    if (expected !== undefined && body?.sha256 !== expected) throw ofFile(index, refused({ why: 'digest_mismatch' }))
+    if (expected !== undefined && body?.sha256 !== expected)
+      throw ofFile(index, refusalProblem({ why: 'digest_mismatch' }))
   }
   return { details, placeOf: pointTo }
 }
@@ -215,12 +216,12 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   if (parameter === undefined) return
   throw problem('bad_request', {
     detail: 'See `errors` for details.',
-    errors: [{ parameter, code: 'unknown', detail: 'belongs into the part `metadata` of a multipart upload' }],
+    errors: [{ parameter, code: 'unknown', detail: 'belongs in the part `metadata` of a multipart upload' }],
   })
 }
 
 export function parseDetails(value: unknown, now: number): EvidenceDetails {
-  // The text of a query is stored exactly as it was run.
+  // The text of a query is evidence: it is stored unchanged.
   const parsed = evidenceDetailsSchema.safeParse(normalizeBody(value, ['query_text']))
   if (parsed.success) {
     const untimely = findUntimely(parsed.data, now)

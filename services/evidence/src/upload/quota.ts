@@ -10,7 +10,7 @@ import {
   findUsedQuota,
   insertReservation,
   lockUsage,
-  takeBack,
+  subtractReservations,
 } from './usage-store.ts'
 
 export interface Room {
@@ -29,7 +29,9 @@ export async function assertQuota(
   tenantQuotaBytes: number | undefined,
 ): Promise<void> {
   if (tenantQuotaBytes === undefined) return
-  const used = await reading(async () => await db.read(context, async (tx) => await findUsedQuota(tx, uploadId)))
+  const used = await reportLookupFailure(
+    async () => await db.read(context, async (tx) => await findUsedQuota(tx, uploadId)),
+  )
   if (used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
 }
 
@@ -44,7 +46,11 @@ export async function reserveQuota(
   tenantQuotaBytes: number | undefined,
 ): Promise<string> {
   return await db.write(context, async (tx) => {
-    const [, , used] = await Promise.all([lockUsage(tx), takeBack(tx, undefined), findUsedQuota(tx, uploadId)])
+    const [, , used] = await Promise.all([
+      lockUsage(tx),
+      subtractReservations(tx, undefined),
+      findUsedQuota(tx, uploadId),
+    ])
     if (tenantQuotaBytes !== undefined && used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
     return await insertReservation(tx, { bytes, files, uploadId })
   })
@@ -65,7 +71,7 @@ export async function releaseReservation(
   if (reservationId === undefined) return
   await db
     .write(context, async (tx) => {
-      await Promise.all([lockUsage(tx), takeBack(tx, reservationId)])
+      await Promise.all([lockUsage(tx), subtractReservations(tx, reservationId)])
     })
     .catch(() => undefined)
 }
@@ -102,7 +108,7 @@ export async function reserveLapsed(
 }
 
 /** Runs a look-up and reports its failure like that of an upload. */
-export async function reading<T>(read: () => Promise<T>): Promise<T> {
+export async function reportLookupFailure<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read()
   } catch (error) {

@@ -32,7 +32,7 @@ function slowBlob() {
 }
 
 describe('an upload', () => {
-  test('that grows too large is refused at once, and its connection stays open for the answer', async () => {
+  test('that grows too large is rejected at once, and its connection stays open for the response', async () => {
     const body = openBody('a'.repeat(1001))
     const blob = slowBlob()
     await expect(receiveBody(body, blob, declared, limits)).rejects.toMatchObject({ code: 'content_too_large' })
@@ -40,7 +40,7 @@ describe('an upload', () => {
     expect(body.destroyed).toBe(false)
   })
 
-  test('whose store fails is refused without waiting for its sender', async () => {
+  test('whose store fails is rejected without waiting for its sender', async () => {
     const body = openBody('a,b')
     const blob = slowBlob()
     const received = receiveBody(body, blob, declared, limits)
@@ -50,7 +50,7 @@ describe('an upload', () => {
     expect(body.destroyed).toBe(false)
   })
 
-  test('is read no faster than its store takes it, and is hashed whole', async () => {
+  test('is read no faster than its store can write, and is hashed completely', async () => {
     const body = openBody('a,b\n')
     const blob = slowBlob()
     const received = receiveBody(body, blob, declared, limits)

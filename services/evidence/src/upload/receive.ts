@@ -4,7 +4,7 @@ import { discardRest, problem, watchStall } from '@postern/service-kit'
 import { type IncomingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
-import { brokenOff, storeFull, refused, scannerUnavailable } from './refusal.ts'
+import { brokenOff, storeFull, refusalProblem, scannerUnavailable } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -24,7 +24,7 @@ export interface ReceiveLimits {
 }
 
 /**
- * Reads a body into a blob, with hash and scan. Throws a problem as soon as it is unacceptable; the caller discards the
+ * Reads a body into a blob, with hash and scan. Throws a problem at the first fault; the caller discards the
  * blob.
  */
 export async function receiveBody(
@@ -33,7 +33,7 @@ export async function receiveBody(
   declared: DeclaredUpload,
   { maxBytes, stallMs, isInTime, scanner, allowedTypes }: ReceiveLimits,
 ): Promise<ReceivedBody> {
-  if (!(body instanceof Readable)) throw refused({ why: 'empty' })
+  if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   const hash = createHash('sha256')
@@ -47,9 +47,9 @@ export async function receiveBody(
     scan = await scanner.begin()
     for await (const chunk of body.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
-      if (!isInTime()) throw refused({ why: 'too_long' })
+      if (!isInTime()) throw refusalProblem({ why: 'too_long' })
       sizeBytes += chunk.length
-      if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
+      if (sizeBytes > maxBytes) throw refusalProblem({ why: 'too_large' })
       hash.update(chunk)
       isStoring = true
       await sniffer.add(chunk)
@@ -60,14 +60,15 @@ export async function receiveBody(
     const detected = await sniffer.finish()
     const received = { sizeBytes, sha256: hash.digest('hex'), detected }
     const refusal = judgeBody(declared, received)
-    if (refusal !== undefined) throw refused(refusal)
+    if (refusal !== undefined) throw refusalProblem(refusal)
     stall.stop()
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     void discardRest(body)
     if (isStoreFull(error)) throw storeFull(error)
     if (error instanceof ScannerUnavailableError) throw scannerUnavailable(error)
-    if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
+    if (error instanceof UploadStalled)
+      throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })
     if (isAbort(error)) throw brokenOff()
     throw error
   } finally {
@@ -96,7 +97,7 @@ function createSniffer(allowed: AllowedTypes): {
     judged = true
     const kind = await judgeBytes(Buffer.concat(parts), allowed)
     parts.length = 0
-    if (!kind.accepted) throw refused({ why: 'kind', reason: kind.reason })
+    if (!kind.accepted) throw refusalProblem({ why: 'kind', reason: kind.reason })
     detected = kind.detected
   }
   return {

@@ -8,7 +8,7 @@ import type { Deps } from '../deps.ts'
 import { storeFull, notRecorded } from './refusal.ts'
 import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
-import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumbers } from './store.ts'
+import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, allocateNumbers } from './store.ts'
 import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
@@ -51,7 +51,7 @@ export async function record<T>(
     reservationId = reserved
     const answer = await db.write(context, async (tx) => {
       // First, because the transaction runs again if none is free.
-      const numbers = await takeNumbers(tx, files.length)
+      const numbers = await allocateNumbers(tx, files.length)
       await consumeReservation(tx, reserved)
       // A fixed order prevents deadlocks between uploads of equal files.
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
@@ -133,7 +133,7 @@ export async function record<T>(
 /**
  * Finishes a recording. With a bucket no request waits, because the duration reveals whether the tenant had the bytes.
  */
-export async function tidied(
+export async function finishRecording(
   { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
   tidy: () => Promise<void>,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import type { RecordFailure } from './store.ts'
 
 const again = 'There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.'
 
-export function refused(refusal: UploadRefusal): Error {
+export function refusalProblem(refusal: UploadRefusal): Error {
   switch (refusal.why) {
     case 'empty':
       return problem('invalid_content', {
@@ -13,7 +13,7 @@ export function refused(refusal: UploadRefusal): Error {
         errors: [bodyError('is empty')],
       })
     case 'too_large':
-      return problem('content_too_large', { detail: 'The file is larger than evidence may be.' })
+      return problem('content_too_large', { detail: 'The file exceeds the size limit for evidence.' })
     case 'kind':
       return problem('unsupported_media_type', { detail: refusal.reason })
     case 'encoded':
@@ -29,8 +29,8 @@ export function refused(refusal: UploadRefusal): Error {
       })
     case 'digest_mismatch':
       return problem('digest_mismatch', {
-        detail: 'The SHA-256 of the body is not the one that was announced. Nothing was kept; send the file again.',
-        errors: [bodyError('has another SHA-256 than the one that was announced', 'digest_mismatch')],
+        detail: 'The SHA-256 of the body differs from the announced one. The file was not stored; send it again.',
+        errors: [bodyError('differs from the announced SHA-256', 'digest_mismatch')],
       })
     case 'file_name':
       return problem('bad_request', {
@@ -47,7 +47,10 @@ export function refused(refusal: UploadRefusal): Error {
 }
 
 export function brokenOff(): Error {
-  return problem('bad_request', { detail: 'The upload broke off.', errors: [bodyError('broke off')] })
+  return problem('bad_request', {
+    detail: 'The upload is incomplete. Send the file again.',
+    errors: [bodyError('broke off')],
+  })
 }
 
 /**
@@ -58,27 +61,27 @@ export function assertAwaited({ raw }: RequestInfo['raw']): void {
   if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
 }
 
-export function replaced(): Error {
+export function replacedProblem(): Error {
   return problem('conflict', { detail: 'The file has a newer version. Revise that one.' })
 }
 
 export function overQuota(quotaBytes: number): Error {
   return problem('quota_exceeded', {
-    detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more, beside what it keeps and the resumable uploads that are under way. There is no receipt; of a resumable upload what has arrived is there still.`,
+    detail: `The tenant can store ${quotaBytes} bytes of evidence, including open resumable uploads, and this file would exceed that. There is no receipt; a resumable upload keeps the bytes that have arrived.`,
   })
 }
 
 function tookTooLong(cause?: unknown): Error {
   return problem('request_timeout', {
     detail:
-      'The upload took longer than one request may. Nothing was kept; send the file as a resumable upload (POST /api/v1/evidence/uploads).',
+      'The upload took too long for one request. The file was not stored; send it as a resumable upload (POST /api/v1/evidence/uploads).',
     cause,
   })
 }
 
 export function storeFull(cause: unknown): Error {
   return problem('insufficient_storage', {
-    detail: `There is no room for the file at present. ${again}`,
+    detail: `The evidence store is full. ${again}`,
     retryAfterSeconds: 300,
     cause,
   })
@@ -86,7 +89,7 @@ export function storeFull(cause: unknown): Error {
 
 export function scannerUnavailable(cause: unknown): Error {
   return problem('service_unavailable', {
-    detail: 'The malware scanner does not answer, and nothing is taken unscanned. Send the file again later.',
+    detail: 'The malware scanner does not respond, and files are not accepted unscanned. Send the file again later.',
     retryAfterSeconds: 30,
     cause,
   })
@@ -106,7 +109,7 @@ export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
         cause,
       })
     case 'replaced':
-      return replaced()
+      return replacedProblem()
     case 'too_many_attachments': {
       const detail = `A file may be attached to at most ${maxAttachments} test procedures.`
       return problem('invalid_content', {

@@ -6,9 +6,9 @@ import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
 import { findReplaceable } from './attachment-store.ts'
-import { type NewEvidence, actorOf, record, tidied } from './record.ts'
-import { assertAwaited, refused, replaced } from './refusal.ts'
-import { assertQuota, reading } from './quota.ts'
+import { type NewEvidence, actorOf, record, finishRecording } from './record.ts'
+import { assertAwaited, refusalProblem, replacedProblem } from './refusal.ts'
+import { assertQuota, reportLookupFailure } from './quota.ts'
 import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './parse-upload.ts'
@@ -79,7 +79,7 @@ async function finish<T>(
     return kept
   })
   warnOfQuarantine(log, requestId, files)
-  await tidied(deps, tidy)
+  await finishRecording(deps, tidy)
   return answer
 }
 
@@ -90,15 +90,15 @@ async function requireStillOpen(
   { keptOpen, isInTime }: { readonly keptOpen: readonly string[]; readonly isInTime: () => boolean },
 ): Promise<void> {
   try {
-    if (!isInTime()) throw refused({ why: 'too_long' })
+    if (!isInTime()) throw refusalProblem({ why: 'too_long' })
     await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
   } catch (error) {
     // The universe rejects an expired assertion, so waiting is useless.
-    const told = isInTime() ? error : refused({ why: 'too_long' })
+    const reported = isInTime() ? error : refusalProblem({ why: 'too_long' })
     await deps.afterwards.run(async () => {
       for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
     })
-    throw told
+    throw reported
   }
 }
 
@@ -108,14 +108,14 @@ async function ownFile(
   context: RequestInfo['context'],
   id: string,
 ): Promise<OwnFile & { readonly keptOpen: readonly string[] }> {
-  const [file, keptOpen] = await reading(
+  const [file, keptOpen] = await reportLookupFailure(
     async () =>
       await db.read(context, async (tx) =>
         Promise.all([findOwnFile(tx, id, actorOf(context)), findReplaceable(tx, id)]),
       ),
   )
   if (file === undefined) throw problem('not_found')
-  if (file.isReplaced) throw replaced()
+  if (file.isReplaced) throw replacedProblem()
   return { ...file, keptOpen }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findUntimely } from './rules.ts'
 
-describe('what a sender says of when', () => {
+describe('the dates that a sender states', () => {
   const now = Date.parse('2026-03-31T22:00:00Z')
 
   test.each([
@@ -15,7 +15,7 @@ describe('what a sender says of when', () => {
     [{ evidence_date: '2026-04-01' }, undefined],
     [{ evidence_date: '2026-04-02' }, 'evidence_date'],
     [{ evidence_date: '9999-12-31' }, 'evidence_date'],
-  ])('%o is refused where it has not come yet: %s', (details, member) => {
+  ])('%o is rejected if %s is in the future', (details, member) => {
     expect(findUntimely(details, now)?.member).toBe(member)
   })
 })

@@ -36,7 +36,7 @@ export interface FileNumber {
 }
 
 /** Takes the tenant's next numbers of the year (UTC). Throws NoFreeNumberError. */
-export async function takeNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
+export async function allocateNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
   const rows = await tx.query<{ year: number; number: string }>({
     name: 'evidence_take_numbers',
     text: takeNumbersText,

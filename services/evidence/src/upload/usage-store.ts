@@ -40,7 +40,7 @@ const takeBackText = `
     and total.files + total.bytes > 0`
 
 /** Subtracts expired reservations and the named one. Call it under the lock. */
-export async function takeBack(tx: Tx, reservationId: string | undefined): Promise<void> {
+export async function subtractReservations(tx: Tx, reservationId: string | undefined): Promise<void> {
   await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
 }
 

@@ -32,7 +32,7 @@ test('a route under a rule that is not known is open to nobody', () => {
   for (const principal of [key(['*']), person('admin')]) {
     // @ts-expect-error the types refuse it too; the runtime must not rely on them
     const denial = denialOf({ ...routeTable[0], access: { kind: 'whoever' } }, principal)
-    expect(denial).toEqual({ code: 'role_required', detail: 'This operation is for nobody.' })
+    expect(denial).toEqual({ code: 'role_required', detail: 'No caller may use this operation.' })
   }
 })
 

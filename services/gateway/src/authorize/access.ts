@@ -27,6 +27,6 @@ export function denialOf(route: Route, principal: Principal): Denial | undefined
       return { code: 'role_required', ...roleNeeded(access.role) }
     default:
       access satisfies never
-      return { code: 'role_required', detail: 'This operation is for nobody.' }
+      return { code: 'role_required', detail: 'No caller may use this operation.' }
   }
 }

@@ -36,7 +36,7 @@ describe('the route table', () => {
     ['PATCH', '/api/v1/findings/summary', ['GET', 'HEAD']],
     ['GET', '/api/v1/action-plans/bulk', ['POST']],
     ['POST', '/api/v1/evidence/uploads/attachments', ['DELETE', 'HEAD', 'OPTIONS', 'PATCH']],
-  ])('takes %s %s for another method of that path, and not for an item', (method, path, allowed) => {
+  ])('treats %s %s as another method of that path, not as an item', (method, path, allowed) => {
     expect(match(method, path)).toEqual({ kind: 'method', allowed })
   })
 
@@ -83,7 +83,7 @@ test.each([
   ['GET', '/api/v1/findings'],
   ['DELETE', '/api/v1/findings'],
   ['PATCH', '/api/v1/there-is-none'],
-])('a POST that names another method stays a POST where no route accepts that: %s %s', (method, path) => {
+])('a POST that names another method stays a POST if no route accepts the override: %s %s', (method, path) => {
   expect(override(method, path)).toBeUndefined()
 })
 
@@ -93,7 +93,7 @@ test('a POST that names another method is matched as that method on the routes o
   expect(match('PATCH', path)).toMatchObject({ kind: 'route' })
 })
 
-test('a POST that names a method which its path lacks is answered like that method, not carried out as a POST', () => {
+test('a POST that names a method which its path lacks gets the response to that method and is not executed as a POST', () => {
   const path = '/api/v1/evidence/uploads'
   expect(match('POST', path)).toMatchObject({ kind: 'route' })
   expect(override('PUT', path)).toEqual(match('PUT', path))

@@ -43,7 +43,7 @@ async function startService(connectionLimit: number, service: Service, waiting =
   return { connections, seen, stop }
 }
 
-/** A request that keeps what it is told. */
+/** A request that records its outcome. */
 class TestRequest extends PooledRequest {
   readonly #told = Promise.withResolvers<number | string>()
   /** The status, or the code or message of the error. */
@@ -70,7 +70,7 @@ class TestRequest extends PooledRequest {
   }
 
   onResponseData(): void {
-    // Nobody asks for the body.
+    // The body is never read.
   }
 
   protected onEnd(): void {
@@ -89,7 +89,7 @@ async function send(connections: Connections, path = '/', tenantId = 'one'): Pro
   return await request.outcome
 }
 
-describe('a service that is not there', () => {
+describe('an unreachable service', () => {
   test('fails every request, also those that waited for a connection', async () => {
     const { connections, stop } = await startService(1, (_request, response) => response.end())
     stop()
@@ -112,7 +112,7 @@ describe('a connection', () => {
     expect(seen.sockets.size).toBe(2)
   })
 
-  test('that the service breaks off fails its own request and serves the next on a new one', async () => {
+  test('that the service breaks fails only its own request; the next request gets a new one', async () => {
     const { connections, seen } = await startService(1, (request, response) => {
       if (request.url === '/break') request.socket.destroy()
       else response.end('ok')
@@ -122,7 +122,7 @@ describe('a connection', () => {
     expect(seen.sockets.size).toBe(2)
   })
 
-  test('that is aborted serves the next request on a new one', async () => {
+  test('of an aborted request is replaced for the next one', async () => {
     const { connections } = await startService(1, (request, response) => {
       if (request.url !== '/hang') response.end('ok')
     })
@@ -135,8 +135,8 @@ describe('a connection', () => {
   })
 })
 
-describe('where as many wait as may', () => {
-  test('a further request fails at once, until one of them has given up or is served', async () => {
+describe('a full queue', () => {
+  test('rejects a further request at once, until a waiting one is aborted or served', async () => {
     const held = Promise.withResolvers<ServerResponse>()
     const { connections, seen } = await startService(
       1,
@@ -160,7 +160,7 @@ describe('where as many wait as may', () => {
   })
 })
 
-test('one that waits patiently in front of others who have left keeps nobody out', async () => {
+test('has space for new requests if those behind its head were aborted', async () => {
   const held = Promise.withResolvers<ServerResponse>()
   const { connections } = await startService(
     1,
@@ -183,7 +183,7 @@ test('one that waits patiently in front of others who have left keeps nobody out
   expect(await Promise.all([first, live, next])).toEqual([200, 200, 200])
 })
 
-/** A service that answers nothing before it is told to, but for who asks for `/quick`. */
+/** A service that holds every response except that to `/quick`. */
 const holding = (held: ServerResponse[]): Service => {
   return (request, response) => {
     if (request.url === '/quick') response.end('ok')
@@ -193,8 +193,8 @@ const holding = (held: ServerResponse[]): Service => {
 const untilHeld = async (held: readonly ServerResponse[], count: number): Promise<void> =>
   await expect.poll(() => held.length).toBe(count)
 
-describe('a tenant that takes all that it can get', () => {
-  test('has three quarters of the connections, and all others of what is left', async () => {
+describe('a tenant that requests as much as possible', () => {
+  test('gets three quarters of the connections, and the others share the rest', async () => {
     const held: ServerResponse[] = []
     const { connections, seen } = await startService(16, holding(held))
     const hogs = Array.from({ length: 30 }, async () => await send(connections, '/', 'hog'))
@@ -212,7 +212,7 @@ describe('a tenant that takes all that it can get', () => {
     expect(new Set(await Promise.all([...hogs, ...others]))).toEqual(new Set([200]))
   })
 
-  test('has three quarters of the places to wait as well, and is served in turn with those who wait beside it', async () => {
+  test('gets three quarters of the queue, and is served in rotation with other tenants', async () => {
     const held: ServerResponse[] = []
     const order: string[] = []
     const { connections } = await startService(1, holding(held), 8)
@@ -236,8 +236,8 @@ describe('a tenant that takes all that it can get', () => {
   })
 })
 
-describe('once closed', () => {
-  test('running and waiting requests fail, and so do new ones', async () => {
+describe('after it was closed', () => {
+  test('the pool fails running, waiting and new requests', async () => {
     const { connections } = await startService(1, () => undefined)
     const pending = [send(connections), send(connections)]
     await nextTurn()
@@ -250,7 +250,7 @@ describe('once closed', () => {
   })
 })
 
-test('a request whose own code fails gives its connection back all the same', async () => {
+test('a request whose handler throws still releases its connection', async () => {
   const { connections, seen } = await startService(1, (_request, response) => response.end('ok'))
   class Failing extends TestRequest {
     protected override onEnd(): void {

@@ -32,7 +32,7 @@ export interface ConnectionLimits {
   readonly waiting: number
 }
 
-/** Opens up to `limits.connections` connections to an origin as they are needed, each with one request at a time. */
+/** Opens up to `limits.connections` connections to an origin on demand, each with one request at a time. */
 export function openConnections(origin: string, limits: ConnectionLimits, options: Pool.Options): Connections {
   const pool = new Pool(origin, { ...options, connections: limits.connections, pipelining: 1 })
   let busy = 0

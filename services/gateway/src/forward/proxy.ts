@@ -26,7 +26,7 @@ export interface Forwarding {
   readonly target: UpstreamTarget
   /** Alternating names and values, including the platform's. */
   readonly headers: string[]
-  /** Alternating names and values, to which the answer's own headers are added. */
+  /** Alternating names and values. The response's own headers are added to them. */
   readonly answerHeaders: string[]
   /** If the process ends soon, the answer closes the client's connection. */
   readonly isDraining: () => boolean

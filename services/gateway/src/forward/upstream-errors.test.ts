@@ -34,11 +34,11 @@ describe('a failure before the answer', () => {
     expect(upstreamFailure(withCode(code))).toMatchObject({ code: 'bad_gateway' })
   })
 
-  test('of which nothing is known: 502', () => {
+  test('of an unknown kind: 502', () => {
     expect(upstreamFailure('a text')).toMatchObject({ code: 'bad_gateway' })
   })
 
-  test('that is the client’s is told as the client’s', () => {
+  test('caused by the client gets a 4xx code', () => {
     expect(upstreamFailure(new BodyTooLargeError())).toMatchObject({ code: 'content_too_large' })
     expect(upstreamFailure(new EmptyBodyError())).toMatchObject({ code: 'bad_request' })
     expect(upstreamFailure(new BodyTooSlowError())).toMatchObject({ code: 'request_timeout' })

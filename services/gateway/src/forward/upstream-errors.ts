@@ -51,14 +51,14 @@ const unreachable: ReadonlySet<string> = new Set([
 ])
 const notReached: UpstreamFailure = {
   code: 'service_unavailable',
-  detail: 'Nothing was done. Try again in a moment.',
+  detail: 'The request had no effect. Try again in a moment.',
 }
 const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
 /** Returns 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
 export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
-    return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
+    return { code: 'content_too_large', detail: 'The body is larger than this operation accepts.' }
   }
   if (error instanceof EmptyBodyError) {
     return {
@@ -68,7 +68,7 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
     }
   }
   if (error instanceof BodyTooSlowError) {
-    return { code: 'request_timeout', detail: 'The body came in too slowly. Send it faster.' }
+    return { code: 'request_timeout', detail: 'The body arrived too slowly. Send it faster.' }
   }
   if (error instanceof NoConnectionError || error instanceof SignatureRefusedError) return notReached
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''

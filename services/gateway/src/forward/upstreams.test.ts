@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { PooledRequest } from './connections.ts'
 import { openUpstreams } from './upstreams.ts'
 
-/** A request of which only its end matters. */
+/** A request that only records its end. */
 class Ending extends PooledRequest {
   readonly #end = Promise.withResolvers<void>()
   readonly end = this.#end.promise

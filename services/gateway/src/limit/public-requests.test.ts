@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fakeClocks } from '../../test/builders.ts'
 import { createPublicRequests } from './public-requests.ts'
 
-test('an address that asks too often for what needs no key waits until its minute is over, and no other address does', () => {
+test('an address with too many public requests must wait until its minute is over; others need not', () => {
   const clocks = fakeClocks()
   const requests = createPublicRequests({ clocks, limit: 3 })
   expect([1, 2, 3, 4].map(() => requests.take('192.0.2.1'))).toEqual([0, 0, 0, 60])
@@ -13,7 +13,7 @@ test('an address that asks too often for what needs no key waits until its minut
   expect(requests.take('192.0.2.1')).toBe(0)
 })
 
-test('the addresses of one IPv6 network are one: whoever has a network has them all', () => {
+test('the addresses of one IPv6 network count as one, because one client can use them all', () => {
   const requests = createPublicRequests({ clocks: fakeClocks(), limit: 3 })
   const waits = [1, 2, 3, 4].map((host) => requests.take(`2001:db8:0:1::${host}`))
   expect(waits).toEqual([0, 0, 0, 60])

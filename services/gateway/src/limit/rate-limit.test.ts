@@ -37,7 +37,7 @@ function sharedSource(clocks: FakeClocks, delay: () => Promise<void> = async () 
 }
 
 describe('a limit', () => {
-  test('is never passed in a window by more than 4 %, by four gateways together under any load', async () => {
+  test('is never exceeded by more than 4 % in a window, by four gateways together under any load', async () => {
     const load = fc.array(
       fc.record({ gateway: fc.nat(3), requests: fc.integer({ min: 1, max: 60 }), passMs: fc.nat(50_000) }),
       { minLength: 1, maxLength: 15 },
@@ -71,7 +71,7 @@ describe('a limit', () => {
     )
   })
 
-  test('lets one gateway use all but nothing of it', async () => {
+  test('can be used almost completely by one gateway', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
@@ -82,7 +82,7 @@ describe('a limit', () => {
     expect(source.calls).toBeLessThan(220)
   })
 
-  test('begins anew with the next window, and not a moment before', async () => {
+  test('starts again with the next window, not earlier', async () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
@@ -94,7 +94,7 @@ describe('a limit', () => {
     expect((await limiter.take(limits)).kind).toBe('allowed')
   })
 
-  test('has tokens that are void at the end of their window, however slowly they came', async () => {
+  test('has tokens that expire at the end of their window, however late they arrive', async () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs) + 50_000)
     const gate = Promise.withResolvers<void>()
@@ -122,7 +122,7 @@ describe('a limit', () => {
     expect(source.calls).toBe(2)
   })
 
-  test('of the tenant holds over all its keys', async () => {
+  test('of the tenant applies to all its keys together', async () => {
     const clocks = fakeClocks()
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const keys = [principal(100, 3), principal(100, 3)].map((key) => limiter.limitsOf(key))
@@ -132,7 +132,7 @@ describe('a limit', () => {
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
-  test('of the tenant keeps its last tenth for people, so that somebody can revoke the key that has used up the rest', async () => {
+  test('of the tenant reserves its last tenth for people, so that they can revoke the key that used up the rest', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const gateways = [1, 2].map(() => createRateLimit({ source, clocks, gateways: () => 2 }))
@@ -165,7 +165,7 @@ describe('a limit', () => {
     expect((await takenBy(person, 10)).allowed).toBe(10)
   })
 
-  test('holds for whoever comes back after many others have called, within its window', async () => {
+  test('applies to a caller that returns within its window after many others have called', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     // Only the gateway's own count decides.
@@ -182,7 +182,7 @@ describe('a limit', () => {
     expect(verdict).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
-  test('is one for a key and the key that replaces it', async () => {
+  test('is shared by a key and its successor', async () => {
     const clocks = fakeClocks()
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const old = keyRecord({ keyLimit: 10, tenantLimit: 1000 })
@@ -194,7 +194,7 @@ describe('a limit', () => {
     expect(kinds).toEqual([...Array(10).fill('allowed'), 'refused', 'refused'])
   })
 
-  test('of one who was away while many others called is counted once, in whatever place it was kept', async () => {
+  test('of a caller that paused while many others called is counted once', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
@@ -213,7 +213,7 @@ describe('a limit', () => {
     expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'refused', 'refused'])
   })
 
-  test('is kept in one place, also where a new limit of the tenant takes the place of what is forgotten', async () => {
+  test('has one bucket, even if a new limit of the tenant replaces a removed bucket', async () => {
     const clocks = fakeClocks()
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 1000 })
@@ -226,7 +226,7 @@ describe('a limit', () => {
     expect(second?.tenant).toBe(first?.tenant)
   })
 
-  test('is not asked for by those who send now and then', async () => {
+  test('needs no Redis for a caller with few requests', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
@@ -240,7 +240,7 @@ describe('a limit', () => {
     expect(source.calls).toBe(0)
   })
 
-  test('is taken with no question asked while tokens are at hand', async () => {
+  test('needs no Redis while tokens are at hand', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
@@ -254,8 +254,8 @@ describe('a limit', () => {
   })
 })
 
-describe('while Redis is away', () => {
-  test('each gateway lets its share through, so that all together keep the limit', async () => {
+describe('while Redis is unavailable', () => {
+  test('each gateway accepts its share, so that all together keep the limit', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
@@ -269,7 +269,7 @@ describe('while Redis is away', () => {
     expect(admitted).toBe(100)
   })
 
-  test('what was let through before counts against the share', async () => {
+  test('requests that were accepted before count against the share', async () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
     const source = sharedSource(clocks)
@@ -282,7 +282,7 @@ describe('while Redis is away', () => {
     expect(more).toBe(5)
   })
 
-  test('a limit of one lets one through', async () => {
+  test('a limit of one accepts one request', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
@@ -314,7 +314,7 @@ describe('the share of a limit without Redis', () => {
     expect(limiter.limitShare()).toBe(0.25)
   })
 
-  test('is a tenth while nobody says how many gateways there are', async () => {
+  test('is a tenth while the number of gateways is unknown', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
@@ -322,7 +322,7 @@ describe('the share of a limit without Redis', () => {
     expect(await admit(limiter, limiter.limitsOf(principal(100)))).toBe(10)
   })
 
-  test('is what RateLimit-Policy and the refusal tell, and the limit is again when Redis is back', async () => {
+  test('is in RateLimit-Policy and the refusal; the full limit returns with Redis', async () => {
     const clocks = fakeClocks()
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
     const source = sharedSource(clocks)
@@ -343,7 +343,7 @@ describe('the share of a limit without Redis', () => {
     expect(limiter.limitShare()).toBe(1)
   })
 
-  test('does not make a request wait for a Redis that answers others and not this one', async () => {
+  test('does not let a request wait for a Redis that answers only others', async () => {
     const clocks = fakeClocks()
     const source = { isHealthy: () => true, lease: async () => await Promise.reject(new Error('late')) }
     const limiter = createRateLimit({ source, clocks, gateways: () => 2 })
@@ -351,7 +351,7 @@ describe('the share of a limit without Redis', () => {
   })
 })
 
-test('whoever is refused hears whose limit that is', () => {
+test('a refusal says whose limit was reached', () => {
   const key = { kind: 'api_key', tenantLimit: 100 } as const
   const person = { kind: 'user', tenantLimit: 100 } as const
   expect(limitInWords({ kind: 'api_key', limit: 50, effectiveLimit: 50 }, key)).toBe(

@@ -28,7 +28,7 @@ afterAll(async () => {
 })
 
 describe('tokens that Redis counts', () => {
-  test('are granted once, whoever asks for them at the same time', async () => {
+  test('are granted once, even to concurrent requests', async () => {
     const source = createTokenSource(redis)
     const leases = await Promise.all(Array.from({ length: 40 }, async () => await source.lease('{t}:one', 100, 7)))
     // The answers may straddle the end of a window; then twice the limit is right.
@@ -68,7 +68,7 @@ describe('failed attempts of an address', () => {
     expect(other?.waitSeconds('192.0.2.1')).toBe(0)
   })
 
-  test('are counted together where the addresses are of one IPv6 network, which one client has to itself', async () => {
+  test('are counted together for one IPv6 network, because one client can use all its addresses', async () => {
     const clocks = fakeClocks()
     const [one, other] = [1, 2].map(() => createFailedAttempts({ redis, clocks, limit: 3, kind: 'key' }))
     for (let host = 1; host <= 4; host += 1) one?.note(`2001:db8:0:1::${host}`)

@@ -116,7 +116,7 @@ function One({ id }: { readonly id: string }) {
       }
     >
       {failure === undefined ? undefined : (
-        <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
+        <Failure error={failure} title="The change was rejected" unsure="It is not known whether the change was made" />
       )}
       <Overdue change={change} mayBe="The connector may already be paused or resumed." />
       {connector.state === 'error' ? (
@@ -221,7 +221,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
           </div>
         )}
         <div>
-          <dt>A row that is gone</dt>
+          <dt>A missing row</dt>
           <dd>
             {missingPolicies[connector.missing_policy].title}
             <span className="help">{missingPolicies[connector.missing_policy].help}</span>

@@ -30,7 +30,7 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
   return (
     <section className="card" aria-labelledby="test-title">
       <h2 id="test-title">Try it</h2>
-      <p className="help">Reads up to 20 rows and shows what they become. Nothing is stored.</p>
+      <p className="help">Reads up to 20 rows and shows the result. No data is stored.</p>
       {isUploaded ? (
         <FileField
           file={file}
@@ -54,7 +54,7 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
       </div>
       <Overdue
         change={trying}
-        mayBe="A source that is slow or does not answer takes up to half a minute. Nothing is stored."
+        mayBe="A slow source takes up to half a minute. No data is stored."
         advice="If it fails, check the address and the credentials of the source."
       />
       {trying.failure === undefined ? undefined : (
@@ -70,7 +70,7 @@ function Outcome({ test: { rows } }: { readonly test: ConnectorTest }) {
   if (rows.length === 0) {
     return (
       <Notice tone="warning" title="There are no rows" isNews>
-        The source was read, and gave nothing.
+        The source was read and has no rows.
       </Notice>
     )
   }
@@ -106,7 +106,7 @@ function Outcome({ test: { rows } }: { readonly test: ConnectorTest }) {
             )}
             {row.mapped === null ? undefined : <Members of={row.mapped} />}
             <details className="as-read">
-              <summary>As it stands in the source</summary>
+              <summary>Row of the source</summary>
               <Members of={row.values} />
             </details>
           </li>

@@ -51,7 +51,7 @@ export function RetireDialog({ connector, onClose }: { readonly connector: Conne
       )}
       <Overdue change={change} mayBe="The connector may already have been retired." />
       <p>
-        It runs no more and its secrets are erased. What it has brought stays as it is, and so do its runs.{' '}
+        It no longer runs, and its secrets are deleted. The imported data and its runs stay.{' '}
         <strong>This cannot be undone.</strong>
       </p>
     </Dialog>

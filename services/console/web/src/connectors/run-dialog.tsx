@@ -73,7 +73,7 @@ export function RunDialog({ connector, onClose }: Props) {
         value={mode}
         onChange={(value) => setMode(modes.find((each) => each.value === value)?.value ?? 'dry_run')}
       >
-        <Label>What shall it do?</Label>
+        <Label>What should the run do?</Label>
         <div className="run-modes">
           {modes.map(({ value, title, help }) => (
             <Radio key={value} value={value} className="choice period">

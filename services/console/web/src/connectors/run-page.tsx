@@ -108,7 +108,7 @@ function OneRun({ id }: { readonly id: string }) {
       }
     >
       {failure === undefined ? undefined : (
-        <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
+        <Failure error={failure} title="The change was rejected" unsure="It is not known whether the change was made" />
       )}
       <Overdue change={change} mayBe="The run may already be cancelled." />
       {run.failure === null ? undefined : (
@@ -201,7 +201,7 @@ function Progress({ run }: { readonly run: Run }) {
         {isPush ? undefined : <Figure label="Reactivated" value={counts.reactivated} />}
         <Figure label="Deactivated" value={counts.deactivated} tone={counts.deactivated > 0 ? 'danger' : undefined} />
         <Figure label="Unchanged" value={counts.unchanged} />
-        <Figure label="Not taken in" value={counts.invalid} tone={counts.invalid > 0 ? 'warning' : undefined} />
+        <Figure label="Rejected rows" value={counts.invalid} tone={counts.invalid > 0 ? 'warning' : undefined} />
         {isPush ? undefined : (
           <Figure
             label="Gone from the source"

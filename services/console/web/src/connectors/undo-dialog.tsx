@@ -58,7 +58,7 @@ export function UndoDialog({ run, onClose, onStarted }: Props) {
         <strong>
           {applied === 1 ? 'the change' : `all ${applied.toLocaleString()} changes`} that this run applied
         </strong>
-        . Rows that were changed again since then are left as they are. You can undo the rollback in the same way.
+        . Rows that were changed again since then stay unchanged. You can undo the rollback in the same way.
       </p>
     </Dialog>
   )

@@ -30,7 +30,7 @@ export const states = {
 
 export const missingPolicies: Readonly<Record<Connector['missing_policy'], { title: string; help: string }>> = {
   flag: { title: 'Flag it', help: 'It stays unchanged, and the run reports that it is missing.' },
-  deactivate: { title: 'Deactivate it', help: 'It becomes inactive, or archived. Nothing is ever deleted.' },
+  deactivate: { title: 'Deactivate it', help: 'It becomes inactive, or archived. Resources are never deleted.' },
   ignore: { title: 'Leave it', help: 'It stays unchanged and is not reported.' },
 }
 

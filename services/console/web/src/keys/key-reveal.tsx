@@ -63,7 +63,7 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
         </section>
         <section className="reveal" aria-labelledby="reveal-curl">
           <h3 id="reveal-curl">Try it</h3>
-          <p className="help">Paste this into a terminal: the answer tells who the key is and what it may do.</p>
+          <p className="help">Paste this into a terminal: the response shows the key and its scopes.</p>
           <div className="secret secret-curl">
             <pre className="secret-text" translate="no" tabIndex={0} aria-label="A command that uses the key">
               {curl}

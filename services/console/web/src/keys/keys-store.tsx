@@ -37,22 +37,22 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   const isWhole = useRef(false)
   const listQuery = useRef('')
   // Responses may be newer than the list.
-  const told = useRef(new Map<string, ApiKey>())
+  const returned = useRef(new Map<string, ApiKey>())
 
   const reload = useCallback(() => {
     running.current?.abort()
     const abort = new AbortController()
     running.current = abort
-    told.current = new Map()
+    returned.current = new Map()
     setState((old) => ({ ...old, isLoading: true, error: undefined }))
     listKeys(abort.signal, (keys) => {
       if (!abort.signal.aborted)
-        setState((old) => (isWhole.current ? old : { ...old, keys: withTold(keys, told.current) }))
+        setState((old) => (isWhole.current ? old : { ...old, keys: withReturnedKeys(keys, returned.current) }))
     }).then(
       (keys) => {
         if (abort.signal.aborted) return
         isWhole.current = true
-        setState({ keys: withTold(keys, told.current), isLoading: false, error: undefined })
+        setState({ keys: withReturnedKeys(keys, returned.current), isLoading: false, error: undefined })
       },
       (error: unknown) => {
         if (!abort.signal.aborted) setState((old) => ({ ...old, isLoading: false, error }))
@@ -61,8 +61,8 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const put = useCallback((key: ApiKey) => {
-    told.current.set(key.id, key)
-    setState((old) => (old.keys === undefined ? old : { ...old, keys: withTold(old.keys, told.current) }))
+    returned.current.set(key.id, key)
+    setState((old) => (old.keys === undefined ? old : { ...old, keys: withReturnedKeys(old.keys, returned.current) }))
   }, [])
 
   useEffect(() => () => running.current?.abort(), [])
@@ -70,8 +70,8 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   return <KeysContext value={value}>{children}</KeysContext>
 }
 
-export function withTold(keys: readonly ApiKey[], told: ReadonlyMap<string, ApiKey>): readonly ApiKey[] {
+export function withReturnedKeys(keys: readonly ApiKey[], returned: ReadonlyMap<string, ApiKey>): readonly ApiKey[] {
   const listed = new Set(keys.map(({ id }) => id))
-  const added = [...told.values()].filter(({ id }) => !listed.has(id)).toReversed()
-  return [...added, ...keys.map((key) => told.get(key.id) ?? key)]
+  const added = [...returned.values()].filter(({ id }) => !listed.has(id)).toReversed()
+  return [...added, ...keys.map((key) => returned.get(key.id) ?? key)]
 }

@@ -18,7 +18,7 @@ export function MakingFailure({
   return (
     <Notice tone="warning" title="The key was created, but its value is lost" isNews>
       <p>
-        The first try had made it, and its answer did not come through. A value is told only once, so nobody has it.{' '}
+        The first attempt created the key, but its response did not arrive. A value is shown only once, so it is lost.{' '}
         <Link className="text-link" to={`/settings/api-keys/${lost}`} onClick={onLeave}>
           Look at the key
         </Link>{' '}

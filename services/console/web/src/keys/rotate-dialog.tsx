@@ -66,7 +66,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
             <dt>Old key {apiKey.masked}</dt>
             <dd>
               {overlap === '0s' ? (
-                'Works no more'
+                'No longer works'
               ) : (
                 <>
                   Works until <When at={made.oldEnd} />
@@ -127,7 +127,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
       </p>
       <Select label="The old key works for" choices={overlaps} value={overlap} onChange={setOverlap} />
       <Select
-        label="The new key lives for"
+        label="The new key works for"
         choices={lives.filter(({ value }) => value === 'same' || isAllowed(value, maxDays))}
         value={life}
         onChange={setLife}

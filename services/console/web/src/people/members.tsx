@@ -28,7 +28,7 @@ export function Members({ ownId }: { readonly ownId: string }) {
           <Skeleton width="65%" />
         </div>
       ) : resource.value.length === 0 ? (
-        <p className="faint">Nobody yet. Who signs in stands here within a minute.</p>
+        <p className="faint">No people yet. A person appears here within a minute of signing in.</p>
       ) : (
         <table className="plain-table member-table">
           <thead>

@@ -6,7 +6,7 @@ import { Notice } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
 import { Members } from './members.tsx'
 
-const tellsOf: Readonly<Record<Role, string>> = {
+const roleDescriptions: Readonly<Record<Role, string>> = {
   viewer: 'Reads the audit universe and findings.',
   auditor: 'Reads, documents findings and follows them up, uploads evidence.',
   admin: 'All of the above, connectors and API keys.',
@@ -101,7 +101,7 @@ export function PeoplePage() {
         <ul className="role-words">
           {roles.map((role) => (
             <li key={role}>
-              <strong>{role}</strong> {tellsOf[role]}
+              <strong>{role}</strong> {roleDescriptions[role]}
             </li>
           ))}
         </ul>

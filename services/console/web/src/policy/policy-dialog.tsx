@@ -55,7 +55,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
           <Button onPress={onClose}>Cancel</Button>
           {isOutdated ? (
             <Button look="primary" onPress={onOutdated}>
-              Show it as it is now
+              Show the current policy
             </Button>
           ) : (
             <Button
@@ -73,7 +73,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
     >
       {failure === undefined ? undefined : isOutdated ? (
         <Notice tone="warning" title="Somebody else has changed the policy" isNews>
-          Nothing of yours was saved.
+          Your changes were not saved.
         </Notice>
       ) : (
         <Failure
@@ -97,7 +97,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         placeholder={'203.0.113.0/24\n2001:db8::/32'}
         help="One per line. Every new key must then list addresses within these networks. If empty, keys can be used from anywhere."
       />
-      <p className="help">Keys that there are already work on as they are. What is generated or rotated must fit.</p>
+      <p className="help">Existing keys continue to work. New and rotated keys must comply.</p>
     </Dialog>
   )
 }

@@ -63,7 +63,7 @@ export function VerifyPage() {
         <p>
           <strong>Drop a receipt, a checkpoint or an export of the log</strong>
         </p>
-        <p className="help">It is checked in this browser and sent nowhere.</p>
+        <p className="help">It is checked in this browser and not sent anywhere.</p>
         <Button onPress={() => chooser.current?.click()}>Choose a file</Button>
         <input
           ref={chooser}
@@ -111,7 +111,7 @@ export function VerifyPage() {
           onChange={setText}
           rows={5}
           isOptional="unsaid"
-          help="The receipt as JSON, or its signature alone (three parts with dots between them)."
+          help="The receipt as JSON, or only its signature (three parts separated by dots)."
         />
         <div>
           <Button type="submit" isDisabled={text.trim() === ''}>

@@ -127,7 +127,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
       </section>
 
       <section className="card form" aria-labelledby="target-title">
-        <h2 id="target-title">What it keeps true</h2>
+        <h2 id="target-title">What it imports</h2>
         <div className="settings">
           <TextBox
             label="Name"
@@ -291,11 +291,9 @@ function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased 
             : `Changed meanwhile: ${changed.join(', ')}.`}
         </p>
         {kept.length === 0 ? undefined : (
-          <p>
-            You have changed the same: {kept.join(', ')}. What you have typed stands there, and is what you would save.
-          </p>
+          <p>You have changed the same: {kept.join(', ')}. The form shows your values, which would be saved.</p>
         )}
-        <p>Look it over, and save it again.</p>
+        <p>Review the form and save it again.</p>
       </Notice>
     </div>
   )

@@ -153,7 +153,7 @@ describe('a secret', () => {
 
   test('is required if it is not stored', () => {
     expect(faultsOf(drafted(), () => true)).toEqual({})
-    expect(faultsOf(drafted(), () => false)).toEqual({ 'secrets.password': 'This is needed' })
+    expect(faultsOf(drafted(), () => false)).toEqual({ 'secrets.password': 'This is required' })
   })
 })
 

@@ -154,11 +154,11 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
   }
   for (const { name, isRequired, kind } of askedSettings(type, values)) {
     const text = (values[name] ?? '').trim()
-    if (isRequired === true && text === '') faults[`config.${name}`] = 'This is needed'
-    if (kind === 'number' && text !== '' && !/^\d{1,9}$/.test(text)) faults[`config.${name}`] = 'Give a whole number'
+    if (isRequired === true && text === '') faults[`config.${name}`] = 'This is required'
+    if (kind === 'number' && text !== '' && !/^\d{1,9}$/.test(text)) faults[`config.${name}`] = 'Enter a whole number'
   }
   for (const { name } of sources[type].secrets(values)) {
-    if (!isSet(name) && (draft.secrets[name] ?? '') === '') faults[`secrets.${name}`] = 'This is needed'
+    if (!isSet(name) && (draft.secrets[name] ?? '') === '') faults[`secrets.${name}`] = 'This is required'
   }
   rules.forEach((rule, place) => {
     if (rule.target.trim() === '') faults[`mapping.${place}.target`] = 'Choose a field'

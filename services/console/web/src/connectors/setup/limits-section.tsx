@@ -41,7 +41,7 @@ export function LimitsSection({ draft, faults, onChange }: Props) {
       </RadioGroup>
       <div className="field">
         <h3>Limits of a run</h3>
-        <p className="help">A run that goes beyond one of these applies nothing until somebody has approved it.</p>
+        <p className="help">A run that exceeds one of these changes nothing until somebody approves it.</p>
         <div className="settings settings-small">
           {limits.map(({ name, label }) => (
             <TextBox

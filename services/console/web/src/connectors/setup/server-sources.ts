@@ -66,7 +66,7 @@ export const ldap: SourceInfo = {
     {
       kind: 'text',
       name: 'parent_filter',
-      label: 'Filter of what is above others',
+      label: 'Filter for parent units',
       placeholder: '(objectClass=organizationalUnit)',
       isAdvanced: true,
     },
@@ -74,7 +74,7 @@ export const ldap: SourceInfo = {
     {
       kind: 'yes',
       name: 'ignore_referrals',
-      label: 'Leave out what another directory holds',
+      label: 'Ignore entries of other directories',
       isAdvanced: true,
     },
     certificates(),

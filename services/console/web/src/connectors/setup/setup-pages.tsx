@@ -57,7 +57,7 @@ function Edit({ id }: { readonly id: string }) {
     <Page title={`Change ${connector.name}`} above={wayBack} lead="Changes apply from the next run.">
       {start === undefined ? (
         <Empty icon="sync" title="This connector has no settings">
-          It stands for what programs push.
+          It represents data that programs push.
         </Empty>
       ) : (
         <ConnectorForm

@@ -33,7 +33,7 @@ describe.concurrent('a process of the stack', () => {
     ['by force when it does not listen', "trap '' TERM; while :; do sleep 1; done"],
     ['also when it is frozen', 'kill -STOP $$; exec sleep 1000'],
   ] as const)('ends when the one that started it is killed: %s', async ([, shellCommand]) => {
-    const launcher = startLauncher(await makeTestFolder('leash'), shellCommand)
+    const launcher = startLauncher(await makeTestFolder('process-guard'), shellCommand)
     const [output] = await once(launcher.stdout, 'data')
     const pid = Number(output)
     expect(isAlive(pid)).toBe(true)

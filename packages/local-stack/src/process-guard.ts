@@ -54,12 +54,12 @@ function openGuard(): Guard {
 }
 
 /** Registers a process; the guard sends it `signal` if this process ends first. */
-export function holdOnLeash(pid: number, signal: 'SIGTERM' | 'SIGINT'): void {
+export function guardProcess(pid: number, signal: 'SIGTERM' | 'SIGINT'): void {
   running ??= openGuard()
   running.write(`hold ${pid} ${signal.slice('SIG'.length)}\n`)
 }
 
 /** Call it before the id is reused. */
-export function releaseFromLeash(pid: number): void {
+export function releaseProcess(pid: number): void {
   running?.write(`drop ${pid}\n`)
 }

@@ -13,7 +13,7 @@ interface Mistake {
   readonly status: number
 }
 
-export interface Nuisance {
+export interface FaultyClients {
   readonly done: Readonly<Record<string, number>>
   readonly surprises: readonly Failure[]
   stop(): Promise<void>
@@ -53,12 +53,12 @@ function mistakesOf(key: string, narrow: string): Mistake[] {
 const json = { 'content-type': 'application/json' }
 
 /** One action of each kind every `everyMs`, at the gateways in turn. */
-export function startNuisance(options: {
+export function startFaultyClients(options: {
   readonly gateways: readonly string[]
   readonly key: string
   readonly narrow: string
   readonly everyMs: number
-}): Nuisance {
+}): FaultyClients {
   const { gateways, key, narrow, everyMs } = options
   const done: Record<string, number> = {}
   const surprises: Failure[] = []
