@@ -1,6 +1,6 @@
 /**
  * @promise Operation: Files of any size stream through; no process holds them in memory.
- * @alsoShownBy test/end-to-end/large-upload-every-way.test.ts, npm run test:upload
+ * @alsoShownBy test/end-to-end/large-uploads.test.ts, npm run test:upload
  */
 
 import { createHash, randomBytes } from 'node:crypto'

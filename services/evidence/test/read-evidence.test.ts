@@ -39,7 +39,7 @@ async function pathOf({ tenantId }: Principal): Promise<string> {
 }
 
 describe('the bytes of a file', () => {
-  test('are given to no key, whatever it may do and whoever brought them, and to nobody without a role that audits', async () => {
+  test('cannot be read by any key, or by people without an auditing role', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'evidence')
     const all = ['read:findings', 'read:universe', 'write:evidence', 'write:findings', 'admin:sync']
@@ -51,7 +51,7 @@ describe('the bytes of a file', () => {
     expect(await viewsOf(sender, id)).toEqual([])
   })
 
-  test('of another tenant are those of a file that is not there, to the byte', async () => {
+  test('of another tenant return the same bytes as a missing file', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'evidence')
     const other = person(uploader(), 'auditor')
@@ -110,7 +110,7 @@ describe('the bytes of a file', () => {
     expect(await viewsOf(sender, id)).toHaveLength(2)
   })
 
-  test('are not given where it cannot be noted who has them', async () => {
+  test('are not sent if the access cannot be recorded', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'evidence')
     const auditor = person(sender, 'auditor')
@@ -134,7 +134,7 @@ describe('the bytes of a file', () => {
     expect((await read(auditor, id)).text).toBe('evidence')
   })
 
-  test('are not given where the store has lost or changed them', async () => {
+  test('are not sent if the store has lost or changed them', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
     const { id } = await uploaded(service.caller, sender, 'evidence')
@@ -159,7 +159,7 @@ describe('the bytes of a file', () => {
     expect((await read(auditor, id)).text).toBe('evidence')
   })
 
-  test('break off before their end where the store has changed them, so that nobody takes them for the file', async () => {
+  test('break off before their end if the store has changed them, so that no client accepts them', async () => {
     const sender = uploader()
     const auditor = person(sender, 'auditor')
     const bytes = anyBytes(3 * 1024 * 1024)

@@ -11,7 +11,7 @@ const filesOf = async (tenantId: string) =>
   await evidence.rows('select id from evidence.file where tenant_id = $1', [tenantId])
 
 describe('an upload that is sent twice with one Idempotency-Key', () => {
-  test('is received once, and gets the same receipt again', async () => {
+  test('is stored once, and gets the same receipt again', async () => {
     const principal = uploader()
     const request = { body: 'a,b\n1,2\n', headers: { 'content-type': 'text/csv', 'idempotency-key': randomUUID() } }
     const first = await upload(evidence.caller, principal, request)
@@ -22,7 +22,7 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     expect(await filesOf(principal.tenantId)).toHaveLength(1)
   })
 
-  test('as a form is received once for any boundary, and differs with another part', async () => {
+  test('as a form is stored once for any boundary, and differs with another part', async () => {
     const principal = uploader()
     const key = { 'idempotency-key': randomUUID() }
     const send = async (note: string) => {
@@ -39,7 +39,7 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     expect(await filesOf(principal.tenantId)).toHaveLength(1)
   })
 
-  test('is begun once where it comes in pieces, and the answer is the first, with every header of the protocol', async () => {
+  test('creates one resumable upload and repeats the first response, with every header of the protocol', async () => {
     const principal = uploader()
     const begin = async (key: string) =>
       await evidence.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
@@ -67,7 +67,7 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
   test.each([
     ['of another length', { 'upload-length': '6' }],
     ['of a file with another name', { 'upload-metadata': 'filename Yi5jc3Y=' }],
-  ])('is refused where it comes in pieces and is %s, and nothing more is begun', async (_how, other) => {
+  ])('is rejected as a resumable upload that is %s, and creates no other', async (_how, other) => {
     const principal = uploader()
     const begin = async (more: object) =>
       await evidence.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
@@ -89,7 +89,7 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     ['with other bytes', { body: 'a,b\n1,3\n' }, 'a.csv'],
     ['with bytes missing', { body: 'a,b\n' }, 'a.csv'],
     ['under another name', { body: 'a,b\n1,2\n' }, 'b.csv'],
-  ])('is refused %s, and nothing more is received', async (_how, other, name) => {
+  ])('is rejected %s, and stores no other file', async (_how, other, name) => {
     const principal = uploader()
     const headers = { 'content-type': 'text/csv', 'idempotency-key': randomUUID() }
     expect(await upload(evidence.caller, principal, { body: 'a,b\n1,2\n', headers })).toMatchObject({ status: 201 })

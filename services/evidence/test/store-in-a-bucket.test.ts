@@ -50,7 +50,7 @@ async function writable(): Promise<string> {
 }
 
 describe('evidence in a bucket', () => {
-  test('is recorded once its bytes are there, and cannot be fetched past the service', async () => {
+  test('is recorded once its bytes are stored, and cannot be fetched without the service', async () => {
     const principal = uploader()
     const bytes = anyBytes(9 * 1024 * 1024)
     const receipt = await uploaded(service.caller, principal, bytes)
@@ -64,7 +64,7 @@ describe('evidence in a bucket', () => {
     expect(read).toMatchObject({ status: 200, headers: { 'content-digest': contentDigest(bytes) } })
   })
 
-  test('leaves nothing in the bucket when it is refused at its end', async () => {
+  test('leaves no objects in the bucket if it is rejected at its end', async () => {
     const principal = uploader()
     const headers = { ...csv, 'content-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` }
     const answer = await upload(service.caller, principal, { body: anyBytes(9 * 1024 * 1024), headers })
@@ -141,7 +141,7 @@ describe('evidence in a bucket', () => {
 })
 
 describe('evidence that is moved from a directory to a bucket', () => {
-  test('is complete there after a run that was stopped was repeated, with resumable uploads that continue', async () => {
+  test('is complete there after an interrupted run was repeated, with resumable uploads that continue', async () => {
     const environment = await makeEnvironment()
     const { blobDirectory } = environment
     const before = await startEvidence({}, {}, environment)
@@ -215,7 +215,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     await after.close()
   })
 
-  test('is left where it is, and told, where its bytes are not what its name says', async () => {
+  test('is reported and not moved if its bytes do not match its name', async () => {
     const folder = await makeTestFolder('blobs')
     const tenantId = randomUUID()
     const digest = sha256('as it was')

@@ -1,6 +1,6 @@
 /**
  * @promise Data: Keys cannot read evidence back, and the receipt proves what was uploaded.
- * @alsoShownBy services/evidence/test/keep-evidence-safe.test.ts
+ * @alsoShownBy services/evidence/test/abandoned-uploads.test.ts
  */
 
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -48,7 +48,7 @@ async function expectNothingKept(tenantId: string): Promise<void> {
   }
 }
 
-describe('an upload is refused and leaves nothing', () => {
+describe('an upload is rejected and leaves no bytes', () => {
   let principal = uploader()
   afterEach(async () => {
     await expectNothingKept(principal.tenantId)
@@ -110,7 +110,7 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([400, 'bad_request'])
   })
 
-  test('larger than the limit by what Content-Length says, before the whole of it has arrived', async () => {
+  test('with a Content-Length above the limit, before all of it has arrived', async () => {
     const body = new Readable({ read: () => undefined })
     body.push(Buffer.alloc(1, 'a'))
     const answer = await upload(service.caller, principal, { body, headers: { ...csv, 'content-length': '1048577' } })
@@ -142,7 +142,7 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
   })
 
-  test('as a program, before the whole of it has arrived', async () => {
+  test('as a program, before all of it has arrived', async () => {
     const body = new Readable({ read: () => undefined })
     body.push(Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), randomBytes(100_000)]))
     const answer = await upload(service.caller, principal, { body, headers: csv })
@@ -178,7 +178,7 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([422, 'digest_mismatch'])
   })
 
-  test('when the sender breaks off', async () => {
+  test('if the sender disconnects', async () => {
     const body = Readable.from(
       (async function* breakOff() {
         yield Buffer.alloc(100_000, 'a')
@@ -189,7 +189,7 @@ describe('an upload is refused and leaves nothing', () => {
     await expect(upload(service.caller, principal, { body, headers: csv })).rejects.toThrow('breaks off')
   })
 
-  test('when the sender brings no more bytes', async () => {
+  test('if the sender stalls', async () => {
     const body = new Readable({ read: () => undefined })
     body.push(Buffer.alloc(1000, 'a'))
     await expect(upload(hasty.caller, principal, { body, headers: csv })).rejects.toThrow(/socket|closed/)
@@ -221,7 +221,7 @@ describe('an upload', () => {
     })
   })
 
-  test('can hold any bytes, and any number of them up to the limit', async () => {
+  test('can contain any bytes, up to the limit', async () => {
     const principal = uploader()
     for (const size of [1, 4099, 4100, 4101, 1_048_576]) {
       const body = Buffer.alloc(size, 'x')
@@ -229,7 +229,7 @@ describe('an upload', () => {
     }
   })
 
-  test('may come without its length', async () => {
+  test('can arrive without its length', async () => {
     const body = Readable.from([Buffer.from('half '), Buffer.from('and half')])
     const answer = await upload(service.caller, uploader(), { body, headers: csv })
     expect(receiptSchema.parse(answer.json)).toMatchObject({ size_bytes: 13, sha256: sha256('half and half') })
@@ -255,7 +255,7 @@ describe('an upload', () => {
     await expect(compactVerify(`${header}.${forged}.${signature}`, keys)).rejects.toThrow('signature')
   })
 
-  test('leaves its bytes in the place of the tenant, a row, and who brought it', async () => {
+  test('stores its bytes in the tenant’s folder, and a row with its sender', async () => {
     const principal = { ...uploader(), id: 'key-7', label: 'Evidence robot' }
     const receipt = await uploaded(service.caller, principal, 'robot')
     const digest = sha256('robot')
@@ -278,7 +278,7 @@ describe('an upload', () => {
     )
   })
 
-  test('of bytes that the tenant has already is a file of its own that shares them', async () => {
+  test('of bytes that the tenant already has is a new file that shares them', async () => {
     const principal = uploader()
     const first = await uploaded(service.caller, principal, 'the same', 'march.csv')
     const second = await uploaded(service.caller, principal, 'the same', 'april.csv')
@@ -288,7 +288,7 @@ describe('an upload', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
   })
 
-  test('gets a reference of its own however many arrive at once', async () => {
+  test('gets a unique reference, even among many concurrent uploads', async () => {
     const principal = uploader()
     const receipts = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => await uploaded(service.caller, principal, `bytes ${index % 4}`)),
@@ -298,7 +298,7 @@ describe('an upload', () => {
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
   })
 
-  test('waits while a sweep decides over the same bytes of the tenant', async () => {
+  test('waits while a sweep decides about the same bytes', async () => {
     const principal = uploader()
     const digest = sha256('decided over')
     const waiting: Promise<Receipt>[] = []
@@ -323,7 +323,7 @@ describe('an upload', () => {
 })
 
 describe('tenants', () => {
-  test('with the same bytes have each their own copy, reference and row', async () => {
+  test('with the same bytes each have their own copy, reference and row', async () => {
     const [one, other] = [uploader(), uploader()]
     const first = await uploaded(service.caller, one, 'shared bytes')
     const second = await uploaded(service.caller, other, 'shared bytes')
@@ -372,7 +372,7 @@ describe('tenants', () => {
     }
   })
 
-  test('whose assertion the database does not believe store nothing', async () => {
+  test('with an assertion that the database rejects store no files', async () => {
     const principal = uploader(randomUUID())
     const deceived = createTestCaller({
       baseUrl: service.url,

@@ -85,7 +85,7 @@ async function whileCommitWaits<T>(slow: () => Promise<T>, work: () => Promise<v
 }
 
 describe('uploads of one tenant', () => {
-  test('do not wait for one whose commit takes long, and get numbers of their own', async () => {
+  test('do not wait for a slow commit of another one, and get unique numbers', async () => {
     const principal = uploader()
     const references: string[] = []
     const slow = await whileCommitWaits(
@@ -107,7 +107,7 @@ describe('uploads of one tenant', () => {
     expect(await kept(principal)).toEqual([{ bytes: String(4 + 6 * 7), files: '7' }])
   })
 
-  test('do not wait for a resumable upload whose creation takes long, and cannot take its room', async () => {
+  test('do not wait for a slow creation of a resumable upload, and cannot use its reservation', async () => {
     const principal = uploader()
     const slow = await whileCommitWaits(
       async () => await begin(principal, 'slow.csv', quotaBytes - 10),
@@ -127,7 +127,7 @@ describe('uploads of one tenant', () => {
     expect((await send(principal, 'c')).status).toBe(413)
   })
 
-  test('do not wait for a purge whose commit takes long, which gives its room back', async () => {
+  test('do not wait for a slow purge, which frees its quota', async () => {
     const principal = uploader()
     const purger: Principal = {
       ...principal,
@@ -157,7 +157,7 @@ describe('uploads of one tenant', () => {
     expect((await send(principal, '5')).status).toBe(413)
   })
 
-  test('do not wait for a lapsed resumable upload whose next commit takes long, and cannot take its room', async () => {
+  test('do not wait for a slow commit of a lapsed resumable upload, and cannot use its reservation', async () => {
     const principal = uploader()
     const location = (await begin(principal, 'lapsed.csv', quotaBytes - 4)).headers['location'] ?? ''
     await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
@@ -179,7 +179,7 @@ describe('uploads of one tenant', () => {
     expect(await kept(principal)).toEqual([{ bytes: '4', files: '1' }])
   })
 
-  test('hold no room once they have failed, or their process has died and ten minutes are over', async () => {
+  test('release their quota if they fail, or ten minutes after their process died', async () => {
     const principal = uploader()
     const digest = { ...headers, 'content-digest': `sha-256=:${'A'.repeat(43)}=:` }
     expect((await upload(service.caller, principal, { body: 'wrong', headers: digest })).status).toBe(422)

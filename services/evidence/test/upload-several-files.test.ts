@@ -39,7 +39,7 @@ const elf = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(
 const fromNow = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
 const dayFromNow = (days: number) => fromNow(days * 24 * 60).slice(0, 10)
 
-describe('what has not come yet is not signed', () => {
+describe('future dates are not signed', () => {
   test.each([
     ['collected_at', fromNow(60)],
     ['evidence_date', dayFromNow(3)],
@@ -59,14 +59,14 @@ describe('what has not come yet is not signed', () => {
     await expectNothingKept(principal.tenantId)
   })
 
-  test('but the clock of a sender may be ahead, his day may have begun, and a period may end in the future', async () => {
+  test('the clock of a sender may be ahead, its day may have begun, and a period may end in the future', async () => {
     const query = `?file_name=a.csv&collected_at=${fromNow(2)}&evidence_date=${dayFromNow(1)}&period_end=${dayFromNow(90)}`
     const answer = await send(uploader(), { body: 'a', headers: { 'content-type': 'text/csv' } }, query)
     expect(answer).toMatchObject({ status: 201 })
   })
 })
 
-describe('an upload of several files is refused and leaves nothing of any', () => {
+describe('an upload of several files is rejected and leaves none of them', () => {
   let principal = uploader()
   afterEach(async () => {
     await expectNothingKept(principal.tenantId)
@@ -231,7 +231,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     },
   )
 
-  test('when it stands still', async () => {
+  test('if it stalls', async () => {
     const { body, headers } = form(good, file('b.csv', anyBytes(100_000)))
     const stream = new Readable({ read: () => undefined })
     stream.push(body.subarray(0, 50_000))
@@ -242,7 +242,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
 })
 
 describe('an upload of several files', () => {
-  test('is answered with the receipts in order, and the details are stored', async () => {
+  test('returns the receipts in order and stores the details', async () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-7'])
     const big = anyBytes(500_000)
@@ -311,7 +311,7 @@ describe('an upload of several files', () => {
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
   })
 
-  test('may be ten, the same bytes twice among them, and need no metadata', async () => {
+  test('can have ten files, even with equal bytes, and needs no metadata', async () => {
     const principal = uploader()
     const parts = Array.from({ length: 10 }, (_, index) => file(`${index}.csv`, `bytes ${index % 9}`))
     const receipts = receiptsOf(await send(principal, form(...parts)))
@@ -324,13 +324,13 @@ describe('an upload of several files', () => {
   test.each([
     ['two that are larger together', [700_000, 700_000]],
     ['one that is just as large', [1_048_576]],
-  ])('may each be as large as one file may be: %s', async (_what, sizes) => {
+  ])('can have files up to the limit of one file: %s', async (_what, sizes) => {
     const files = sizes.map((size, at) => file(`${at}.csv`, Buffer.alloc(size, 'a')))
     const { body, headers } = form(...files)
     expect(receiptsOf(await send(uploader(), { body, headers })).map(({ size_bytes: size }) => size)).toEqual(sizes)
   })
 
-  test('may have a name in both forms, as .NET sends it', async () => {
+  test('can have a name in both forms, as .NET sends it', async () => {
     const head = "Content-Disposition: form-data; name=file; filename=a.csv; filename*=utf-8''%C3%BC.csv\r\n"
     const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
     expect(receipt?.file_name).toBe('\u00fc.csv')
@@ -343,13 +343,13 @@ describe('an upload of several files', () => {
     ['who folds lines', 'name="file";\r\n filename="\u00fc.csv"\r\nContent-Length: 1', '\u00fc.csv'],
     ['who leaves quotes out', 'name=file; filename=x-\u00fc.csv', 'x-\u00fc.csv'],
     ['who ends it with a semicolon', 'NAME=file;filename=a.csv ;', 'a.csv'],
-  ])('may be named as %s do', async (_who, says, name) => {
+  ])('can have names as sent by %s', async (_who, says, name) => {
     const head = `Content-Disposition: Form-Data; ${says}\r\n`
     const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
     expect(receipt?.file_name).toBe(name)
   })
 
-  test('may have its metadata as a file, as browsers send JSON', async () => {
+  test('can have its metadata as a file, as browsers send JSON', async () => {
     const blob = {
       name: 'metadata',
       fileName: 'blob',
@@ -364,7 +364,7 @@ describe('an upload of several files', () => {
     expect(rows).toEqual([{ source_system: 'X' }])
   })
 
-  test('that crosses another of the same files never waits for it in a circle', async () => {
+  test('does not deadlock with another upload of the same files', async () => {
     const principal = uploader()
     const [one, two] = [file('one.csv', anyBytes(20)), file('two.csv', anyBytes(20))]
     // So few that each has its turn before PostgreSQL lets it wait no longer, also where each turn takes half a second.

@@ -1,6 +1,6 @@
 /**
  * @promise Data: Quarantined, rejected and purged files never prove a remedy.
- * @alsoShownBy services/evidence/test/tell-the-findings-service.test.ts
+ * @alsoShownBy services/evidence/test/evidence-references.test.ts
  */
 
 import { type EvidenceRef, actionPlanSchema, findingSchema } from '@postern/contracts'

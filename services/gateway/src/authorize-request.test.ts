@@ -38,7 +38,7 @@ test.each<[string, Match, string, unknown[]]>([
     'insufficient_scope',
     [['denied', principal.id, '192.0.2.1', 'scope'], used],
   ],
-])('a caller that asks for %s is refused, told its limits, and recorded', (_what, match, code, expected) => {
+])('a request for %s is rejected with the caller’s limits, and recorded', (_what, match, code, expected) => {
   const { authorize, recorded } = setUp()
   const exchange = exchangeOf({ match })
   expect(authorize(exchange, principal)).toMatchObject({ kind: 'refusal', code })
@@ -46,7 +46,7 @@ test.each<[string, Match, string, unknown[]]>([
   expect(recorded).toEqual(expected)
 })
 
-test('a caller with the scope of the route is let through, and nothing is recorded yet', () => {
+test('a caller with the scope of the route is accepted, and no use is recorded yet', () => {
   const { authorize, recorded } = setUp()
   expect(authorize(exchangeOf({ match: routeNamed('findings.list') }), principal)).toBeUndefined()
   expect(recorded).toEqual([])

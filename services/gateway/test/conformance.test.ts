@@ -1,6 +1,6 @@
 /**
  * @promise Revocation: The gateway and the keys service behave as the model of the revocation protocol does.
- * @alsoShownBy services/keys/test/conformance.test.ts, services/gateway/test/narrow-ways.test.ts,
+ * @alsoShownBy services/keys/test/conformance.test.ts, services/gateway/test/rare-schedules.test.ts,
  * verification/model/model-map.test.ts
  */
 
@@ -242,7 +242,7 @@ function joinOlder(lookup: KeyLookup): KeyLookup {
   }
 }
 
-// Always the same schedules: what they find once they find each time. Three more are found by too few schedules: narrow-ways.test.ts.
+// Always the same schedules: what they find once they find each time. Three more are found by too few schedules: rare-schedules.test.ts.
 describe('the schedules find a gateway', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
     'without watermarks': {

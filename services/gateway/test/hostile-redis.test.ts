@@ -106,7 +106,7 @@ describe('a gateway continues, and receives revocations again, after Redis has s
   })
 })
 
-describe('a Redis that answers PING is seen to be lost', () => {
+describe('a Redis that answers PING is detected as lost', () => {
   test.each([
     ['because it is full', ['maxmemory', '1'], ['maxmemory', '0']],
     ['because too few replicas confirm its writes', ['min-replicas-to-write', '1'], ['min-replicas-to-write', '0']],
@@ -135,7 +135,7 @@ describe('a Redis that answers PING is seen to be lost', () => {
 })
 
 describe('a subscription', () => {
-  test('that may not be renewed is tried again until it may, and is seen to be lost meanwhile', async () => {
+  test('that is not allowed is retried until it is, and counts as lost meanwhile', async () => {
     await operator.call('ACL', 'SETUSER', 'postern-gateway', '-subscribe')
     await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })
@@ -157,7 +157,7 @@ describe('a subscription', () => {
   })
 })
 
-test('a Redis that hangs is seen to be lost, and used again when it answers', async () => {
+test('a hanging Redis is detected as lost, and used again when it answers', async () => {
   // On a busy machine a connection may be slow to open and be logged as lost.
   const before = relayed.lines.length
   server.kill('SIGSTOP')

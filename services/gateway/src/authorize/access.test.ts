@@ -28,7 +28,7 @@ const scopedByOneOf = routeTable.flatMap((route) =>
 )
 const open = routeTable.filter(({ access }) => access.kind === 'any' || access.kind === 'public')
 
-test('a route under a rule that is not known is open to nobody', () => {
+test('a route with an unknown rule is closed to everyone', () => {
   for (const principal of [key(['*']), person('admin')]) {
     // @ts-expect-error the types refuse it too; the runtime must not rely on them
     const denial = denialOf({ ...routeTable[0], access: { kind: 'whoever' } }, principal)
@@ -37,7 +37,7 @@ test('a route under a rule that is not known is open to nobody', () => {
 })
 
 describe.each(scopedByOneOf)('$route.id', ({ route, scopes }) => {
-  test('is denied to a key with every scope but its own, which are named', () => {
+  test('is denied to a key with all other scopes, and names its scopes', () => {
     const others = namedScopes.filter((other) => !scopes.includes(other))
     expect(denialOf(route, key(others))).toMatchObject({ code: 'insufficient_scope', allowed: scopes })
     expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
@@ -48,32 +48,32 @@ describe.each(scopedByOneOf)('$route.id', ({ route, scopes }) => {
   })
 })
 
-test.each(open)('$id is open to whoever is known', (route) => {
+test.each(open)('$id is open to every authenticated caller', (route) => {
   expect([denialOf(route, key([])), denialOf(route, person())]).toEqual([undefined, undefined])
 })
 
 describe.each(scoped)('$route.id', ({ route, scope }) => {
-  test('is denied to a key with every scope but its own, which is named', () => {
+  test('is denied to a key with all other scopes, and names its scope', () => {
     const others = namedScopes.filter((other) => other !== scope)
     expect(denialOf(route, key(others))).toMatchObject({ code: 'insufficient_scope', required_scope: scope })
     expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
   })
 
-  test('is open to a key with its scope, or with a wildcard that holds it', () => {
+  test('is open to a key with its scope, or with a wildcard that includes it', () => {
     expect(denialOf(route, key([scope]))).toBeUndefined()
     expect(denialOf(route, key(['*']))).toBeUndefined()
   })
 })
 
 describe.each(personal)('$route.id', ({ route, role }) => {
-  test('is denied to every key, also to one with all scopes, and to people without the role', () => {
+  test('is denied to every key, even with all scopes, and to people without the role', () => {
     expect(denialOf(route, key(['*', 'admin:*']))).toMatchObject({ code: 'role_required' })
     expect(denialOf(route, person())).toMatchObject({ code: 'role_required' })
     const lesser = roles.slice(0, roles.indexOf(role))
     expect(denialOf(route, person(...lesser))).toMatchObject({ code: 'role_required' })
   })
 
-  test('is denied to a key also if its principal ever came to have the role', () => {
+  test('is denied to a key even if its principal had the role', () => {
     expect(denialOf(route, { ...key(['*']), roles: [role] })).toMatchObject({ code: 'role_required' })
   })
 
@@ -83,7 +83,7 @@ describe.each(personal)('$route.id', ({ route, role }) => {
   })
 })
 
-test('a person may do what the scopes of their roles say, and no more', () => {
+test('a person can do exactly what the scopes of their roles allow', () => {
   expect([...person('viewer').scopes]).toEqual(['read:universe', 'read:findings'])
   expect(person('viewer').granted).toEqual(roleScopes.viewer)
   expect(person().scopes.size).toBe(0)

@@ -79,7 +79,7 @@ async function append(principal: Principal, target: string, offset: number, body
   })
 }
 
-test('uploads whose bytes find no name hold no connection to the database, and a form of ten neither', async () => {
+test('uploads that wait for the bucket hold no connection to the database, even a form of ten files', async () => {
   const principal = uploader()
   slow.hold(new RegExp(`/blobs/${principal.tenantId}/`))
   const ten = Array.from({ length: 10 }, (_, at) => file(`${at}.csv`, `${at}`))
@@ -176,7 +176,7 @@ test('a receipt is returned even if the bucket does not delete the parts of the 
   slow.hold(nothing)
 })
 
-test('bytes that come at once, or again, are recorded each time and kept once from then on', async () => {
+test('equal bytes of concurrent or repeated uploads are recorded each time and stored once', async () => {
   const principal = uploader()
   const bytes = anyBytes(100)
   await uploaded(service.caller, principal, bytes)
@@ -201,7 +201,7 @@ test('bytes that come at once, or again, are recorded each time and kept once fr
   )
 })
 
-test('what cannot be recorded leaves no copy behind beside that of the next attempt', async () => {
+test('a failed recording leaves no second copy beside that of the next attempt', async () => {
   const principal = uploader()
   const { id } = await uploaded(service.caller, principal, 'first')
   const revise = async () =>
@@ -220,7 +220,7 @@ test('what cannot be recorded leaves no copy behind beside that of the next atte
   )
 })
 
-test('two replicas that complete the same upload at once give the same receipt, of one file', async () => {
+test('two replicas that complete the same upload at once return the same receipt of one file', async () => {
   const principal = uploader()
   const other = await startEvidence(env(), {}, environment)
   const target = await begin(principal, 6)

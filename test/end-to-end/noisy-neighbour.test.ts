@@ -1,6 +1,6 @@
 /**
  * @promise Tenants: A tenant that floods a service gets 429 or 503, while requests of other tenants succeed.
- * @alsoShownBy test/end-to-end/unread-answers-of-every-service.test.ts
+ * @alsoShownBy test/end-to-end/unread-responses.test.ts
  */
 
 import { upstreams } from '@postern/contracts'

@@ -11,7 +11,7 @@ afterAll(async () => await service.close())
 
 afterEach(() => (late = 0))
 
-test('an upload that outlives its assertion fails at once with advice, and leaves nothing', async () => {
+test('an upload that outlives its assertion fails at once with advice, and leaves no bytes', async () => {
   const principal = uploader()
   const { size_bytes: control } = await uploaded(service.caller, principal, 'in time')
   expect(control).toBe(7)
@@ -36,7 +36,7 @@ test('an upload that outlives its assertion fails at once with advice, and leave
 test.each([
   ['before the universe is asked', false],
   ['while the universe is asked', true],
-])('so is one whose bytes took the last of that time, %s once more', async (_when, isAsked) => {
+])('an upload whose bytes use up that time fails too, %s once more', async (_when, isAsked) => {
   const asked: number[] = []
   const lookUp = async (_request: unknown, addresses: readonly string[]) => {
     asked.push(late)

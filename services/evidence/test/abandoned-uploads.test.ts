@@ -217,7 +217,7 @@ describe('the remains of an upload', () => {
 })
 
 describe('without a database', () => {
-  test('an upload is 503, and its bytes stay out of sight until it is known that no row names them', async () => {
+  test('an upload gets 503, and its bytes stay hidden until it is certain that no row names them', async () => {
     const { env, database, blobDirectory, caller } = await makeEnvironment()
     const broken = new URL(database.url('evidence'))
     broken.port = '1'
@@ -253,8 +253,8 @@ describe('without a database', () => {
   })
 })
 
-describe('a process of its own', () => {
-  test('answers 507 and keeps nothing where there is no room for the file', async () => {
+describe('a separate process', () => {
+  test('returns 507 and stores no bytes if the disk is full', async () => {
     const { env, database, caller } = await makeEnvironment()
     // Files of more than 512 blocks (of 512 or 1024 bytes) cannot be written: the same error path as a full disk.
     const service = await spawnEvidence(env, 512)
@@ -271,7 +271,7 @@ describe('a process of its own', () => {
     }
   })
 
-  test('takes a large file without holding it in memory', async () => {
+  test('receives a large file without holding it in memory', async () => {
     const megabyte = 1024 * 1024
     const size = 256
     const { env, database, caller } = await makeEnvironment()
@@ -304,7 +304,7 @@ describe('a process of its own', () => {
     }
   })
 
-  test('that is killed amid an upload has kept nothing of it when it is there again', async () => {
+  test('that is killed during an upload has none of its bytes after the restart', async () => {
     const { env, database, blobDirectory, caller } = await makeEnvironment()
     const first = await spawnEvidence(env)
     const principal = uploader()

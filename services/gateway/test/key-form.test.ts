@@ -26,7 +26,7 @@ test.each([
   ['in angle brackets', { authorization: `ApiKey <${value}>` }, ''],
   ['percent-encoded', { authorization: `ApiKey ${value.replace('_', '%5f')}` }, ''],
   ['in the URL', {}, `?api_key=${value}`],
-])('a key that is sent %s is 401, and its sender hears how to send it', async (_how, headers, query) => {
+])('a key that is sent %s gets 401, with the right form', async (_how, headers, query) => {
   const answer = await fetch(`http://127.0.0.1:${gateway.port}/api/v1/findings${query}`, { headers })
   const text = await answer.text()
   expect(answer.status).toBe(401)
@@ -37,6 +37,6 @@ test.each([
   expect(gateway.keys.lookups).toBe(0)
 })
 
-test('the control: the same key in the right form is accepted', async () => {
+test('control: the same key in the right form is accepted', async () => {
   expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
 })

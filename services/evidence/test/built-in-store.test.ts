@@ -64,7 +64,7 @@ async function keys(client: S3Client, prefix: string): Promise<string[]> {
 }
 
 describe('the store of the compose file', () => {
-  test('has its bucket when it has started, and shows it to nobody without the key', async () => {
+  test('has its bucket when it has started, and requires the key', async () => {
     expect(await isTaken(first)).toBe(true)
     expect(await isTaken(clientOf(store.accessKeyId, 'x'.repeat(43)))).toBe(false)
     await put(first, 'private', 'of a tenant')
@@ -76,7 +76,7 @@ describe('the store of the compose file', () => {
     ).rejects.toMatchObject({ $metadata: { httpStatusCode: 403 } })
   })
 
-  test('has at once all that it had answered for when it was killed, names as well as bytes', async () => {
+  test('has all confirmed names and bytes after it was killed', async () => {
     const answered = new Set<string>()
     const writers = Array.from({ length: 4 }, async (_none, writer) => {
       for (let count = 0; count < 1000; count += 1) {
@@ -98,7 +98,7 @@ describe('the store of the compose file', () => {
     for (const key of answered) expect(await read(first, key)).toBe(key)
   })
 
-  test('sends nothing behind the head of an answer that has no body, so that the connection can be kept', async () => {
+  test('sends no body where HTTP forbids one, so that the connection stays usable', async () => {
     const { hostname, port } = new URL(store.endpoint)
     const socket = connect(Number(port), hostname)
     let text = ''
@@ -148,7 +148,7 @@ describe('the store of the compose file', () => {
   })
 })
 
-test('what was deleted leaves no trace, neither its name nor a file that says so', async () => {
+test('a deleted object leaves no trace, neither its name nor a tombstone', async () => {
   const own = await startTestObjectStore({ bucket, forgetAfterS: 1 })
   const { endpoint, region, accessKeyId, secretAccessKey } = own
   const client = new S3Client({

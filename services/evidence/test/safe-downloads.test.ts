@@ -103,7 +103,7 @@ function dangers(headers: Headers, bytes: Buffer): string[] {
   ]
 }
 
-describe('what is two things at once', () => {
+describe('a file of two types at once', () => {
   test.each(polyglots)(
     '%s is kept as what it was declared, and handed out so that no browser runs it',
     async (_what, { name, declared, bytes }) => {
@@ -125,7 +125,7 @@ describe('what is two things at once', () => {
     },
   )
 
-  test('is refused where the bytes that are looked at show what runs', async () => {
+  test('is rejected if the inspected bytes can run', async () => {
     for (const bytes of [html, `\n<!-- %PDF-1.7 -->${html}`, `#!/bin/sh\n%PDF-1.7`]) {
       const sent = await upload(
         service.caller,

@@ -32,7 +32,7 @@ async function append(principal: Principal, target: string, bytes: number) {
   })
 }
 
-test('uploads that are begun at once are not promised more room together than their tenant has', async () => {
+test('concurrent resumable uploads together cannot reserve more than the quota', async () => {
   const principal = uploader()
   const [keys, other] = [[principal, { ...principal, id: crypto.randomUUID() }], uploader()]
   const answers = await Promise.all(Array.from({ length: 20 }, (_, at) => begin(keys[at % 2] ?? principal, 300)))
@@ -47,7 +47,7 @@ test('uploads that are begun at once are not promised more room together than th
   expect((await begin(other, 1000)).status).toBe(201)
 })
 
-test('what an upload was promised is kept for it, and free again once it is given up or has expired', async () => {
+test('the reservation of an upload stays until it is cancelled or expires', async () => {
   const principal = uploader()
   const locations: string[] = []
   for (const bytes of [600, 400]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')

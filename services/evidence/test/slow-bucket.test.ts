@@ -50,7 +50,7 @@ test('uploads whose bucket hangs do not block others', async () => {
   await service.stop()
 })
 
-test('uploads beyond what memory holds of parts wait for it, and none is lost; small ones need none', async () => {
+test('uploads wait if the memory for parts is used up, without losses; small ones need none', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '4' })
   const principal = uploader()
   slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))
@@ -67,7 +67,7 @@ test('uploads beyond what memory holds of parts wait for it, and none is lost; s
   await service.stop()
 })
 
-test('no answer waits until the bucket is tidy, which takes longer where the tenant has the bytes already', async () => {
+test('no response waits for the cleanup of the bucket, whose duration would reveal known bytes', async () => {
   const left: (() => Promise<void>)[] = []
   const afterwards = {
     run: async (work: (signal: AbortSignal) => Promise<void>) => {
@@ -113,7 +113,7 @@ function standingBody(first: Buffer) {
   return { body, taken: taken.promise }
 }
 
-test('senders who stand still keep no other waiting, of their tenant or another, and their files are whole when they go on', async () => {
+test('stalled senders do not block others, and their files are complete when they continue', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '2' })
   const { caller } = service
   const [pieces, whole] = [uploader(), uploader()]
@@ -140,7 +140,7 @@ test('senders who stand still keep no other waiting, of their tenant or another,
   await service.stop()
 })
 
-test('the files of a form hold no memory that the next of them waits for', async () => {
+test('the files of a form do not wait for each other’s memory', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '1' })
   const files = ['a.csv', 'b.csv', 'c.csv'].map((name) => file(name, anyBytes(2 * 1024 * 1024)))
   const answer = await service.caller.call(uploader(), 'POST', '/api/v1/evidence', form(...files))
@@ -148,7 +148,7 @@ test('the files of a form hold no memory that the next of them waits for', async
   await service.stop()
 })
 
-test('nor do more than the connections that a client of a bucket has by default', async () => {
+test('more uploads than the default connections of the bucket’s client do not block either', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000' })
   const principal = uploader()
   slow.hold(new RegExp(`/settling/${principal.tenantId}/`))
@@ -182,7 +182,7 @@ test('a slow bucket is reported as 503, not as a slow sender (408), for every ki
   await service.stop()
 })
 
-test('who reads evidence from a bucket may pause for longer than the bucket may, and gets it whole', async () => {
+test('a reader of evidence can pause for longer than the bucket’s time limit', async () => {
   const principal = { ...uploader(), scopes: ['write:evidence'] }
   // More than the buffers of connections hold.
   const large = anyBytes(40 * 1024 * 1024)

@@ -14,7 +14,7 @@ afterAll(async () => await evidence.close())
 const path = internalPaths.unknownEvidence
 const refOf = ({ id, sha256, size_bytes: size }: Receipt) => ({ evidence_id: id, sha256, size })
 
-describe('which evidence there is', () => {
+describe('the list of existing evidence', () => {
   test('is shown only to the findings service', async () => {
     const tenant = uploader()
     const body = { evidence_refs: [refOf(await uploaded(evidence.caller, tenant, 'a'))] }
@@ -23,7 +23,7 @@ describe('which evidence there is', () => {
     expect((await evidence.asFindings.call(service, 'POST', path, { body })).status).toBe(200)
   })
 
-  test('is what the tenant has brought, with the size and digest of the receipt', async () => {
+  test('contains the tenant’s files with the size and digest of their receipts', async () => {
     const [tenant, other] = [uploader(), uploader()]
     const mine = refOf(await uploaded(evidence.caller, tenant, 'the same'))
     const theirs = refOf(await uploaded(evidence.caller, other, 'the same'))
@@ -40,7 +40,7 @@ describe('which evidence there is', () => {
     expect(unknownEvidenceAnswerSchema.parse(answer.json).places).toEqual([1, 2, 3, 4])
   })
 
-  test('is nothing that is in quarantine, rejected or purged; what was released or reviewed is', async () => {
+  test('contains released and reviewed files, not those in quarantine, rejected or purged', async () => {
     const tenant = uploader()
     const service = { ...tenant, kind: 'service', id: 'findings' } as const
     const isThere = async (receipt: Receipt) => {
