@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import { createVerifier, nilTenantId, noAssertion, parseKeyRing } from '@postern/signed-context'
+import { text } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type ServiceClient, createServiceClient, serviceCaller } from './service-client.ts'
@@ -136,6 +137,25 @@ test('a refused connection means that the request was not sent', async () => {
     timeoutMs: 20_000,
   })
   await expect(client.send(question)).rejects.toMatchObject({ name: 'NoAnswerError', isUnsent: true, isTimeout: false })
+})
+
+test('an answer is streamed before its end is there', async () => {
+  let end = (): unknown => undefined
+  const { client } = await startService((_before, _request, response) => {
+    response.write('first ')
+    end = () => response.end('last')
+  })
+  const body = await client.stream(question)
+  end()
+  expect(await text(body)).toBe('first last')
+})
+
+test.each([
+  ['another status', (response: ServerResponse) => response.writeHead(409).end('{}')],
+  ['no answer', (response: ServerResponse) => response.destroy()],
+])('a stream with %s rejects', async (_what, end) => {
+  const { client } = await startService((_before, _request, response) => void end(response))
+  await expect(client.stream(question)).rejects.toMatchObject({ name: 'ServiceUnavailableError', service: 'The peer' })
 })
 
 test('the path of the base URL comes before the target, and the signature covers it', async () => {

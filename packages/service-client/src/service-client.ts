@@ -59,6 +59,8 @@ export interface ServiceClient {
    * Sends a request that changes nothing. Rejects with a ServiceUnavailableError without a 200 that matches the schema.
    */
   ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
+  /** Sends a request that changes nothing. Resolves with the body of a 200, or rejects with a ServiceUnavailableError. */
+  stream(request: ServiceRequest): Promise<Readable>
   close(): Promise<void>
   /** Cuts all connections; pending requests reject. */
   destroy(): Promise<void>
@@ -89,20 +91,27 @@ export function createServiceClient({
     ...(maxAnswerBytes === undefined ? {} : { maxResponseSize: maxAnswerBytes }),
   })
 
-  async function send(request: ServiceRequest): Promise<ServiceAnswer> {
-    const { method = 'POST', caller, assertion, requestId = randomUUID(), isRepeatable = false } = request
+  /** Returns a function that signs and sends the request; each call is an attempt. */
+  function prepare(request: ServiceRequest, signal?: AbortSignal): () => Promise<Dispatcher.ResponseData> {
+    const { method = 'POST', caller, assertion, requestId = randomUUID() } = request
     const target = prefix + request.target
     const { content, headers } = encodeBody(method, request.body)
     const sent = { method, target, caller, assertion, requestId, headers: { ...headers, ...request.headers } }
-    const signal = AbortSignal.timeout(request.timeoutMs ?? timeoutMs)
-    const attempt = async (): Promise<ServiceAnswer> => {
-      const answer = await pool.request({
+    return async () =>
+      await pool.request({
         method,
         path: target,
         headers: signHeaders(signer, sent, now()),
         body: content,
-        signal,
+        ...(signal === undefined ? {} : { signal }),
       })
+  }
+
+  async function send(request: ServiceRequest): Promise<ServiceAnswer> {
+    const { isRepeatable = false } = request
+    const ask = prepare(request, AbortSignal.timeout(request.timeoutMs ?? timeoutMs))
+    const attempt = async (): Promise<ServiceAnswer> => {
+      const answer = await ask()
       const text = await answer.body.text()
       return { status: answer.statusCode, headers: joinValues(answer.headers), text, json: parseJson(text) }
     }
@@ -120,6 +129,16 @@ export function createServiceClient({
         const { status, json } = await send({ ...request, isRepeatable: true })
         if (status !== 200) throw new Error(`the answer to ${request.target} has status ${status}`)
         return schema.parse(json)
+      } catch (error) {
+        throw new ServiceUnavailableError(service, error)
+      }
+    },
+    stream: async (request) => {
+      try {
+        const { statusCode, body } = await askAgainOnce(prepare(request))
+        if (statusCode === 200) return body
+        await body.dump()
+        throw new Error(`the answer to ${request.target} has status ${statusCode}`)
       } catch (error) {
         throw new ServiceUnavailableError(service, error)
       }
