@@ -17,7 +17,7 @@ create policy postern_sync_insert on sync.also_brought as permissive for insert 
 create policy postern_sync_select on sync.also_brought as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.also_brought as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.also_brought to postern_sync;
-comment on table sync.also_brought is 'Connectors whose source had a known row when it was last read, beside the one that the known row names.';
+comment on table sync.also_brought is 'Unused. The next release drops it.';
 
 create table sync.applied_batch (
   tenant_id uuid not null,
@@ -33,7 +33,7 @@ create policy postern_sync_insert on sync.applied_batch as permissive for insert
 create policy postern_sync_select on sync.applied_batch as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.applied_batch as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table sync.applied_batch to postern_sync;
-comment on table sync.applied_batch is 'Which changes of a run the universe has taken in, and when: all up to a seq.';
+comment on table sync.applied_batch is 'Unused. The next release drops it.';
 
 create table sync.connector (
   tenant_id uuid not null,
@@ -165,6 +165,7 @@ create policy postern_sync_select on sync.known_row as permissive for select to 
 create policy postern_sync_update on sync.known_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.known_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.known_row to postern_sync;
+comment on table sync.known_row is 'Unused. The next release drops it.';
 comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
 comment on column sync.known_row.hash is 'Of what the source said of the row when it was taken in, and of how that is mapped. Null: somebody else has written it since, or how it stands is not known.';
 comment on column sync.known_row.told_connector_id is 'Of entities: the connector that brings it, as far as the universe was told; null: that is not known, and is told.';
@@ -270,6 +271,7 @@ create policy postern_sync_select on sync.run_change as permissive for select to
 create policy postern_sync_update on sync.run_change as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.run_change as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.run_change to postern_sync;
+comment on table sync.run_change is 'Unused. The next release drops it.';
 
 create table sync.run_creation (
   tenant_id uuid not null,
@@ -292,7 +294,7 @@ create policy postern_sync_insert on sync.run_creation as permissive for insert 
 create policy postern_sync_select on sync.run_creation as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.run_creation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.run_creation to postern_sync;
-comment on table sync.run_creation is 'Rows of a source that make something of which there is nothing yet, in their order, parents before their children: staged first, and the changes of the run then.';
+comment on table sync.run_creation is 'Unused. The next release drops it.';
 comment on column sync.run_creation.contents is 'JSON of each row as the universe takes it, a line each.';
 
 create table sync.run_error (
@@ -414,6 +416,7 @@ create policy postern_sync_insert on sync.staged_block as permissive for insert 
 create policy postern_sync_select on sync.staged_block as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.staged_block as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.staged_block to postern_sync;
+comment on table sync.staged_block is 'Unused. The next release drops it.';
 comment on column sync.staged_block.also is 'What else of a row is compared with other rows: of a tree the key of its parent, of people the address.';
 
 create table sync.staged_row (
@@ -438,6 +441,7 @@ create policy postern_sync_select on sync.staged_row as permissive for select to
 create policy postern_sync_update on sync.staged_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.staged_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.staged_row to postern_sync;
+comment on table sync.staged_row is 'Unused. The next release drops it.';
 
 create table sync.upload_chunk (
   tenant_id uuid not null,

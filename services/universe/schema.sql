@@ -75,6 +75,7 @@ CREATE INDEX entity_by_name ON universe.entity USING btree (tenant_id, name, num
 CREATE INDEX entity_by_next_audit_due ON universe.entity USING btree (tenant_id, COALESCE(next_audit_due_on, 'infinity'::date), number);
 CREATE INDEX entity_by_parent_number ON universe.entity USING btree (tenant_id, parent_id, number);
 CREATE INDEX entity_missing ON universe.entity USING btree (tenant_id, number) WHERE (source_missing_since IS NOT NULL);
+CREATE TRIGGER entity_forgets_hashes AFTER UPDATE ON universe.entity REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.forget_source_hashes();
 CREATE TRIGGER entity_guard BEFORE UPDATE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.guard_entity();
 CREATE TRIGGER entity_needed BEFORE DELETE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.keep_needed_entity();
 CREATE TRIGGER entity_never_emptied BEFORE TRUNCATE ON universe.entity FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_needed_entity();
@@ -186,10 +187,21 @@ create table universe.import (
   run_id uuid not null,
   attempt integer not null,
   applied_sequence integer not null,
+  connector_id text not null default ''::text,
+  scope text not null default ''::text,
+  read_at timestamp(3) with time zone not null default now(),
+  rollback_of uuid,
+  is_whole boolean not null default false,
+  diff_hash text,
+  applied_count integer not null default 0,
+  is_finished boolean not null default false,
+  is_cleared boolean not null default false,
   constraint import_pk PRIMARY KEY (tenant_id, run_id),
+  constraint import_applied_count_not_negative CHECK ((applied_count >= 0)),
   constraint import_applied_sequence_not_negative CHECK ((applied_sequence >= 0)),
   constraint import_attempt_positive CHECK ((attempt > 0))
 );
+CREATE INDEX import_by_connector ON universe.import USING btree (tenant_id, connector_id, run_id);
 alter table universe.import enable row level security;
 alter table universe.import force row level security;
 create policy postern_universe_insert on universe.import as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -197,9 +209,61 @@ create policy postern_universe_select on universe.import as permissive for selec
 create policy postern_universe_update on universe.import as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on universe.import as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table universe.import to postern_universe;
-comment on table universe.import is 'A run of a connector that has changed something. A batch of its changes locks the row until it is committed.';
-comment on column universe.import.attempt is 'Batches of an earlier attempt at the run are rejected.';
-comment on column universe.import.applied_sequence is 'The sequence of the last batch that was applied; 0 if none was.';
+comment on table universe.import is 'A run of a connector. Whoever writes its rows locks this row first.';
+comment on column universe.import.attempt is 'Requests of an earlier attempt at the run are rejected.';
+comment on column universe.import.applied_sequence is 'The seq of the last row that was applied; 0 if none was.';
+comment on column universe.import.scope is 'The dataset; of a hierarchy followed by a slash and its key.';
+comment on column universe.import.read_at is 'When the source was first read. What it lacks is missing since then.';
+comment on column universe.import.rollback_of is 'The run that this one undoes.';
+comment on column universe.import.is_whole is 'Whether the source was read completely, with a key in each row.';
+comment on column universe.import.diff_hash is 'The hash of the changes, once all are known. Only these changes are applied.';
+comment on column universe.import.is_finished is 'Whether all of its rows are applied or rejected.';
+comment on column universe.import.is_cleared is 'Whether only changes are left of the rows of an ended run.';
+
+create table universe.import_batch (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  last_seq integer not null,
+  applied_at timestamp(3) with time zone not null default now(),
+  constraint import_batch_pk PRIMARY KEY (tenant_id, run_id, last_seq)
+);
+alter table universe.import_batch enable row level security;
+alter table universe.import_batch force row level security;
+create policy postern_universe_insert on universe.import_batch as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.import_batch as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.import_batch as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table universe.import_batch to postern_universe;
+comment on table universe.import_batch is 'When the rows of a run up to a seq were applied.';
+
+create table universe.import_row (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  seq integer not null,
+  op text not null,
+  source_key text,
+  parent_key text,
+  hash bytea,
+  content jsonb,
+  before jsonb,
+  errors jsonb,
+  constraint import_row_pk PRIMARY KEY (tenant_id, run_id, seq),
+  constraint import_row_change_is_whole CHECK (((op <> ALL (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])) OR ((source_key IS NOT NULL) AND (content IS NOT NULL) AND ((before IS NULL) = (op = 'create'::text))))),
+  constraint import_row_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text, 'keep'::text, 'miss'::text, 'leave'::text, 'gone'::text, 'invalid'::text])))
+);
+CREATE INDEX import_row_changed ON universe.import_row USING btree (tenant_id, source_key, run_id) WHERE (before IS NOT NULL);
+CREATE TRIGGER import_row_kept BEFORE UPDATE OF tenant_id, run_id ON universe.import_row FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_import_row();
+alter table universe.import_row enable row level security;
+alter table universe.import_row force row level security;
+create policy postern_universe_delete on universe.import_row as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on universe.import_row as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.import_row as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.import_row as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.import_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table universe.import_row to postern_universe;
+comment on table universe.import_row is 'The rows of a run that its connector did not bring before in this form: staged as if each creates something, then compared.';
+comment on column universe.import_row.seq is 'Rows are applied in this order: the depth times ten million, and the number of the row in the source.';
+comment on column universe.import_row.op is 'keep: stored like this already. miss: the source lacks it. leave: the source lacks it, and another connector brings it. gone: not yet decided.';
+comment on column universe.import_row.errors is 'Why the row was rejected: objects with field, code, message and excerpt.';
 
 create table universe.node (
   tenant_id uuid not null,
@@ -239,6 +303,7 @@ CREATE INDEX node_by_change ON universe.node USING btree (tenant_id, hierarchy_i
 CREATE INDEX node_by_depth ON universe.node USING btree (tenant_id, hierarchy_id, depth, path);
 CREATE INDEX node_by_name ON universe.node USING btree (tenant_id, hierarchy_id, name, id);
 CREATE INDEX node_by_parent ON universe.node USING btree (tenant_id, parent_id);
+CREATE TRIGGER node_forgets_hashes AFTER UPDATE ON universe.node REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.forget_source_hashes();
 CREATE TRIGGER node_guard BEFORE UPDATE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.guard_node();
 CREATE TRIGGER node_history_after_update AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_node NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_node_history();
 CREATE TRIGGER node_links_after_insert AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.link_new_nodes();
@@ -335,6 +400,7 @@ CREATE INDEX person_by_name ON universe.person USING btree (tenant_id, name, id)
 CREATE TRIGGER note_deletes AFTER DELETE ON universe.person REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON universe.person REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON universe.person REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
+CREATE TRIGGER person_forgets_hashes AFTER UPDATE ON universe.person REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.forget_source_hashes();
 CREATE TRIGGER person_guard BEFORE UPDATE ON universe.person FOR EACH ROW EXECUTE FUNCTION universe.guard_person();
 alter table universe.person enable row level security;
 alter table universe.person force row level security;
@@ -383,6 +449,30 @@ comment on table universe.source_connector is 'Connectors that bring entities. W
 comment on column universe.source_connector.telling is 'The number of the last telling of the connector that was taken in: one with a lower number comes too late.';
 comment on column universe.source_connector.retired_at is 'Since when it brings nothing, and is no source of anything.';
 comment on column universe.source_connector.seen_at is 'When its source was last read to its end, hence when it last had each entity that is not missing.';
+
+create table universe.source_row (
+  tenant_id uuid not null,
+  scope text not null,
+  source_key text not null,
+  connector_id text not null,
+  hash bytea,
+  missing_since timestamp(3) with time zone,
+  constraint source_row_pk PRIMARY KEY (tenant_id, scope, source_key, connector_id),
+  constraint source_row_missing_has_no_hash CHECK (((missing_since IS NULL) OR (hash IS NULL)))
+);
+CREATE INDEX source_row_by_connector ON universe.source_row USING btree (tenant_id, connector_id, scope, source_key);
+CREATE INDEX source_row_missing ON universe.source_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
+alter table universe.source_row enable row level security;
+alter table universe.source_row force row level security;
+create policy postern_universe_delete on universe.source_row as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on universe.source_row as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.source_row as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.source_row as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.source_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table universe.source_row to postern_universe;
+comment on table universe.source_row is 'What connectors have brought.';
+comment on column universe.source_row.hash is 'Of the row as the source had it when the stored resource was equal to it. Null after any other write of the resource.';
+comment on column universe.source_row.missing_since is 'Since when the source lacks it.';
 
 create table universe.staged_node (
   tenant_id uuid not null,
@@ -476,6 +566,7 @@ CREATE INDEX test_procedure_by_title ON universe.test_procedure USING btree (ten
 CREATE TRIGGER note_deletes AFTER DELETE ON universe.test_procedure REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON universe.test_procedure REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON universe.test_procedure REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
+CREATE TRIGGER test_procedure_forgets_hashes AFTER UPDATE ON universe.test_procedure REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.forget_source_hashes();
 CREATE TRIGGER test_procedure_guard BEFORE UPDATE ON universe.test_procedure FOR EACH ROW EXECUTE FUNCTION universe.guard_test_procedure();
 CREATE TRIGGER test_procedure_links_after_insert AFTER INSERT ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();
 CREATE TRIGGER test_procedure_links_after_update AFTER UPDATE ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();
@@ -520,6 +611,60 @@ create policy postern_universe_select on universe.test_procedure_entity as permi
 create policy tenant_only on universe.test_procedure_entity as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table universe.test_procedure_entity to postern_universe;
 comment on table universe.test_procedure_entity is 'The links of universe.test_procedure.entity_ids as rows. Written by its triggers alone.';
+
+CREATE OR REPLACE FUNCTION universe.forget_source_hashes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- `execute` plans each time, and arrays are looked up by the index: a plan for few rows is slow for many.
+  case tg_table_name
+    when 'entity' then
+      -- Where it comes from says nothing of its content.
+      execute '
+        update universe.source_row source
+        set hash = null
+        where source.tenant_id = any (array(select distinct after.tenant_id from new_rows after))
+          and source.scope = ''auditable_entities'' and source.hash is not null
+          and source.source_key = any (array(
+            select after.external_id
+            from new_rows after
+            join old_rows before on before.tenant_id = after.tenant_id and before.id = after.id
+            where (after.source_connector_id, after.source_first_seen_at, after.source_last_seen_at, after.source_missing_since)
+              is not distinct from
+              (before.source_connector_id, before.source_first_seen_at, before.source_last_seen_at, before.source_missing_since)
+          ))';
+    when 'node' then
+      execute '
+        update universe.source_row source
+        set hash = null
+        from (
+          select after.tenant_id, after.hierarchy_id, array_agg(after.node_key) as keys
+          from new_rows after
+          group by after.tenant_id, after.hierarchy_id
+        ) as changed
+        join universe.hierarchy h on h.tenant_id = changed.tenant_id and h.id = changed.hierarchy_id
+        where source.tenant_id = changed.tenant_id and source.scope = ''org_structure/'' || h.key
+          and source.source_key = any (changed.keys) and source.hash is not null';
+    when 'person' then
+      execute '
+        update universe.source_row source
+        set hash = null
+        where source.tenant_id = any (array(select distinct after.tenant_id from new_rows after))
+          and source.scope = ''people'' and source.hash is not null
+          and source.source_key = any (array(select after.external_id from new_rows after))';
+    when 'test_procedure' then
+      execute '
+        update universe.source_row source
+        set hash = null
+        where source.tenant_id = any (array(select distinct after.tenant_id from new_rows after))
+          and source.scope = ''test_procedures'' and source.hash is not null
+          and source.source_key = any (array(select after.external_id from new_rows after))';
+  end case;
+  return null;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION universe.guard_entity()
  RETURNS trigger
@@ -584,12 +729,12 @@ AS $function$
 declare
   moved record;
 begin
-  for moved in
+  for moved in execute '
     select after.tenant_id, array_agg(after.id) as ids
     from new_entity after
     join old_entity before on before.tenant_id = after.tenant_id and before.id = after.id
     where after.parent_id is distinct from before.parent_id
-    group by after.tenant_id
+    group by after.tenant_id'
   loop
     perform universe.place_entities(moved.tenant_id, moved.ids);
   end loop;
@@ -718,6 +863,18 @@ begin
       message = 'the status cannot move in this way';
   end if;
   return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.keep_import_row()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  raise exception using
+    errcode = 'insufficient_privilege', schema = 'universe', table = 'import_row', constraint = 'import_row_kept',
+    message = 'the row stays with the run that it was made for';
 end
 $function$;
 

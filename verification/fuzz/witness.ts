@@ -12,7 +12,7 @@ export interface Witness {
 
 /** A rejected request may change these. */
 const beside =
-  /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
+  /idempotency_record|sync\.(run|connector|upload_chunk)|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
 /** Longer than the sealer needs on a busy machine. */
 const sealedWithinMs = 60_000

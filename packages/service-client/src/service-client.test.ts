@@ -140,13 +140,14 @@ test('a refused connection means that the request was not sent', async () => {
 })
 
 test('an answer is streamed before its end is there', async () => {
-  let end = (): unknown => undefined
+  const started = Promise.withResolvers<ServerResponse>()
   const { client } = await startService((_before, _request, response) => {
     response.write('first ')
-    end = () => response.end('last')
+    started.resolve(response)
   })
   const body = await client.stream(question)
-  end()
+  const response = await started.promise
+  response.end('last')
   expect(await text(body)).toBe('first last')
 })
 

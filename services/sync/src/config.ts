@@ -82,7 +82,9 @@ export const environment = {
   POSTERN_UNIVERSE_URL: settings.httpUrl.describe('Where the universe service listens.'),
   POSTERN_UNIVERSE_TIMEOUT_MS: settings
     .integer({ min: 100, max: 60_000, fallback: 20_000 })
-    .describe('How long the universe service may take to apply a push, in milliseconds.'),
+    .describe(
+      'How long the universe service may take to apply a push, in milliseconds. A step of an import may take three times as long.',
+    ),
 } as const
 
 /** Reads the settings of the sync service. Throws a ConfigurationError that names every fault and no value. */

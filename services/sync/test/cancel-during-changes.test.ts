@@ -3,7 +3,7 @@ import type { Principal } from '@postern/local-stack/testing'
 import { describe, expect, test } from 'vitest'
 import type { Universe } from '../src/push/universe.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
-import { useRuns } from './run-support.ts'
+import { applying, useRuns } from './run-support.ts'
 import { admin } from './support.ts'
 
 const { parts, workerParts, work, create, start, now, runCsv, decide, names } = useRuns()
@@ -13,17 +13,14 @@ const entities = (...keys: string[]): string =>
 const people = (...keys: string[]): string => ['external_id,name', ...keys.map((key) => `${key},${key}`)].join('\n')
 const follows = { missing_policy: 'deactivate' }
 
-/** The universe; `then` happens once it has taken a push in. */
+/** The universe; `then` happens when it has applied a batch. */
 function universeThat(then: () => Promise<unknown>): Universe {
   const { universe } = parts()
-  return {
-    ...universe,
-    applyRows: async (application) => {
-      const outcome = await universe.applyRows(application)
-      await then()
-      return outcome
-    },
-  }
+  return applying(universe, async (...asked) => {
+    const outcome = await universe.imports.apply(...asked)
+    if (!outcome.done) await then()
+    return outcome
+  })
 }
 
 async function cancelled(tenant: Principal, connector: Connector, file: string): Promise<Run> {

@@ -2,8 +2,9 @@ import { type Run, missingRowSchema, runChangeSchema, runSchema } from '@postern
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { ImportConflictError } from '../src/import/imports.ts'
 import type { Universe } from '../src/push/universe.ts'
-import { csvOf, taken, treeOf, useRuns } from './run-support.ts'
+import { applying, csvOf, treeOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
 const { parts, work, create, start, now, runCsv, decide, names, errorsOf } = useRuns()
@@ -11,6 +12,8 @@ const { parts, work, create, start, now, runCsv, decide, names, errorsOf } = use
 let world: Awaited<ReturnType<typeof makeWorld>>
 let caller: SignedCaller
 let workerDb: TenantDb
+type Apply = Universe['imports']['apply']
+
 let universe: Universe
 
 beforeAll(() => {
@@ -61,14 +64,15 @@ describe('a write of another connector during a run is seen by the next run:', (
     const tenant = admin()
     const [connector, other] = [await create(tenant), await create(tenant)]
     const run = await start(tenant, connector, csvOf(3))
-    const applyRows: Universe['applyRows'] = async (application) => {
-      const outcome = await universe.applyRows(application)
+    const apply: Apply = async (...asked) => {
+      const outcome = await universe.imports.apply(...asked)
+      if (outcome.done) return outcome
       expect(await runCsv(tenant, other, csvOf(2).replace('Entity 1', 'Theirs'))).toMatchObject({
         counts: { updated: 1 },
       })
       return outcome
     }
-    await work(run, { universe: { ...universe, applyRows } })
+    await work(run, { universe: applying(universe, apply) })
     expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { updated: 1, unchanged: 2 } })
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
   })
@@ -79,20 +83,20 @@ describe('a write of another connector during a run is seen by the next run:', (
     const run = await start(tenant, connector, csvOf(3))
     const theirs = await start(tenant, other, csvOf(2, 'Theirs'))
     const [planned, mayGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const last: Universe['applyRows'] = async (application) => {
+    const last: Apply = async (...asked) => {
       planned.resolve()
       await mayGo.promise
-      return await universe.applyRows(application)
+      return await universe.imports.apply(...asked)
     }
-    const beside = work(theirs, { universe: { ...universe, applyRows: last } })
+    const beside = work(theirs, { universe: applying(universe, last) })
     await planned.promise
-    const applyRows: Universe['applyRows'] = async (application) => {
-      const outcome = await universe.applyRows(application)
+    const apply: Apply = async (...asked) => {
+      const outcome = await universe.imports.apply(...asked)
       mayGo.resolve()
       await beside
       return outcome
     }
-    await work(run, { universe: { ...universe, applyRows } })
+    await work(run, { universe: applying(universe, apply) })
     expect(await names(tenant)).toEqual(['Theirs 0 active', 'Theirs 1 active', 'Entity 2 active'])
     expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { updated: 2, unchanged: 1 } })
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
@@ -151,84 +155,86 @@ describe('a decision about a run that waits', () => {
   })
 })
 
-const refusingAll: Universe['applyRows'] = () => Promise.reject(new Error('nothing is to be applied'))
-
-/** As if so many changes had been found. */
-async function plan(tenant: Principal, { id }: Run, count: number, name: string): Promise<void> {
-  await world.rows(
-    `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, after)
-    select $1, $2, n, 'create', n::text, jsonb_build_object('name', $4::text) from generate_series(1, $3::integer) as n`,
-    [tenant.tenantId, id, count, name],
-  )
-  await world.rows(`update sync.run set status = 'applying' where id = $1`, [id])
-}
-
 describe('changes that are applied', () => {
   test('end with the current batch when the run is cancelled', async () => {
     const tenant = admin()
-    const run = await start(tenant, await create(tenant), csvOf(1))
-    await plan(tenant, run, 16_000, 'x')
+    const run = await start(tenant, await create(tenant), csvOf(6000))
     let batches = 0
-    const applyRows: Universe['applyRows'] = async (application) => {
+    const apply: Apply = async (...asked) => {
       batches += 1
-      if (batches === 1) expect(await decide(tenant, run, 'cancel')).toBe(202)
-      return await taken.applyRows(application)
-    }
-    await work(run, { universe: { ...taken, applyRows } })
-    expect(batches).toBe(2)
-    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 10_000 } })
-  })
-
-  test('are sent one batch at a time, so that no batch is applied unrecorded when the run ends', async () => {
-    const tenant = admin()
-    const run = await start(tenant, await create(tenant), csvOf(1))
-    await plan(tenant, run, 11_000, 'x')
-    const sizes: number[] = []
-    const applyRows: Universe['applyRows'] = async (application) => {
-      sizes.push(application.rows.length)
-      // A cancellation during a batch that has a rejected row.
       expect(await decide(tenant, run, 'cancel')).toBe(202)
-      const detail = 'is the external_id of no entity'
-      return { kind: 'refused', detail, errors: [{ pointer: '/0/parent_external_id', code: 'unknown', detail }] }
+      return await universe.imports.apply(...asked)
     }
-    await work(run, { universe: { ...taken, applyRows } })
-    expect(sizes).toEqual([5000])
-    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+    await work(run, { universe: applying(universe, apply) })
+    expect(batches).toBe(1)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 5000 } })
+    expect(await names(tenant)).toHaveLength(5000)
   })
 
-  test('are sent one batch at a time, each after the previous one was applied', async () => {
+  test('are none if the run is cancelled while a batch is rejected', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, csvOf(1))
+    const run = await start(
+      tenant,
+      connector,
+      csvOf(2).replace('type', 'type,status').replaceAll('process', 'process,draft'),
+    )
+    const apply: Apply = async (...asked) => {
+      expect(await decide(tenant, run, 'cancel')).toBe(202)
+      return await universe.imports.apply(...asked)
+    }
+    await work(run, { universe: applying(universe, apply) })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active'])
+  })
+
+  test('are applied one batch at a time', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(5002))
     const seen: string[] = []
-    const applyRows: Universe['applyRows'] = async (application) => {
-      seen.push(`${application.rows.length} sent, ${(await names(tenant)).length} stored`)
-      return await universe.applyRows(application)
+    const apply: Apply = async (...asked) => {
+      const before = (await names(tenant)).length
+      const outcome = await universe.imports.apply(...asked)
+      seen.push(`${outcome.applied} applied after ${before}`)
+      return outcome
     }
-    await work(run, { universe: { ...universe, applyRows } })
-    expect(seen).toEqual(['5000 sent, 0 stored', '2 sent, 5000 stored'])
+    await work(run, { universe: applying(universe, apply) })
+    expect(seen).toEqual(['5000 applied after 0', '5002 applied after 5000', '5002 applied after 5002'])
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 5002 } })
   })
 
-  test('are sent again if the universe is busy, before any later batch', async () => {
+  test('are applied once if the universe is busy, before any later batch', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(5002))
-    const sizes: number[] = []
-    const applyRows: Universe['applyRows'] = async (application) => {
-      sizes.push(application.rows.length)
-      return sizes.length === 1 ? { kind: 'conflict', detail: undefined } : await taken.applyRows(application)
+    const applied: (number | string)[] = []
+    const apply: Apply = async (...asked) => {
+      if (applied.length === 0) {
+        applied.push('busy')
+        throw new ImportConflictError('busy')
+      }
+      const outcome = await universe.imports.apply(...asked)
+      applied.push(outcome.applied)
+      return outcome
     }
-    await work(run, { universe: { ...taken, applyRows }, pausesMs: [0] })
-    expect(sizes).toEqual([5000, 5000, 2])
+    await work(run, { universe: applying(universe, apply), pausesMs: [0] })
+    expect(applied).toEqual(['busy', 5000, 5002, 5002])
   })
 
-  test('of a hierarchy that are too large for one push are not applied in parts', async () => {
+  test('of a hierarchy that are too large for one transaction are not applied in parts', async () => {
     const tenant = admin()
     const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
     const connector = await create(tenant, { dataset: 'org_structure', hierarchy })
-    const run = await start(tenant, connector, 'node_key,name\nA,Bank\n')
-    await plan(tenant, run, 2, 'x'.repeat(12_000_000))
-    await work(run, { universe: { ...taken, applyRows: refusingAll } })
+    const run = await start(tenant, connector, 'node_key,name\nA,Bank\nB,Branch\n')
+    const apply: Apply = async (...asked) => {
+      const grow = `update universe.import_row set content = content || jsonb_build_object('name', repeat('x', 12000000))
+        where run_id = $1`
+      await world.rows(grow, [run.id])
+      return await universe.imports.apply(...asked)
+    }
+    await work(run, { universe: applying(universe, apply) })
     expect(await now(tenant, run)).toMatchObject({ status: 'failed', failure: { code: 'too_large' } })
+    expect(await world.rows('select from universe.node where tenant_id = $1', [tenant.tenantId])).toEqual([])
   })
 
   test('are undone from the last to the first, so that a tree that was turned round is turned back', async () => {
@@ -248,7 +254,7 @@ describe('changes that are applied', () => {
   test('stay with their run', async () => {
     const tenant = admin()
     await runCsv(tenant, await create(tenant), csvOf(1))
-    const give = 'update sync.run_change set run_id = gen_random_uuid() where tenant_id = $1'
+    const give = 'update universe.import_row set run_id = gen_random_uuid() where tenant_id = $1'
     await expect(world.rows(give, [tenant.tenantId])).rejects.toThrow(/stays with the run/)
     await expect(world.rows('truncate sync.run cascade')).rejects.toThrow(/never deleted/)
   })
@@ -260,13 +266,11 @@ const changesOf = async (tenant: Principal, run: Run, query: string) =>
   (await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes${query}`)).json
 
 describe('a first import', () => {
-  test('of only new rows is stored in blocks, and its changes are listed and undone one by one', async () => {
+  test('lists its changes in the order of the source, and is undone', async () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await runCsv(tenant, connector, many(1200))
     expect(run).toMatchObject({ status: 'succeeded', counts: { created: 1200, applied: 1200, unchanged: 0 } })
-    const kept = `select cardinality(rows) as rows from sync.run_creation where run_id = $1 order by first_row`
-    expect(await world.rows(kept, [run.id])).toEqual([{ rows: 1000 }, { rows: 200 }])
     const first = runChangeSchema.array().parse(await changesOf(tenant, run, '?limit=1&op=create'))
     expect(first).toMatchObject([{ op: 'create', source_key: 'E0', before: null, after: { name: 'Entity 0' } }])
     const whole = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes`, {
@@ -292,17 +296,17 @@ describe('a first import', () => {
     const tenant = admin()
     const connector = await create(tenant)
     const run = await start(tenant, connector, csvOf(5002))
-    const applyRows: Universe['applyRows'] = async (application) => {
-      const outcome = await universe.applyRows(application)
-      if (application.rows.length === 5000) expect(await decide(tenant, run, 'cancel')).toBe(202)
+    const apply: Apply = async (...asked) => {
+      const outcome = await universe.imports.apply(...asked)
+      if (outcome.applied === 5000) expect(await decide(tenant, run, 'cancel')).toBe(202)
       return outcome
     }
-    await work(run, { universe: { ...universe, applyRows } })
+    await work(run, { universe: applying(universe, apply) })
     const { status, counts } = await now(tenant, run)
     const { applied } = counts
     expect([status, applied]).toEqual(['cancelled', (await names(tenant)).length])
-    const known = 'select count(*)::int as n from sync.known_row where run_id = $1 and hash is not null'
-    expect(await world.rows(known, [run.id])).toEqual([{ n: applied }])
+    const known = 'select count(*)::int as n from universe.source_row where connector_id = $1 and hash is not null'
+    expect(await world.rows(known, [connector.id])).toEqual([{ n: applied }])
     const rest = { created: 5002 - applied, unchanged: applied, missing: 0 }
     expect(await runCsv(tenant, connector, csvOf(5002))).toMatchObject({ status: 'succeeded', counts: rest })
   })
@@ -326,13 +330,12 @@ describe('a first import', () => {
     )
     expect(run).toMatchObject({ status: 'succeeded', counts: { created: 2, updated: 1, applied: 3 } })
     expect(await names(tenant)).toEqual(['Top active', 'Child active', 'Parent active'])
-    expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
   })
 
   test('that fails before its plan leaves no rows and no changes', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), `${csvOf(1500)}\nX,"never closed,process\n`)
-    const blocks = 'select from sync.run_creation where run_id = $1'
+    const blocks = 'select from universe.import_row where run_id = $1'
     let seen = 0
     const counting: TenantDb['write'] = async (by, fn) => {
       seen = Math.max(seen, (await world.rows(blocks, [run.id])).length)
@@ -347,29 +350,33 @@ describe('a first import', () => {
   test('with a row that the universe rejects applies the others', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1100))
-    const detail = 'is not wanted'
-    let refusals = 0
-    const applyRows: Universe['applyRows'] = async (application) => {
-      const at = application.rows.findIndex((row) => row.includes('"E1050"'))
-      if (at === -1) return await universe.applyRows(application)
-      refusals += 1
-      return { kind: 'refused', detail, errors: [{ pointer: `/${at}/name`, code: 'invalid', detail }] }
+    let isStored = false
+    const apply: Apply = async (...asked) => {
+      // Created since the run was planned. What is archived cannot become a draft.
+      const body = [{ external_id: 'E1050', name: 'Draft', type: 'process', status: 'archived' }]
+      if (!isStored) expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+      if (!isStored)
+        await world.rows(
+          `update universe.import_row set content = content || '{"status": "draft"}'
+        where run_id = $1 and source_key = 'E1050'`,
+          [run.id],
+        )
+      isStored = true
+      return await universe.imports.apply(...asked)
     }
-    await work(run, { universe: { ...universe, applyRows } })
-    expect(refusals).toBe(1)
+    await work(run, { universe: applying(universe, apply) })
     expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { created: 1100, applied: 1099 } })
     expect(await changesOf(tenant, run, '?limit=1')).toMatchObject([{ source_key: 'E0', error: null }])
     const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`)
-    expect(errors.json).toMatchObject([{ source_key: 'E1050', field: 'name', code: 'invalid' }])
-    expect(await names(tenant)).toHaveLength(1099)
+    expect(errors.json).toMatchObject([{ source_key: 'E1050', field: 'status', code: 'invalid_transition' }])
+    expect(await names(tenant)).toHaveLength(1100)
   })
 
-  test('that waits for approval is written row by row, and applied as it was reviewed', async () => {
+  test('that waits for approval is applied as it was reviewed', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { min_rows: 5 } })
     const run = await runCsv(tenant, connector, csvOf(3))
     expect(run).toMatchObject({ status: 'needs_approval', counts: { created: 3 } })
-    expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
     expect(await decide(tenant, run, 'approve', { diff_hash: run.diff_hash })).toBe(202)
     await work(run)
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
@@ -420,7 +427,8 @@ describe('missing rows', () => {
     const [connector, other] = [await create(tenant), await create(tenant)]
     await runCsv(tenant, connector, csvOf(3))
     const run = await start(tenant, connector, csvOf(3))
-    const take = `update sync.known_row set connector_id = $1 where tenant_id = $2 and source_key = 'E1'`
+    const take = `insert into universe.source_row (tenant_id, scope, source_key, connector_id)
+      values ($2, 'auditable_entities', 'E1', $1)`
     let isTaken = false
     const taking: TenantDb['write'] = async (by, fn) => {
       const [state] = await world.rows('select status from sync.run where id = $1', [run.id])

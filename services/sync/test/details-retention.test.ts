@@ -226,7 +226,7 @@ test('the steps of the runbook clear a tenant that no longer runs connectors', a
   const lines = section.split('\n').filter((line) => line.startsWith('    '))
   const statements = lines.join('\n').replaceAll("'ID'", `'${tenant.tenantId}'`).split(';')
   const inside = statements.map((text) => text.trim()).filter((text) => !['', 'begin', 'commit'].includes(text))
-  expect(inside).toHaveLength(4)
+  expect(inside).toHaveLength(3)
   for (const text of inside) await parts().world.rows(text)
 
   const whole = [1, 1, false]

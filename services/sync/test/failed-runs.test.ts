@@ -4,11 +4,12 @@ import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ServiceUnavailableError } from '@postern/service-client'
+import { type Imports, ImportConflictError } from '../src/import/imports.ts'
 import type { Universe } from '../src/push/universe.ts'
 import { SourceFailure } from '../src/source/failure.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
-import { csvOf, treeOf, useRuns } from './run-support.ts'
+import { applying, csvOf, treeOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
 const { parts, workerParts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
@@ -24,21 +25,26 @@ beforeAll(() => {
 
 const isAway = async () => await Promise.reject(new ServiceUnavailableError('The universe service', new Error('away')))
 
-/** The universe, whose answer to a push is lost once it has committed. */
+const lost = async () =>
+  await Promise.reject(new ServiceUnavailableError('The universe service', new Error('no answer')))
+
+/** The universe, whose answer is lost once it has committed a batch. */
 function unheard(): Universe {
-  return {
-    ...universe,
-    applyRows: async (application) => {
-      await universe.applyRows(application)
-      return { kind: 'unknown', timedOut: true, cause: undefined }
-    },
-  }
+  return applying(universe, async (...asked) => {
+    await universe.imports.apply(...asked)
+    return await lost()
+  })
 }
 
-/** A run whose worker has died when the universe had taken its batch in. */
+const withImports = (imports: Partial<Imports>): Universe => ({
+  ...universe,
+  imports: { ...universe.imports, ...imports },
+})
+
+/** A run whose worker has died when the universe had applied its batch. */
 async function left(tenant: Principal): Promise<Run> {
   const run = await start(tenant, await create(tenant), csvOf(3))
-  await expect(work(run, { universe: unheard() })).rejects.toThrow(/no answer/)
+  await expect(work(run, { universe: unheard() })).rejects.toThrow(/cannot be asked/)
   expect(await now(tenant, run)).toMatchObject({ status: 'applying', counts: { applied: 0 } })
   return run
 }
@@ -79,21 +85,14 @@ describe('a batch that was applied but not recorded', () => {
     expect(await now(tenant, run)).toMatchObject(ended)
   })
 
-  test('is recorded with the one before it, and both are undone in parts, the last change first', async () => {
+  test('is recorded with the one before it, and both are undone, the last change first', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(6000))
-    const noted = { text: 'select count(*)::int as n from sync.applied_batch where run_id = $1', values: [run.id] }
-    let lost = 0
-    const losing: TenantDb['write'] = async (by, fn) =>
-      await workerDb.write(by, async (tx) => {
-        const done = await fn(tx)
-        const [batches] = await tx.query<{ n: number }>(noted)
-        if (batches?.n === 0) return done
-        lost += 1
-        throw new Error('this worker has died')
-      })
-    await expect(work(run, { workerDb: { ...workerDb, write: losing } })).rejects.toThrow(/died/)
-    expect(lost).toBe(1)
+    const died = applying(universe, async (...asked) => {
+      while (!(await universe.imports.apply(...asked)).done);
+      throw new Error('this worker has died')
+    })
+    await expect(work(run, { universe: died })).rejects.toThrow(/died/)
     expect(await names(tenant)).toHaveLength(6000)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
     // Of a tenant that is new PostgreSQL knows nothing before it has looked: it would take all of its entities for one.
@@ -101,12 +100,12 @@ describe('a batch that was applied but not recorded', () => {
     await work(run)
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 6000 } })
     const back = await undo(tenant, run)
-    await work(back, { changesAStep: 1500 })
+    await work(back)
     const counts = { deactivated: 6000, applied: 6000 }
     expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts })
     const changes = `select count(*)::int as n, min(seq) as first, max(seq) as last,
         (array_agg(source_key order by seq))[1:2] as keys
-      from sync.run_change where run_id = $1`
+      from universe.import_row where run_id = $1`
     expect(await world.rows(changes, [back.id])).toEqual([{ n: 6000, first: 1, last: 6000, keys: ['E5999', 'E5998'] }])
   })
 
@@ -135,7 +134,7 @@ describe('a batch that was applied but not recorded', () => {
     const tenant = admin()
     const run = await left(tenant)
     expect(await decide(tenant, run, 'cancel')).toBe(202)
-    const away: Universe = { ...universe, stopImport: isAway }
+    const away = withImports({ stop: isAway })
     await expect(work(run, { universe: away })).rejects.toThrow('The universe service cannot be asked')
     expect(await now(tenant, run)).toMatchObject({ status: 'applying', finished_at: null })
     await work(run, { universe: away }, { isLast: true })
@@ -145,10 +144,7 @@ describe('a batch that was applied but not recorded', () => {
   test('does not keep its run from ending, whatever the universe answers', async () => {
     const tenant = admin()
     const run = await left(tenant)
-    const odd: Universe = {
-      ...universe,
-      stopImport: async () => await Promise.reject(new TypeError('no answer of ours')),
-    }
+    const odd = withImports({ stop: async () => await Promise.reject(new TypeError('no answer of ours')) })
     await endLostRun(workerParts({ universe: odd }), run.id)
     const ended = { status: 'failed', failure: { code: 'worker_lost' }, counts: { applied: 0 } }
     expect(await now(tenant, run)).toMatchObject(ended)
@@ -156,21 +152,20 @@ describe('a batch that was applied but not recorded', () => {
 
   test('is recorded if it was applied only when the last attempt asks again', async () => {
     const tenant = admin()
-    let sent: Parameters<Universe['applyRows']>[0] | undefined
+    let sent: Parameters<Imports['apply']> | undefined
     let asked = 0
-    const slow: Universe = {
-      ...universe,
-      applyRows: async (application) => {
-        sent = application
-        return { kind: 'unknown', timedOut: true, cause: undefined }
+    const slow = withImports({
+      apply: async (...given) => {
+        sent = given
+        return await lost()
       },
-      stopImport: async (asker, attempt) => {
+      stop: async (attempt) => {
         asked += 1
         if (asked === 1) return await isAway()
-        if (sent !== undefined) expect((await universe.applyRows(sent)).kind).toBe('applied')
-        return await universe.stopImport(asker, attempt)
+        if (sent !== undefined) expect((await universe.imports.apply(...sent)).applied).toBe(3)
+        return await universe.imports.stop(attempt)
       },
-    }
+    })
     const run = await start(tenant, await create(tenant), csvOf(3))
     await work(run, { universe: slow, pausesMs: [0] }, { isLast: true })
     const ended = { status: 'failed', failure: { code: 'interrupted' }, counts: { applied: 3 } }
@@ -179,19 +174,16 @@ describe('a batch that was applied but not recorded', () => {
 
   test('is rejected if it arrives after its run has ended', async () => {
     const tenant = admin()
-    let sent: Parameters<Universe['applyRows']>[0] | undefined
-    const silent: Universe = {
-      ...universe,
-      applyRows: async (application) => {
-        sent = application
-        return { kind: 'unknown', timedOut: true, cause: undefined }
-      },
-    }
+    let sent: Parameters<Imports['apply']> | undefined
+    const silent = applying(universe, async (...given) => {
+      sent = given
+      return await lost()
+    })
     const run = await start(tenant, await create(tenant), csvOf(3))
     await work(run, { universe: silent }, { isLast: true })
     expect(await now(tenant, run)).toMatchObject({ status: 'failed', counts: { applied: 0 } })
     if (sent === undefined) throw new Error('the run has sent its rows')
-    expect(await universe.applyRows(sent)).toMatchObject({ kind: 'conflict' })
+    await expect(universe.imports.apply(...sent)).rejects.toThrow(ImportConflictError)
     expect(await names(tenant)).toEqual([])
   })
 })
@@ -199,15 +191,16 @@ describe('a batch that was applied but not recorded', () => {
 test('a batch is sent again while the universe is busy, and costs the run no attempt', async () => {
   const tenant = admin()
   const run = await start(tenant, await create(tenant), csvOf(3))
-  const kinds = ['conflict', 'unavailable'] as const
+  const failures = [new ImportConflictError('busy'), new ServiceUnavailableError('The universe service', 'busy')]
   let sent = 0
-  const applyRows: Universe['applyRows'] = async (application) => {
-    const kind = kinds[sent]
+  const busy = applying(universe, async (...asked) => {
+    const failure = failures[sent]
     sent += 1
-    return kind === undefined ? await universe.applyRows(application) : { kind, detail: undefined }
-  }
-  await work(run, { universe: { ...universe, applyRows }, pausesMs: [0, 0, 0] })
-  expect(sent).toBe(3)
+    if (failure !== undefined) throw failure
+    return await universe.imports.apply(...asked)
+  })
+  await work(run, { universe: busy, pausesMs: [0, 0, 0] })
+  expect(sent).toBe(4)
   expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', attempt: 1, counts: { applied: 3 } })
 })
 
@@ -215,12 +208,12 @@ test('a batch that waits to be sent again is dropped once its run is cancelled',
   const tenant = admin()
   const run = await start(tenant, await create(tenant), csvOf(3))
   let sent = 0
-  const applyRows: Universe['applyRows'] = async () => {
+  const cancelling = applying(universe, async () => {
     sent += 1
     expect(await decide(tenant, run, 'cancel')).toBe(202)
-    return { kind: 'unavailable' }
-  }
-  await work(run, { universe: { ...universe, applyRows }, pausesMs: [0, 0, 0] })
+    return await isAway()
+  })
+  await work(run, { universe: cancelling, pausesMs: [0, 0, 0] })
   expect(sent).toBe(1)
   expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
 })
@@ -402,11 +395,6 @@ test('a run that waited for approval says that its connector was retired, but no
   expect(await errorsOf(tenant, waiting)).toMatchObject([{ code: 'superseded', message }])
 })
 
-const refuseAll: Universe['applyRows'] = async (application) => {
-  const errors = application.rows.map((_, at) => ({ pointer: `/${at}/name`, code: 'invalid', detail: 'no' }))
-  return { kind: 'refused', detail: undefined, errors }
-}
-
 describe('a rejection of the universe', () => {
   test('is reported with the row of the source, its field and its value', async () => {
     const tenant = admin()
@@ -434,8 +422,8 @@ describe('a rejection of the universe', () => {
       }
       return await workerDb.write(by, fn)
     }
-    await work(run, { workerDb: { ...workerDb, write: filling }, universe: { ...universe, applyRows: refuseAll } })
-    expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { valid: 1, invalid: 3, applied: 0 } })
+    await work(run, { workerDb: { ...workerDb, write: filling } })
+    expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { valid: 1, invalid: 3, applied: 1 } })
     const kept = await world.rows('select row, code from sync.run_error where run_id = $1 and seq > 99999', [run.id])
     expect(kept).toEqual([{ row: 3, code: 'duplicate' }])
   })
@@ -451,28 +439,20 @@ test('of a chain that is too deep is reported for each row below the last level,
   )
 })
 
-test('applied rows are stored in parts: a worker that dies between them loses nothing', async () => {
+test('a worker that dies between batches loses nothing of them', async () => {
   const tenant = admin()
   const connector = await create(tenant)
-  // First in blocks with each batch, then row by row.
   for (const csv of [csvOf(6000), csvOf(6000, 'Renamed')]) {
     // As autovacuum would have done by then: without statistics of 6,000 rows an update of them takes ten times as long.
     await world.rows('analyze')
-    const rowsAStep = 600
     const run = await start(tenant, connector, csv)
-    const learned = async () => {
-      const known = 'select count(*)::int as n from sync.known_row where run_id = $1 and hash is not null'
-      return (await world.rows(known, [run.id]))[0]?.['n']
-    }
-    const dying: TenantDb['write'] = async (by, fn) => {
-      if (Number(await learned()) > 500) throw new Error('this worker has died')
-      return await workerDb.write(by, fn)
-    }
-    await expect(work(run, { workerDb: { ...workerDb, write: dying }, rowsAStep })).rejects.toThrow(/died/)
-    expect(await learned()).toBeLessThan(6000)
-    await work(run, { rowsAStep })
+    const dying = applying(universe, async (...asked) => {
+      await universe.imports.apply(...asked)
+      throw new Error('this worker has died')
+    })
+    await expect(work(run, { universe: dying })).rejects.toThrow(/died/)
+    await work(run)
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 6000 } })
-    expect(await learned()).toBe(6000)
     expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { unchanged: 6000, missing: 0 } })
   }
 })

@@ -1,25 +1,20 @@
-import { randomUUID } from 'node:crypto'
 import { runSchema } from '@postern/contracts'
-import type { EntitySourcesBody } from '@postern/contracts/internal'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { ServiceUnavailableError } from '@postern/service-client'
 import type { Universe } from '../src/push/universe.ts'
-import { endLostRun } from '../src/worker/carry-out.ts'
 import { anything, useEntitySources } from './entity-source-support.ts'
+import { applying } from './run-support.ts'
 import { admin, push } from './support.ts'
 
-const { parts, workerParts, create, start, work, now, run, read } = useEntitySources()
+const { parts, create, work, run, read } = useEntitySources()
 
 let world: ReturnType<typeof parts>['world']
 let caller: SignedCaller
-let workerDb: TenantDb
 let universe: Universe
 let process: ReturnType<typeof parts>['process']
 
 beforeAll(() => {
-  ;({ world, caller, workerDb, universe, process } = parts())
+  ;({ world, caller, universe, process } = parts())
 })
 
 test('a run records the source of its entities, and writes only those that it changes', async () => {
@@ -94,77 +89,19 @@ test('a rollback reads no source: created rows become inactive and keep the time
   expect(await read(tenant, 'A')).toEqual({ ...before, source, status: 'archived', version: 3 })
 })
 
-/** A database whose worker, once it has done a statement, and before that is committed, waits until something else has happened. */
-function holdingAt(name: string, meanwhile: () => Promise<unknown>): TenantDb {
-  let isDone = false
-  return {
-    ...workerDb,
-    write: async (tenant, fn) =>
-      await workerDb.write(tenant, async (tx) =>
-        fn({
-          ...tx,
-          query: async (statement) => await tx.query(statement),
-          execute: async (statement) => {
-            const count = await tx.execute(statement)
-            if (statement.name === name && !isDone) {
-              isDone = true
-              await meanwhile()
-            }
-            return count
-          },
-        }),
-      ),
-  }
-}
-
 const renamed = async (tenant: Principal) =>
   expect((await push(caller, tenant, [{ external_id: 'A', name: 'Pushed', type: 'process' }])).status).toBe(200)
-const away: Universe['tellSources'] = async () =>
-  await Promise.reject(new ServiceUnavailableError('The universe service', new Error('away')))
-const telling = (tellSources: Universe['tellSources']): Universe => ({ ...universe, tellSources })
-const keysOf = ({ rows }: EntitySourcesBody) => rows.map(({ external_id: key }) => key)
-
-/** As after an upgrade: no source is recorded. */
-async function forget({ tenantId }: Principal): Promise<void> {
-  await world.rows('update sync.known_row set told_connector_id = null where tenant_id = $1', [tenantId])
-}
-
-describe('a push over a row', () => {
-  test('while its source is being recorded is seen by the next run', async () => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    await run(tenant, connector, ['A', 'B'])
-    await forget(tenant)
-    const held = holdingAt('sync_mark_told', async () => await renamed(tenant))
-    expect(await run(tenant, connector, ['A', 'B'], { workerDb: held })).toMatchObject({ counts: { unchanged: 2 } })
-    expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
-  })
-
-  test('while the baseline is being updated is seen by the next run, however this one ends', async () => {
-    for (const isLast of [true, false]) {
-      const tenant = admin()
-      const connector = await create(tenant)
-      const begun = await start(tenant, connector, ['A', 'B'])
-      const held = holdingAt('sync_learn_creations', async () => await renamed(tenant))
-      const ended = work(tenant, begun, { workerDb: held, universe: telling(away), isLast })
-      if (isLast) expect(await ended).toMatchObject({ status: 'succeeded' })
-      else {
-        await expect(ended).rejects.toThrow('The universe service cannot be asked')
-        await endLostRun(workerParts(), begun.id)
-        expect(await now(tenant, begun)).toMatchObject({ status: 'failed', failure: { code: 'worker_lost' } })
-      }
-      expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
-    }
-  })
-
+describe('what is pushed over a row', () => {
   test('before a run creates it is not a creation of the run, and passes to the connector', async () => {
     const tenant = admin()
     const connector = await create(tenant)
-    const applyRows: Universe['applyRows'] = async (application) => {
-      await renamed(tenant)
-      return await universe.applyRows(application)
+    let isRenamed = false
+    const apply: Universe['imports']['apply'] = async (...asked) => {
+      if (!isRenamed) await renamed(tenant)
+      isRenamed = true
+      return await universe.imports.apply(...asked)
     }
-    expect(await run(tenant, connector, ['A'], { universe: { ...universe, applyRows } })).toMatchObject({
+    expect(await run(tenant, connector, ['A'], { universe: applying(universe, apply) })).toMatchObject({
       counts: { created: 1 },
     })
     expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
@@ -177,46 +114,9 @@ test('a row that passes to another connector is compared by its next run', async
   await run(tenant, first, ['A', 'B'])
   await run(tenant, second, ['A'])
   await run(tenant, first, ['B'])
-  const known = `select connector_id, hash from sync.known_row where tenant_id = $1 and source_key = 'A'`
+  const known = `select connector_id, hash from universe.source_row where tenant_id = $1 and source_key = 'A'`
   expect(await world.rows(known, [tenant.tenantId])).toEqual([{ connector_id: second.id, hash: null }])
   expect(await run(tenant, second, ['A'])).toMatchObject({ counts: { unchanged: 1 } })
-})
-
-describe('while the universe is unavailable', () => {
-  test('a run without other work succeeds, and the next one records the sources', async () => {
-    const tenant = admin()
-    const rows = [{ external_id: 'A', name: 'A', type: 'process' }]
-    expect((await push(caller, tenant, rows)).status).toBe(200)
-    const connector = await create(tenant)
-    const begun = await start(tenant, connector, ['A'])
-    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow(
-      'The universe service cannot be asked',
-    )
-    const ended = await work(tenant, begun, { universe: telling(away), isLast: true })
-    expect(ended).toMatchObject({ status: 'succeeded', failure: null })
-    const path = `/api/v1/connectors/${connector.id}`
-    expect((await caller.call(tenant, 'GET', path)).json).toMatchObject({ state: 'active', consecutive_failures: 0 })
-    expect((await read(tenant, 'A')).source).toBeNull()
-    await run(tenant, connector, ['A'])
-    expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
-  })
-})
-
-test('sources of rows that an earlier release wrote are recorded by the next run', async () => {
-  const tenant = admin()
-  const connector = await create(tenant)
-  await run(tenant, connector, ['A', 'B'])
-  const [known] = await world.rows(`select hash from sync.known_row where tenant_id = $1 and source_key = 'A'`, [
-    tenant.tenantId,
-  ])
-  await run(tenant, connector, ['B'])
-  expect((await read(tenant, 'A')).source?.missing_since).not.toBeNull()
-  // It finds the row again, and learns.
-  const learn = `update sync.known_row set connector_id = $2, hash = $3, run_id = $4, missing_since = null
-    where tenant_id = $1 and source_key = 'A'`
-  await world.rows(learn, [tenant.tenantId, connector.id, known?.['hash'], randomUUID()])
-  expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { unchanged: 2 } })
-  expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id, missing_since: null })
 })
 
 test('an approved run records when it read, and not when it was approved', async () => {
@@ -265,12 +165,13 @@ describe('entities that two connectors bring', () => {
   test('stay active although one connector misses them while the other finds them', async () => {
     const tenant = admin()
     const { one, other } = await both(tenant)
-    const late: Universe['tellSources'] = async (asker, body) => {
-      if (keysOf(body).includes('A')) await run(tenant, other, ['A', 'B'])
-      await universe.tellSources(asker, body)
+    let isFound = false
+    const late: Universe['imports']['apply'] = async (...asked) => {
+      if (!isFound) await run(tenant, other, ['A', 'B'])
+      isFound = true
+      return await universe.imports.apply(...asked)
     }
-    await run(tenant, one, ['B'], { universe: telling(late) })
-    expect((await read(tenant, 'A')).source?.missing_since).not.toBeNull()
+    await run(tenant, one, ['B'], { universe: applying(universe, late) })
     expect(await run(tenant, other, ['A', 'B'])).toMatchObject({ counts: { applied: 0 } })
     expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: other.id, missing_since: null })
   })

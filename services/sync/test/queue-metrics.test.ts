@@ -40,14 +40,15 @@ test('metrics show how many runs wait, for how long, and how runs end', async ()
   expect((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).status).toBe(202)
   expect(await read(sync.url, 'postern_sync_queue_waiting')).toBe(1)
   await expect.poll(async () => await read(sync.url, 'postern_sync_queue_oldest_seconds')).toBeGreaterThan(0)
-  // The table is refused before the universe is asked.
-  const worker = await world.startSync('http://127.0.0.1:9')
+  const universe = await world.spawnUniverse()
+  const worker = await world.startSync(universe.url)
   try {
     await expect.poll(async () => await read(worker.url, 'postern_sync_runs_total{outcome="failed"')).toBe(1)
     expect(await read(worker.url, 'postern_sync_queue_waiting')).toBe(0)
     expect(await read(worker.url, 'postern_database_connections_max{pool="workers"')).toBeGreaterThan(0)
   } finally {
     await worker.close()
+    await universe.stop()
   }
 })
 

@@ -1,7 +1,7 @@
 import { type IncomingMessage, createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import type { EntitySourcesBody } from '@postern/contracts/internal'
+import type { RetireSourceBody } from '@postern/contracts/internal'
 import type { SignedCaller } from '@postern/local-stack/testing'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { useEntitySources } from './entity-source-support.ts'
@@ -50,7 +50,7 @@ async function pass({ url = '', headers, rawHeaders, method }: IncomingMessage, 
 }
 
 /** The universe with something between: `after` is called when it has done what it was asked, before its answer is passed on. */
-async function standBetween(after: (body: EntitySourcesBody) => Promise<number | undefined>) {
+async function standBetween(after: (body: RetireSourceBody) => Promise<number | undefined>) {
   const server = createServer((request, response) => {
     void (async () => {
       const body = await buffer(request)

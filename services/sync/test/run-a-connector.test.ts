@@ -99,10 +99,10 @@ describe('a connector that reads an uploaded table', () => {
   ])('looks again at a row %s', async (_what, hash) => {
     const tenant = admin()
     const connector = await create(tenant)
-    const known = 'select source_key, hash from sync.known_row where tenant_id = $1 order by source_key'
+    const known = 'select source_key, hash from universe.source_row where tenant_id = $1 order by source_key'
     await runCsv(tenant, connector, csvOf(3))
     const learned = await world.rows(known, [tenant.tenantId])
-    await world.rows(`update sync.known_row set hash = ${hash} where tenant_id = $1 and source_key = 'E1'`, [
+    await world.rows(`update universe.source_row set hash = ${hash} where tenant_id = $1 and source_key = 'E1'`, [
       tenant.tenantId,
     ])
     const again = await runCsv(tenant, connector, csvOf(3))

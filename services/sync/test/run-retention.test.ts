@@ -1,15 +1,13 @@
 import { type Run, runSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type TenantDb, openServers } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { isStale } from '../src/diff/stale.ts'
 import { openQueue } from '../src/queue/queue.ts'
 import { runSchedule } from '../src/schedule/due.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import type { Universe } from '../src/push/universe.ts'
-import { csvOf, useRuns } from './run-support.ts'
+import { applying, csvOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
 const { parts, workerParts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
@@ -32,9 +30,11 @@ async function undone(tenant: Principal, run: Run): Promise<Run> {
 const drafts = (...statuses: readonly string[]) =>
   ['external_id,name,type,status', ...statuses.map((status, n) => `E${n},Entity ${n},process,${status}`)].join('\n')
 
-const staged = async (run: Run) => await world.rows('select row from sync.staged_row where run_id = $1', [run.id])
+const staged = async (run: Run) =>
+  await world.rows(`select seq from universe.import_row where run_id = $1 and op = 'keep'`, [run.id])
 
 const waiting = async (tenant: Principal) => {
+  await runCsv(tenant, await create(tenant), csvOf(3))
   const connector = await create(tenant, { safety: { min_rows: 5 } })
   const run = await runCsv(tenant, connector, csvOf(3))
   expect([run.status, (await staged(run)).length]).toEqual(['needs_approval', 3])
@@ -47,12 +47,13 @@ test('rejected rows are sent to the universe once, however many they are', async
   const lines = Array.from({ length: 120 }, (_, n) => `T${n},Test ${n},examine,E0`)
   const run = await start(tenant, connector, ['external_id,title,method,entities', ...lines].join('\n'))
   let sent = 0
-  const applyRows: Universe['applyRows'] = async (application) => {
+  const counting = applying(universe, async (...asked) => {
     sent += 1
-    return await universe.applyRows(application)
-  }
-  await work(run, { universe: { ...universe, applyRows } })
-  expect(sent).toBe(1)
+    return await universe.imports.apply(...asked)
+  })
+  await work(run, { universe: counting })
+  // All are rejected at once, and nothing is left then.
+  expect(sent).toBe(2)
   expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { created: 120, applied: 0 } })
   expect((await errorsOf(tenant, run)).length).toBeGreaterThanOrEqual(100)
 })
@@ -128,32 +129,7 @@ describe('a draft', () => {
   })
 })
 
-test('an approval checks only as many changes as fit into its time', async () => {
-  const tenant = admin()
-  const run = await runCsv(tenant, await create(tenant, { safety: { min_rows: 5 } }), csvOf(3))
-  const by = { assertion: mintAssertion(parseKeyRing(world.database.assertionKeys), tenant.tenantId, Date.now()) }
-  let asked = 0
-  const isOver = async (pages: number) =>
-    await isStale(
-      run.id,
-      {
-        read: async (reading) => await workerDb.write(by, reading),
-        ask: async function* (keys) {
-          asked += 1
-          yield {
-            from: 0,
-            to: keys.length,
-            rows: keys.map((key) => ({ key, row: { external_id: key, name: 'Pushed' } })),
-          }
-        },
-      },
-      pages,
-    )
-  expect([await isOver(0), asked]).toEqual([false, 0])
-  expect([await isOver(1), asked]).toEqual([true, 1])
-})
-
-describe('the staged rows of a waiting run are deleted', () => {
+describe('what a run that waited had read of its source goes', () => {
   test('when it is cancelled, or its connector is retired', async () => {
     const tenant = admin()
     const [one, two] = [await waiting(tenant), await waiting(tenant)]
@@ -168,6 +144,10 @@ describe('the staged rows of a waiting run are deleted', () => {
     // As what retires a connector would, if it died then.
     await world.rows(`update sync.run set status = 'cancelled', finished_at = now() where id = $1`, [run.id])
     await world.rows(`update sync.connector set retired_at = now() where id = $1`, [connector.id])
+    await world.rows(
+      `insert into universe.source_connector (tenant_id, connector_id, telling, retired_at) values ($1, $2, 1, now())`,
+      [tenant.tenantId, connector.id],
+    )
     await runCsv(tenant, await create(tenant), csvOf(1))
     expect(await staged(run)).toEqual([])
   })

@@ -1,9 +1,6 @@
 import { type Connector, type Run, missingRowSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
-import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { datasetRules } from '../src/dataset/rules.ts'
-import { type Standing, findStanding } from '../src/diff/inverse-store.ts'
 import { csvOf, useRuns } from './run-support.ts'
 import { admin } from './support.ts'
 
@@ -197,75 +194,5 @@ describe('a row that a rollback has made inactive', () => {
     await runCsv(tenant, connector, csvOf(1))
     expect(await undone(tenant, back)).toMatchObject({ status: 'succeeded', counts: { reactivated: 1 } })
     expect(await missingOf(tenant, connector)).toEqual([['E1'], ['E1']])
-  })
-})
-
-/** Returns the result for the first changes, and how many blocks were read for it. */
-async function look(
-  { tenantId }: Principal,
-  { id }: Run,
-  most?: number,
-): Promise<Standing & { readonly read: number }> {
-  const assertion = mintAssertion(parseKeyRing(world.database.assertionKeys), tenantId, Date.now())
-  return await parts().workerDb.write({ assertion }, async (tx) => {
-    const count = async (): Promise<number> => {
-      const text = `select sum(pg_stat_get_xact_blocks_fetched(oid))::integer as read
-        from pg_class where relname like 'run\\_change%'`
-      const [counted] = await tx.query<{ read: number }>({ text, values: [] })
-      return counted?.read ?? Infinity
-    }
-    const before = await count()
-    const standing = await findStanding(tx, id, datasetRules.auditable_entities, most)
-    return { ...standing, read: (await count()) - before }
-  })
-}
-/** Creates many later runs that have each changed `rows` rows, as after a year. */
-async function laterRuns({ tenantId }: Principal, { id }: Connector, runs: number, rows: number): Promise<void> {
-  await world.rows(
-    `with later as (
-      insert into sync.run (tenant_id, connector_id, source, status, created_by_type, created_by_id, created_by_label,
-        request_id, finished_at, applied_count, diff_hash)
-      select $1::uuid, $2::uuid, 'connector', 'succeeded', 'api_key', 'key-1', 'Nightly', 'r', now(), $4::integer, 'x'
-      from generate_series(1, $3::integer)
-      returning id
-    ),
-    applied as (
-      insert into sync.applied_batch (tenant_id, run_id, last_seq) select $1::uuid, later.id, 20000000 from later
-    ),
-    changed as (
-      insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
-      select $1::uuid, later.id, 10000000 + n, 'update', 'O' || n, '{}', '{"name": "Other"}'
-      from later, generate_series(1, $4::integer) as n
-    )
-    select`,
-    [tenantId, id, runs, rows],
-  )
-  await world.rows('analyze')
-}
-
-describe('whether a run can be undone', () => {
-  test('depends only on later changes of its own rows, not on hundreds of others', async () => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    const run = await runCsv(tenant, connector, csvOf(500))
-    // PostgreSQL keeps the plan of the sixth time, of when there were few.
-    for (let time = 1; time <= 6; time += 1)
-      expect(await look(tenant, run)).toMatchObject({ changed: false, left: true })
-    await laterRuns(tenant, connector, 200, 500)
-    const { read, ...standing } = await look(tenant, run)
-    expect(standing).toEqual({ changed: false, left: true })
-    expect(read).toBeLessThan(10_000)
-    await runCsv(tenant, connector, csvOf(500, 'Renamed'))
-    expect(await look(tenant, run)).toMatchObject({ changed: true })
-  })
-
-  test('is decided by its first changes; the rollback itself checks the others', async () => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    const first = await runCsv(tenant, connector, csvOf(5))
-    expect(await undone(tenant, first)).toMatchObject({ status: 'succeeded', counts: { applied: 5 } })
-    expect(await look(tenant, first)).toMatchObject({ changed: false, left: false })
-    expect(await look(tenant, first, 5)).toMatchObject({ changed: false, left: true })
-    expect(await look(tenant, first, 6)).toMatchObject({ changed: false, left: false })
   })
 })

@@ -63,21 +63,6 @@ const pauseAtSteps = `
 const pauseTrigger =
   'create trigger pause_for_test before update on sync.run for each row execute function sync.pause_for_test()'
 
-// The baseline is committed, but sources are not recorded in the universe; later they are, but that is not recorded
-// here.
-const pauseWhenTelling = `
-  create function sync.pause_telling_for_test() returns trigger language plpgsql as $$
-  begin
-    if new.name = 'pause when telling at 1'
-      and exists (select from sync.run r where r.connector_id = new.id and r.attempt = 1) then
-      perform pg_sleep(110);
-    end if;
-    return new;
-  end
-  $$`
-const tellingTrigger =
-  'create trigger pause_telling_for_test before update of telling on sync.connector for each row execute function sync.pause_telling_for_test()'
-
 const table =
   'external_id,parent_external_id,name,type\nB,A,Second,process\nA,,First,department\nC,B,Third,process\nD,,Fourth,process\n'
 /** One has another name, one is elsewhere, and one is gone. */
@@ -112,7 +97,7 @@ const asUndone = asMade.map((one) => ({ ...one, version: { A: 1, B: 3, C: 3, D: 
 /** Kinds of runs, where and in which attempt each dies, and the expected result. */
 const kinds = {
   first: {
-    steps: ['fetching', 'validating', 'diffing', 'applying', 'applied', 'telling', 'succeeded'],
+    steps: ['fetching', 'validating', 'diffing', 'applying', 'applied', 'succeeded'],
     attempt: 1,
     ends: made,
     entities: asMade,
@@ -193,8 +178,6 @@ async function entitiesOf({ tenantId }: Principal): Promise<unknown> {
 test('after a worker is killed at any step, another one continues: nothing is lost or done twice', async () => {
   await world.rows(pauseAtSteps)
   await world.rows(pauseTrigger)
-  await world.rows(pauseWhenTelling)
-  await world.rows(tellingTrigger)
   const before = await spawnSync()
   const cases = (['first', 'changing', 'approved', 'undoing'] as const).flatMap((kind) =>
     kinds[kind].steps.map((step) => ({ kind, step })),
@@ -229,14 +212,13 @@ test('after a worker is killed at any step, another one continues: nothing is lo
       { timeout: 120_000, interval: 500 },
     )
     expect(await entitiesOf(tenant), what).toEqual(entities)
-    const read = await world.rows(
-      'select seen_run_id, (select bool_and(told_connector_id = connector_id) from sync.known_row k where k.tenant_id = $1) as told from universe.source_connector where tenant_id = $1',
-      [tenant.tenantId],
-    )
-    if (kind !== 'undoing') expect(read, what).toEqual([{ seen_run_id: run.id, told: true }])
-    // Data that a run no longer needs is removed after its end.
-    const left = `select 'staged' from sync.staged_row where tenant_id = $1
-      union all select 'staged' from sync.staged_block where tenant_id = $1
+    const read = await world.rows('select seen_run_id from universe.source_connector where tenant_id = $1', [
+      tenant.tenantId,
+    ])
+    if (kind !== 'undoing') expect(read, what).toEqual([{ seen_run_id: run.id }])
+    // What a run needs no more is removed after its end.
+    const left = `select 'staged' from universe.import_row where tenant_id = $1
+        and op in ('keep', 'miss', 'leave', 'gone', 'invalid')
       union all select 'upload' from sync.upload_chunk where tenant_id = $1
       union all select 'grant' from tenancy.granted_work where tenant_id = $1`
     await vi.waitFor(async () => expect(await world.rows(left, [tenant.tenantId]), what).toEqual([]), {

@@ -3,7 +3,9 @@ import { currentRowRoutes } from './current-rows/routes.ts'
 import type { Deps } from './deps.ts'
 import { entityRoutes } from './entity/routes.ts'
 import { hierarchyRoutes } from './hierarchy/routes.ts'
-import { importRoutes } from './import/routes.ts'
+import { applyRoutes } from './import/apply-routes.ts'
+import { importListRoutes } from './import/list-routes.ts'
+import { planRoutes } from './import/plan-routes.ts'
 import { personRoutes } from './person/routes.ts'
 import { pushHierarchyRoutes } from './push-hierarchy/routes.ts'
 import { pushPeopleRoutes } from './push-people/routes.ts'
@@ -24,7 +26,9 @@ export function buildApp(app: App, deps: Deps): void {
   referenceRoutes(app, deps)
   currentRowRoutes(app, deps)
   sourceRoutes(app, deps)
-  importRoutes(app, deps)
+  planRoutes(app, deps)
+  applyRoutes(app, deps)
+  importListRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)
   pushTestProcedureRoutes(app, deps)

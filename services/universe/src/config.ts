@@ -31,7 +31,7 @@ export const environment = {
   ),
   POSTERN_DATABASE_CONNECTIONS: settings
     .integer({ min: 1, max: 200, fallback: 10 })
-    .describe('Connections to PostgreSQL. One tenant gets at most three quarters.'),
+    .describe('Connections to PostgreSQL, beside four for imports. One tenant gets at most three quarters.'),
   POSTERN_SIGNING_UNIVERSE: settings.keyRing.describe('Verifies requests of the gateway. A secret.'),
   POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing.describe('Verifies requests of the sync service. A secret.'),
   POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing.describe('Verifies requests of the evidence service. A secret.'),

@@ -6,6 +6,8 @@ import { type Findings, openFindings } from './findings/findings.ts'
 /** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
+  /** For the transactions of imports, which take longer than those of other requests. */
+  readonly importDb: TenantDb
   /** For the current day of reads. Writes use the database's clock. */
   readonly now: () => Date
   readonly findings: Findings
@@ -14,23 +16,35 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens the database pool. It connects at the first request. */
+const importConnections = 4
+/** Longer than PostgreSQL lets the statements of imports run (`allowLongStatements`). */
+const importQueryTimeoutMs = 55_000
+
+/** Opens the database pools. It connects at the first request. */
 export async function openDeps(config: Config, { metrics }: { readonly metrics: Registry }): Promise<Deps> {
-  const db = openTenantDb({
-    ...config.database,
-    connectAttempts: 3,
-    applicationName: 'postern-universe',
-    observer: observeDatabase(metrics),
-  })
+  const open = (database: Config['database'], applicationName: string, pool?: string): TenantDb =>
+    openTenantDb({ ...database, connectAttempts: 3, applicationName, observer: observeDatabase(metrics, pool) })
+  const db = open(config.database, 'postern-universe')
+  const importDb = open(
+    {
+      ...config.database,
+      maxConnections: importConnections,
+      queryTimeoutMs: Math.max(importQueryTimeoutMs, config.database.queryTimeoutMs),
+    },
+    'postern-universe-imports',
+    'imports',
+  )
   const findings = openFindings(config.findings)
   return {
     db: refusingWhenAway(db, databaseAway),
+    importDb: refusingWhenAway(importDb, databaseAway),
     now: () => new Date(),
     findings,
     ready: async () => await db.ping('universe'),
     databaseId: async () => await db.databaseId(),
     close: async () => {
       await findings.close()
+      await importDb.close()
       await db.close()
     },
   }

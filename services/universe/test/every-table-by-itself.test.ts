@@ -1,9 +1,9 @@
-import { internalPaths } from '@postern/contracts/internal'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { randomRing } from '@postern/local-stack/testing'
 import { type Statement, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type UniverseUnderTest, legal, newTenant, node, row, startUniverse, syncOf } from './service.ts'
+import { importsOf, newConnector } from './import-support.ts'
+import { type UniverseUnderTest, legal, newTenant, node, row, startUniverse } from './service.ts'
 
 let universe: UniverseUnderTest
 let [mine, theirs] = ['', '']
@@ -16,8 +16,7 @@ afterAll(async () => await universe.close())
 /** A tenant with rows in every table; all tenants use the same keys. */
 async function someTenant(): Promise<string> {
   const tenant = newTenant()
-  const batch = { attempt: 1, sequence: 1 }
-  await universe.pushTo(tenant, 'entities', { batch, entities: [row('A'), row('B', { parent_external_id: 'A' })] })
+  await universe.pushTo(tenant, 'entities', { entities: [row('A'), row('B', { parent_external_id: 'A' })] })
   const nodes = [node('top', undefined, { entities: ['A'] }), node('unit', 'top')]
   await universe.pushTo(tenant, 'org-structures', legal(nodes))
   await universe.pushTo(tenant, 'org-structures', legal(nodes.slice(0, 1)))
@@ -25,12 +24,12 @@ async function someTenant(): Promise<string> {
     test_procedures: [{ external_id: 'T', title: 'T', entities: ['A'] }],
   })
   await universe.pushTo(tenant, 'people', { people: [{ external_id: 'P', name: 'P', email: 'p@example.com' }] })
-  const told = { telling: 1, rows: [], read: null, retired: false }
-  await universe.sync.call({ ...syncOf(tenant), id: connector }, 'POST', internalPaths.entitySources, { body: told })
+  const connector = newConnector(tenant, { id: connectorId, dataset: 'people' })
+  await importsOf(universe).carryOut(connector, { external_id: 'P', name: 'P', email: 'p@example.com', active: true })
   return tenant.tenantId
 }
 
-const connector = crypto.randomUUID()
+const connectorId = crypto.randomUUID()
 
 /** How many rows each table holds of such a tenant, and what the service may do beside reading. */
 const tables = [
@@ -49,6 +48,9 @@ const tables = [
   ['person', 1, 'name', ['update']],
   ['source_connector', 1, 'telling', ['update']],
   ['import', 1, 'attempt', ['update']],
+  ['import_row', 1, 'hash', ['update', 'delete']],
+  ['import_batch', 1, 'last_seq', []],
+  ['source_row', 1, 'hash', ['update', 'delete']],
 ] as const
 
 const sql = (text: string, values: readonly unknown[] = []): Statement => ({ text, values })

@@ -1,165 +1,267 @@
-import {
-  type StopImportAnswer,
-  applyAnswerSchema,
-  internalPaths,
-  stopImportAnswerSchema,
-} from '@postern/contracts/internal'
+import { entitySchema } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type Principal,
-  type UniverseUnderTest,
-  legal,
-  newTenant,
-  node,
-  row,
-  startUniverse,
-  syncOf,
-} from './service.ts'
+import { importsOf, newConnector, rowsOf } from './import-support.ts'
+import { type Principal, type UniverseUnderTest, newTenant, path, row, startUniverse, syncOf } from './service.ts'
 
 let universe: UniverseUnderTest
+let imports: ReturnType<typeof importsOf>
 beforeAll(async () => {
   universe = await startUniverse()
+  imports = importsOf(universe)
 })
 afterAll(async () => await universe.close())
 
-interface Sent {
-  readonly run: string
-  readonly attempt?: number
-  readonly sequence: number
-}
-
-const send = async (tenant: Principal, { run, attempt = 1, sequence }: Sent, ...entities: readonly object[]) =>
-  await universe.pushTo(tenant, 'entities', { run_id: run, batch: { attempt, sequence }, entities })
-
-const stop = async (tenant: Principal, run: string, attempt = 1) =>
-  await universe.sync.call(syncOf(tenant), 'POST', internalPaths.stopImport, { body: { run_id: run, attempt } })
-
-async function stopped(tenant: Principal, run: string, attempt = 1): Promise<StopImportAnswer> {
-  const answer = await stop(tenant, run, attempt)
-  expect(answer.status, answer.text).toBe(200)
-  return stopImportAnswerSchema.parse(answer.json)
-}
-
 async function names(tenant: Principal): Promise<string[]> {
   return Object.values(await universe.stored(tenant))
-    .map(({ name, version }) => `${name} ${version}`)
+    .map(({ name, status }) => `${name} ${status}`)
     .toSorted()
 }
 
-const conflict = { status: 409, json: { code: 'conflict', detail: 'A later attempt has taken over the run.' } }
+/** A row as a source has it: with all defaults. */
+const entity = (key: string, given: object = {}) => row(key, { status: 'active', ...given })
 
-describe('a batch of the changes of a run', () => {
-  test('is applied once, whatever has changed since', async () => {
+describe('a run of a connector', () => {
+  test('creates, updates, moves and keeps rows, and lists its changes', async () => {
+    const connector = newConnector(newTenant())
+    await imports.carryOut(connector, entity('A'), entity('B', { parent_external_id: 'A' }), entity('C'))
+    const { plan, applied, run } = await imports.carryOut(
+      connector,
+      entity('A'),
+      entity('B'),
+      entity('C', { name: 'Renamed' }),
+      entity('D'),
+    )
+    expect(plan).toMatchObject({ created: 1, updated: 1, moved: 1, deactivated: 0, known: 3, missing: 0, valid: 3 })
+    expect(applied).toEqual({ applied: 3, done: true, refused: null })
+    const changes = await imports.changes(connector, run)
+    expect(changes.map(({ op, source_key: key, error }) => `${op} ${key} ${error}`)).toEqual([
+      'move B null',
+      'update C null',
+      'create D null',
+    ])
+    expect(changes[1]).toMatchObject({ before: { name: 'Entity C' }, after: { name: 'Renamed' } })
+    expect(changes.every(({ applied_at: at }) => at !== null)).toBe(true)
+  })
+
+  test('sends no row that is stored as it was sent before', async () => {
+    const connector = newConnector(newTenant())
+    await imports.carryOut(connector, entity('A'), entity('B'))
+    const { plan, sent, applied } = await imports.carryOut(connector, entity('B'), entity('A'))
+    expect([sent, applied.applied]).toEqual([0, 0])
+    expect(plan).toMatchObject({ valid: 0, created: 0, updated: 0, missing: 0 })
+  })
+
+  test('compares a row again after somebody else has written it', async () => {
     const tenant = newTenant()
-    const first = { run: crypto.randomUUID(), sequence: 5 }
-    expect((await send(tenant, first, row('A', { name: 'From the source' }))).json).toMatchObject({ created: 1 })
+    const connector = newConnector(tenant)
+    await imports.carryOut(connector, entity('A'), entity('B'))
     await universe.push(tenant, [row('A', { name: 'Pushed' })])
-    const again = await send(tenant, first, row('A', { name: 'From the source' }))
-    expect(again).toMatchObject({ status: 200, json: { created: 0, updated: 0, unchanged: 1 } })
-    expect(await names(tenant)).toEqual(['Pushed 2'])
-    // A later batch of the run, and the same sequence of another run, are other batches.
-    await send(tenant, { ...first, sequence: 6 }, row('B', { name: 'B' }))
-    await send(tenant, { run: crypto.randomUUID(), sequence: 5 }, row('C', { name: 'C' }))
-    expect(await names(tenant)).toEqual(['B 1', 'C 1', 'Pushed 2'])
+    expect(await imports.carryOut(connector, entity('A'), entity('B'))).toMatchObject({ sent: 1, plan: { updated: 1 } })
+    expect(await names(tenant)).toEqual(['Entity A active', 'Entity B active'])
   })
 
-  test('that is rejected is not recorded, and can be corrected', async () => {
+  test('applies parents before their children, whatever the order of the source', async () => {
     const tenant = newTenant()
-    const batch = { run: crypto.randomUUID(), sequence: 2 }
-    expect((await send(tenant, batch, row('A'), row('B', { parent_external_id: 'nowhere' }))).status).toBe(422)
-    expect((await send(tenant, batch, row('A', { name: 'A' }))).json).toMatchObject({ created: 1 })
-    expect(await stopped(tenant, batch.run)).toEqual({ sequence: 2 })
+    const connector = newConnector(tenant)
+    const { applied, run } = await imports.carryOut(
+      connector,
+      entity('C', { parent_external_id: 'B' }),
+      entity('B', { parent_external_id: 'A' }),
+      entity('A'),
+    )
+    expect(applied.applied).toBe(3)
+    expect((await imports.changes(connector, run)).map(({ source_key: key }) => key)).toEqual(['A', 'B', 'C'])
   })
 
-  test('of an earlier attempt is rejected, and changes nothing', async () => {
-    const tenant = newTenant()
-    const run = crypto.randomUUID()
-    await send(tenant, { run, attempt: 2, sequence: 1 }, row('A', { name: 'A' }))
-    expect(await send(tenant, { run, attempt: 1, sequence: 2 }, row('B'))).toMatchObject(conflict)
-    expect((await send(tenant, { run, attempt: 3, sequence: 2 }, row('C', { name: 'C' }))).status).toBe(200)
-    expect(await names(tenant)).toEqual(['A 1', 'C 1'])
+  test('rejects rows that cannot be stored together, and applies the others', async () => {
+    const connector = newConnector(newTenant())
+    const { plan, run, applied } = await imports.carryOut(
+      connector,
+      entity('A'),
+      entity('A', { name: 'Again' }),
+      entity('B', { parent_external_id: 'nowhere' }),
+      entity('C', { parent_external_id: 'D' }),
+      entity('D', { parent_external_id: 'C' }),
+      entity('E', { parent_external_id: 'B' }),
+    )
+    expect([plan.valid, plan.invalid, applied.applied]).toEqual([1, 5, 1])
+    const errors = await imports.errors(connector, run, false)
+    expect(errors.map(({ row: at, key, code, message }) => [at, key, code, message.slice(0, 14)])).toEqual([
+      [3, 'A', 'duplicate', 'is the key of '],
+      [4, 'B', 'unknown_parent', 'is the key of '],
+      [5, 'C', 'cycle', 'would put this'],
+      [6, 'D', 'cycle', 'would put this'],
+      [7, 'E', 'unknown_parent', 'is the key of '],
+    ])
+    expect(errors[0]?.message).toBe('is the key of row 2 already')
   })
 
-  test.each([
-    ['org-structures', legal([node('top')])],
-    ['people', { people: [{ external_id: 'P', name: 'P' }] }],
-    ['test-procedures', { test_procedures: [{ external_id: 'T', title: 'T' }] }],
-  ])('is applied once to %s too', async (path, body) => {
+  test('reads its source again if a row repeats the key of an unchanged one', async () => {
+    const connector = newConnector(newTenant())
+    await imports.carryOut(connector, entity('A'), entity('B'))
+    const found = await imports.carryOut(connector, entity('A', { name: 'First' }), entity('A'), entity('B'))
+    expect(found).toMatchObject({ isReadAgain: true, plan: { updated: 1, invalid: 1, valid: 2 } })
+  })
+
+  test('reads its source again if an unchanged row is written while the source is read', async () => {
     const tenant = newTenant()
-    const batch = { run_id: crypto.randomUUID(), batch: { attempt: 1, sequence: 1 }, ...body }
-    const counts = []
-    for (let time = 0; time < 2; time += 1) {
-      counts.push(applyAnswerSchema.parse((await universe.pushTo(tenant, path, batch)).json))
+    const connector = newConnector(tenant)
+    await imports.carryOut(connector, entity('A'), entity('B'))
+    const begun = await imports.begin(connector)
+    await universe.push(tenant, [row('A', { name: 'Pushed' })])
+    const found = await imports.plan(connector, rowsOf(entity('A'), entity('B')), begun)
+    expect(found).toMatchObject({ isReadAgain: true, plan: { updated: 1, missing: 0 } })
+  })
+
+  test('applies only the changes whose hash is named', async () => {
+    const connector = newConnector(newTenant())
+    const { run, plan } = await imports.plan(connector, rowsOf(entity('A')))
+    const body = { ...imports.held(run), diff_hash: 'another' }
+    expect(await imports.call(connector, internalPaths.applyImport, body)).toMatchObject({ status: 409 })
+    expect((await imports.apply(connector, run, plan.diff_hash)).applied).toBe(1)
+  })
+
+  test('rejects what a change cannot do now, row by row', async () => {
+    const tenant = newTenant()
+    const connector = newConnector(tenant)
+    const { run, plan } = await imports.plan(connector, rowsOf(entity('A'), entity('B', { parent_external_id: 'A' })))
+    // A draft of this name was made since.
+    await universe.push(tenant, [row('A', { status: 'archived' })])
+    const other = newConnector(tenant)
+    await imports.carryOut(other, entity('X', { status: 'draft' }))
+    const archived = await imports.plan(other, rowsOf(entity('X', { status: 'archived' })))
+    expect(await imports.apply(other, archived.run, archived.plan.diff_hash)).toMatchObject({ applied: 0, done: true })
+    expect(await imports.errors(other, archived.run, true)).toMatchObject([
+      { row: 2, key: 'X', field: 'status', code: 'invalid_transition', excerpt: 'archived' },
+    ])
+    expect(await imports.changes(other, archived.run)).toMatchObject([{ applied_at: null, error: expect.any(String) }])
+    expect((await imports.apply(connector, run, plan.diff_hash)).applied).toBe(2)
+  })
+
+  test('of an earlier attempt changes nothing', async () => {
+    const tenant = newTenant()
+    const connector = newConnector(tenant)
+    const { run, plan } = await imports.plan(connector, rowsOf(entity('A')))
+    const stop = await imports.call(connector, internalPaths.stopImport, imports.held(run))
+    expect(stop).toMatchObject({ status: 200, json: { applied: 0 } })
+    const body = { ...imports.held(run), diff_hash: plan.diff_hash }
+    for (const [route, more] of [
+      [internalPaths.applyImport, body],
+      [internalPaths.importRows, { ...imports.held(run), rows: [] }],
+    ] as const) {
+      expect(await imports.call(connector, route, more)).toMatchObject({ status: 409 })
     }
-    expect(counts).toMatchObject([{ created: 1 }, { created: 0, updated: 0, unchanged: 1 }])
-    const older = { ...batch, batch: { attempt: 1, sequence: 2 } }
-    await stopped(tenant, batch.run_id)
-    expect(await universe.pushTo(tenant, path, older)).toMatchObject(conflict)
+    expect(await names(tenant)).toEqual([])
+    const next = await imports.call(connector, internalPaths.applyImport, { ...body, attempt: 2 })
+    expect(next).toMatchObject({ status: 200, json: { applied: 1 } })
   })
 
-  test('of one tenant says nothing of a run of another with the same id', async () => {
-    const [mine, theirs] = [newTenant(), newTenant()]
-    const batch = { run: crypto.randomUUID(), attempt: 7, sequence: 9 }
-    await send(mine, batch, row('A', { name: 'Mine' }))
-    expect(await stopped(theirs, batch.run)).toEqual({ sequence: 0 })
-    expect((await send(theirs, { ...batch, attempt: 2, sequence: 1 }, row('A', { name: 'Theirs' }))).status).toBe(200)
-    expect(await names(theirs)).toEqual(['Theirs 1'])
-    expect(await stopped(mine, batch.run, 7)).toEqual({ sequence: 9 })
+  test('is for the sync service only, and of one tenant', async () => {
+    const [mine, theirs] = [newConnector(newTenant()), newTenant(['admin:sync', 'read:universe'])]
+    const { run, plan } = await imports.plan(mine, rowsOf(entity('A')))
+    const options = { body: { ...imports.held(run), diff_hash: plan.diff_hash } }
+    for (const caller of [universe.gateway, universe.stranger, universe.findings, universe.evidence]) {
+      expect((await caller.call(syncOf(theirs), 'POST', internalPaths.applyImport, options)).status).toBe(401)
+    }
+    expect((await universe.sync.call(theirs, 'POST', internalPaths.applyImport, options)).status).toBe(401)
+    expect((await universe.sync.call(syncOf(theirs), 'POST', internalPaths.applyImport, options)).status).toBe(409)
+    expect(await names(theirs)).toEqual([])
+    expect((await imports.apply(mine, run, plan.diff_hash)).applied).toBe(1)
   })
 })
 
-describe('stopping a run', () => {
-  test('is for the sync service only', async () => {
-    const tenant = newTenant(['admin:sync'])
-    const options = { body: { run_id: crypto.randomUUID(), attempt: 1 } }
-    for (const caller of [universe.gateway, universe.stranger, universe.findings, universe.evidence]) {
-      expect((await caller.call(syncOf(tenant), 'POST', internalPaths.stopImport, options)).status).toBe(401)
+describe('rows that a source lacks', () => {
+  test('are flagged, or become inactive, and come back', async () => {
+    const tenant = newTenant()
+    for (const policy of ['flag', 'deactivate'] as const) {
+      const connector = newConnector(tenant, { policy })
+      const [a, b] = [entity(`${policy} A`), entity(`${policy} B`)]
+      await imports.carryOut(connector, a, b)
+      const { plan } = await imports.carryOut(connector, a)
+      const changed = policy === 'deactivate' ? 1 : 0
+      expect(plan).toMatchObject({ missing: 1, lately_missing: 1, deactivated: changed, gone: changed })
+      expect(plan.flagged).toEqual(policy === 'flag' ? ['flag B'] : [])
+      expect((await imports.carryOut(connector, a)).plan).toMatchObject({ missing: 1, lately_missing: 0, gone: 0 })
+      const { plan: back } = await imports.carryOut(connector, a, b)
+      expect(back).toMatchObject({ missing: 0, reactivated: changed })
     }
-    expect((await universe.sync.call(tenant, 'POST', internalPaths.stopImport, options)).status).toBe(401)
-    for (const wrong of [{ attempt: 0 }, { run_id: 'first' }, { more: true }]) {
-      const body = { ...options.body, ...wrong }
-      const answer = await universe.sync.call(syncOf(tenant), 'POST', internalPaths.stopImport, { body })
-      expect(answer.status).toBe(422)
-    }
-    expect((await stop(tenant, options.body.run_id)).status).toBe(200)
+    expect(await names(tenant)).toHaveLength(4)
   })
 
-  test('returns the last applied batch, and rejects later batches until the next attempt', async () => {
-    const tenant = newTenant()
-    const run = crypto.randomUUID()
-    expect(await stopped(tenant, run)).toEqual({ sequence: 0 })
-    expect(await send(tenant, { run, sequence: 1 }, row('A'))).toMatchObject(conflict)
-    expect((await send(tenant, { run, attempt: 2, sequence: 1 }, row('A', { name: 'A' }))).status).toBe(200)
-    expect(await stopped(tenant, run, 2)).toEqual({ sequence: 1 })
-    expect(await stopped(tenant, run, 2)).toEqual({ sequence: 1 })
-    expect(await stop(tenant, run, 1)).toMatchObject(conflict)
-    expect(await names(tenant)).toEqual(['A 1'])
-  })
-
-  test('waits for a batch that is being applied', async () => {
-    const tenant = newTenant()
-    const run = crypto.randomUUID()
-    await universe.push(tenant, [row('X', { name: 'X' })])
-    const waiting = async () =>
-      await universe.asService.system(
-        async (tx) =>
-          await tx.query<{ n: number }>({
-            text: `select count(*)::int as n from pg_stat_activity
-              where datname = current_database() and wait_event_type = 'Lock'`,
-            values: [],
-          }),
-      )
-    const answers = await universe.asSuperuser.system(async (tx) => {
-      const lock = 'select from universe.reference_counter where tenant_id = $1 for update'
-      await tx.query({ text: lock, values: [tenant.tenantId] })
-      const sent = send(tenant, { run, sequence: 4 }, row('A', { name: 'A' }))
-      await expect.poll(waiting).toEqual([{ n: 1 }])
-      const asked = stop(tenant, run)
-      await expect.poll(waiting).toEqual([{ n: 2 }])
-      return [sent, asked]
+  test('are not decided while a row has no readable key', async () => {
+    const connector = newConnector(newTenant(), { policy: 'deactivate' })
+    await imports.carryOut(connector, entity('A'), entity('B'))
+    const { run, hashes } = await imports.begin(connector)
+    const [kept] = rowsOf(entity('A'))
+    const gone = [...hashes].filter((hash) => hash !== kept?.hash).join('')
+    const rows = { ...imports.held(run), rows: [{ row: 3 }], gone }
+    await imports.call(connector, internalPaths.importRows, rows)
+    const body = { ...imports.held(run), after: 0, hashes: 2, missing_policy: 'deactivate' }
+    expect(await imports.call(connector, internalPaths.planImport, body)).toMatchObject({
+      json: { keyless: 1, missing: 1, deactivated: 0, invalid: 1 },
     })
-    const [applied, told] = await Promise.all(answers)
-    expect(applied).toMatchObject({ status: 200, json: { created: 1 } })
-    expect(told).toMatchObject({ status: 200, json: { sequence: 4 } })
   })
+
+  test('stay while another connector brings them', async () => {
+    const tenant = newTenant()
+    const [one, other] = [
+      newConnector(tenant, { policy: 'deactivate' }),
+      newConnector(tenant, { policy: 'deactivate' }),
+    ]
+    await imports.carryOut(one, entity('A'), entity('B'))
+    expect((await imports.carryOut(other, entity('A'))).plan).toMatchObject({ created: 0, valid: 1 })
+    expect((await imports.carryOut(one, entity('B'))).plan).toMatchObject({ missing: 0, deactivated: 0 })
+    expect((await imports.carryOut(other)).plan).toMatchObject({ missing: 1, deactivated: 1 })
+  })
+})
+
+describe('a rollback', () => {
+  test('takes back what a run has changed, the last change first', async () => {
+    const tenant = newTenant()
+    const connector = newConnector(tenant)
+    await imports.carryOut(connector, entity('A'), entity('B', { parent_external_id: 'A' }))
+    const { run } = await imports.carryOut(
+      connector,
+      entity('A', { parent_external_id: 'B' }),
+      entity('B'),
+      entity('C'),
+    )
+    const undone = await imports.undo(connector, run)
+    expect(undone).toMatchObject({ applied: 3, moved: 2, deactivated: 1, stay: 0 })
+    expect(await names(tenant)).toEqual(['Entity A active', 'Entity B active', 'Entity C archived'])
+    // What it has taken back is no longer brought.
+    expect((await imports.carryOut(connector, entity('A'), entity('B'))).plan).toMatchObject({ lately_missing: 0 })
+  })
+})
+
+test('the connector that brings an entity is its source', async () => {
+  const tenant = newTenant()
+  const connector = newConnector(tenant)
+  await universe.push(tenant, [row('P')])
+  await imports.carryOut(connector, entity('A'), entity('P'))
+  const source = async (key: string) =>
+    entitySchema.parse((await universe.gateway.call(tenant, 'GET', `${path}/ext:${key}`)).json).source
+  expect(await source('A')).toMatchObject({ connector_id: connector.id, missing_since: null })
+  expect(await source('P')).toMatchObject({ connector_id: connector.id, missing_since: null })
+  await imports.carryOut(connector, entity('P'))
+  expect(await source('A')).toMatchObject({ connector_id: connector.id, missing_since: expect.any(String) })
+})
+
+test.each([
+  ['people', { external_id: 'P', name: 'P', active: true }, { external_id: 'P', name: 'Q', active: true }],
+  [
+    'test_procedures',
+    { external_id: 'T', title: 'T', status: 'not_started' },
+    { external_id: 'T', title: 'U', status: 'not_started' },
+  ],
+  ['org_structure', { node_key: 'N', name: 'N', status: 'active' }, { node_key: 'N', name: 'M', status: 'active' }],
+] as const)('%s are imported too', async (dataset, first, second) => {
+  const hierarchy = dataset === 'org_structure' ? { hierarchy: 'legal' } : {}
+  const connector = newConnector(newTenant(), { dataset, ...hierarchy })
+  expect(await imports.carryOut(connector, first)).toMatchObject({ plan: { created: 1 }, applied: { applied: 1 } })
+  expect(await imports.carryOut(connector, first)).toMatchObject({ sent: 0, plan: { valid: 0 } })
+  const { run, ...changed } = await imports.carryOut(connector, second)
+  expect(changed).toMatchObject({ plan: { updated: 1 }, applied: { applied: 1 } })
+  expect(await imports.undo(connector, run)).toMatchObject({ applied: 1, updated: 1 })
 })

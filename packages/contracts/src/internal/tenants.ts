@@ -4,7 +4,6 @@ import { pushedEntitySchema } from '../sync/routes.ts'
 import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy.ts'
 import { pushedPersonSchema } from '../universe/person.ts'
 import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
-import { importBatchSchema } from './imports.ts'
 
 /** Only for the operator's command. */
 export const tenantSchema = z.object({
@@ -54,7 +53,6 @@ export type TenantEvent = z.infer<typeof tenantEventSchema>
 /** `POST /internal/v1/entities` (sync → universe): all rows or none. */
 export const applyEntitiesBodySchema = z.strictObject({
   run_id: uuidSchema,
-  batch: importBatchSchema.optional(),
   entities: z.array(pushedEntitySchema).min(1).max(5000),
 })
 export const applyEntitiesAnswerSchema = z.object({ created: z.int(), updated: z.int(), unchanged: z.int() })
@@ -65,7 +63,6 @@ const applyPeople = z.array(pushedPersonSchema).min(1).max(5000)
 /** `POST /internal/v1/org-structures` (sync → universe): a hierarchy and its people, all rows or none. */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
-  batch: importBatchSchema.optional(),
   key: hierarchyKeySchema,
   ...pushedHierarchyFields,
   people: applyPeople.optional(),
@@ -75,14 +72,12 @@ export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 /** `POST /internal/v1/test-procedures` (sync → universe): all rows or none. */
 export const applyTestProceduresBodySchema = z.strictObject({
   run_id: uuidSchema,
-  batch: importBatchSchema.optional(),
   test_procedures: z.array(pushedTestProcedureSchema).min(1).max(5000),
 })
 
 /** `POST /internal/v1/people` (sync → universe): all rows or none. */
 export const applyPeopleBodySchema = z.strictObject({
   run_id: uuidSchema,
-  batch: importBatchSchema.optional(),
   people: applyPeople,
 })
 

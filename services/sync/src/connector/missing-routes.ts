@@ -1,29 +1,38 @@
 import { listMissing as route } from '@postern/contracts'
-import { type App, type ContractInput, problem, storedList } from '@postern/service-kit'
+import { type App, type ContractInput, contractList, openPage, problem } from '@postern/service-kit'
 import { z } from 'zod'
-import { scopeOf } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
-import { type Brought, countMissingRows, listMissingRows } from './missing-store.ts'
+import { askUniverse, streamUniverse } from '../import/ask.ts'
 import { findConnector } from './store.ts'
 
 const pageKey = z.string()
 
 /** Lists the rows that a connector delivered and that its source no longer has. */
-export function missingRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  const broughtBy = async ({ params, context }: ContractInput<typeof route>): Promise<Brought> => {
-    const connector = await db.read(context, async (tx) => findConnector(tx, params.id))
+export function missingRoutes(app: App, { db, universe }: Pick<Deps, 'db' | 'universe'>): void {
+  const find = async ({ params, context, requestId }: ContractInput<typeof route>) => {
+    const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))
     if (connector === undefined) throw problem('not_found')
-    const { id, dataset, hierarchy } = connector
-    return { connectorId: id, dataset, scope: scopeOf(dataset, hierarchy?.key) }
+    const { tenantId, assertion, label } = context
+    const { id } = connector
+    return { connector, asker: { tenantId, assertion, runId: id, connectorId: id, label, requestId } }
   }
 
-  storedList(app, route, {
-    source: db,
-    key: () => pageKey,
-    asked: broughtBy,
-    list: async (tx, brought, { after, limit }) => await listMissingRows(tx, brought, after, limit),
-    count: countMissingRows,
-    keyOf: (row) => row.source_key,
-    show: (row) => row,
+  contractList(app, route, {
+    page: async (input) => {
+      const page = openPage(input, route, pageKey)
+      const { connector, asker } = await find(input)
+      const body = { after: page.after ?? '', limit: page.limit + 1, count: page.wantsTotal }
+      const { rows, total } = await askUniverse(async () => await universe.imports.missing(asker, connector, body))
+      if (total !== null) page.total(total)
+      const { dataset } = connector
+      return page.finish(rows, ({ source_key: key }) => key).map((row) => ({ ...row, dataset }))
+    },
+    all: async function* (input) {
+      const page = openPage(input, route, pageKey)
+      const { connector, asker } = await find(input)
+      const { dataset } = connector
+      for await (const row of streamUniverse(universe.imports.exportMissing(asker, connector, page.after ?? '')))
+        yield { ...row, dataset }
+    },
   })
 }

@@ -130,17 +130,17 @@ export function connectorRoutes(app: App, deps: Parts): void {
     const told = await withdrawSource(deps, { context, requestId, log }, params.id)
     let mayBeRetired = false
     try {
-      const id = await db.write(context, async (tx) => {
+      const ended = await db.write(context, async (tx) => {
         const connector = await findConnector(tx, params.id)
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
         // Before the check for a running run, so that a concurrent approval comes first or fails.
-        await supersedeRuns(tx, connector.id, 'the connector was retired')
+        const runIds = await supersedeRuns(tx, connector.id, 'the connector was retired')
         if (!(await retireConnector(tx, connector.id, told?.telling))) throw runInProgress()
         await disallowWork(tx, connector.id)
         mayBeRetired = true
-        return connector.id
+        return { connectorId: connector.id, runIds }
       })
-      await tidyEndedRuns(deps, { context, requestId, log }, id)
+      await tidyEndedRuns(deps, { context, requestId, log }, ended)
     } catch (error) {
       // The outcome of a commit without an answer is unknown. If it cannot be looked up either, repeating the request
       // shows it.

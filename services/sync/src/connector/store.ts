@@ -1,6 +1,5 @@
 import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
-import { isNobodyElses, passOn } from '../diff/also-brought.ts'
 import { retiredPrefix } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -203,34 +202,12 @@ const retire = statement(
   where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
-// Served by also_brought_pk.
-const passRowsOn = statement(
-  'sync_pass_rows_on',
-  `update sync.known_row k
-  set ${passOn('$1')}, hash = null, missing_since = null
-  where k.connector_id = $1::uuid and not ${isNobodyElses}`,
-)
-const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
-const forgetAlso = statement('sync_forget_also_brought', 'delete from sync.also_brought o where o.connector_id = $1')
-// Served by known_row_shared. The rows are locked here, so concurrent pushes do not wait.
-const leaveShared = statement(
-  'sync_leave_shared',
-  `update sync.known_row k
-  set told_connector_id = null, told_missing_since = null, hash = null
-  where k.told_connector_id = $1::uuid and k.scope = 'auditable_entities' and k.told_connector_id <> k.connector_id`,
-)
-
 /**
- * Retires a connector and erases its secrets. Rows that other connectors deliver too pass to them. Returns false if a
- * run is in progress, or if a source update started after `lastTelling`.
+ * Retires a connector and erases its secrets. Returns false if a run is in progress, or if one started after `lastTelling`.
  */
 export async function retireConnector(tx: Tx, id: string, lastTelling: number | undefined): Promise<boolean> {
   if ((await tx.execute(retire([id, lastTelling ?? null]))) === 0) return false
   await tx.execute(forgetSecrets([id]))
-  await tx.execute(passRowsOn([id]))
-  await tx.execute(forgetRows([id]))
-  await tx.execute(forgetAlso([id]))
-  await tx.execute(leaveShared([id]))
   return true
 }
 
@@ -368,6 +345,18 @@ async function touch(
   const [made] = await tx.query<{ id: string }>(touchInline([key]))
   if (made === undefined) throw new Error('the connector of pushes does not exist')
   return made.id
+}
+
+const begin = statement(
+  'sync_begin_telling',
+  'update sync.connector c set telling = c.telling + 1 where c.id = $1::uuid returning c.telling',
+)
+
+/** Returns a number higher than that of every earlier update and run of the connector. */
+export async function beginTelling(tx: Tx, connectorId: string): Promise<number> {
+  const [row] = await tx.query<{ telling: number }>(begin([connectorId]))
+  if (row === undefined) throw new Error('the connector is not there')
+  return row.telling
 }
 
 const setNextRun = statement(

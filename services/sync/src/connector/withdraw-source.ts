@@ -1,9 +1,8 @@
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
-import { beginTelling } from '../tell/store.ts'
 import { isPushed } from './rules.ts'
-import { findConnector, hasRunUnderWay } from './store.ts'
+import { beginTelling, findConnector, hasRunUnderWay } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
@@ -31,7 +30,7 @@ export async function withdrawSource(
 ): Promise<WithdrawnSource | undefined> {
   const begun = await db.write(context, async (tx) => {
     const connector = await findConnector(tx, address)
-    if (connector?.dataset !== 'auditable_entities' || isPushed(connector)) return undefined
+    if (connector === undefined || isPushed(connector)) return undefined
     if (await hasRunUnderWay(tx, connector.id)) throw runInProgress()
     // The second number is for undoing: higher than the first, and lower than that of any later update.
     const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
@@ -39,12 +38,12 @@ export async function withdrawSource(
   })
   if (begun === undefined) return undefined
   const { connectorId, first, second } = begun
-  // A connector without source updates is not a source.
+  // The connector never had a run, so the universe does not know it.
   if (first === 1) return { telling: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
   const tell = async (telling: number, retired: boolean): Promise<void> =>
-    await universe.tellSources(asker, { telling, rows: [], read: null, retired })
+    await universe.retireSource(asker, { telling, retired })
   const undo = async (): Promise<void> =>
     await tell(second, false).catch((error: unknown) => {
       log.warn({

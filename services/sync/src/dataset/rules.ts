@@ -1,6 +1,5 @@
 import {
   type Connector,
-  maxNodeDepth,
   pushedEntitySchema,
   pushedNodeSchema,
   pushedPersonSchema,
@@ -25,16 +24,8 @@ export interface DatasetRules {
   readonly keyField: string
   /** The field with the key of the parent row; null if rows are not a tree. */
   readonly parentField: string | null
-  /** The field, besides the key, that is compared with other rows of a source; null if the dataset has none. */
-  readonly comparedField: string | null
-  /** The field, besides the key, that is unique; null if the dataset has none. */
-  readonly uniqueField: string | null
-  readonly maxDepth: number
-  /** Whether new rows are created in blocks and compared with each other only by key and parent. */
-  readonly isMadeInBlocks: boolean
-  /** The field with the status, and its value for an inactive row; null if the dataset has none. */
+  /** The field with the status; null if the dataset has none. */
   readonly statusField: string | null
-  readonly inactive: string | boolean | null
   /** The status of a row that cannot become inactive, or active again; null if each can. */
   readonly draft: string | null
   /** Fields whose text is parsed as a number, boolean or list, for sources that have only text. */
@@ -52,12 +43,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedEntitySchema,
     keyField: 'external_id',
     parentField: 'parent_external_id',
-    comparedField: 'parent_external_id',
-    uniqueField: null,
-    maxDepth: 12,
-    isMadeInBlocks: true,
     statusField: 'status',
-    inactive: 'archived',
     draft: 'draft',
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
     booleans: [],
@@ -69,12 +55,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedNodeSchema,
     keyField: 'node_key',
     parentField: 'parent_key',
-    comparedField: 'parent_key',
-    uniqueField: null,
-    maxDepth: maxNodeDepth,
-    isMadeInBlocks: false,
     statusField: 'status',
-    inactive: 'inactive',
     draft: null,
     numbers: [],
     booleans: [],
@@ -85,12 +66,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedPersonSchema,
     keyField: 'external_id',
     parentField: null,
-    comparedField: 'email',
-    uniqueField: 'email',
-    maxDepth: 1,
-    isMadeInBlocks: false,
     statusField: 'active',
-    inactive: false,
     draft: null,
     numbers: [],
     booleans: ['active'],
@@ -100,21 +76,11 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedTestProcedureSchema,
     keyField: 'external_id',
     parentField: null,
-    comparedField: null,
-    uniqueField: null,
-    maxDepth: 1,
-    isMadeInBlocks: true,
     statusField: null,
-    inactive: null,
     draft: null,
     numbers: ['population_size', 'sample_size'],
     booleans: [],
     lists: ['entities'],
     faultsOf: ownFaultsOfTestProcedure,
   },
-}
-
-/** Returns the scope of unique keys: the dataset, or one hierarchy. */
-export function scopeOf(dataset: Dataset, hierarchyKey: string | undefined): string {
-  return dataset === 'org_structure' ? `${dataset}/${hierarchyKey ?? ''}` : dataset
 }

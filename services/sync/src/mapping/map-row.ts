@@ -13,8 +13,8 @@ export type MappedRow =
       readonly ok: true
       readonly key: string
       readonly parent: string | undefined
-      readonly content: object
-      /** Warnings about a valid row. */
+      readonly content: Readonly<Record<string, unknown>>
+      /** What is doubtful about it. */
       readonly warnings: readonly FieldFault[]
     }
   | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }
@@ -260,8 +260,8 @@ export function memberAt(draft: Values, path: string): unknown {
     )
 }
 
-/** Returns the row as the universe would return it, without empty values, so that equal rows compare as equal. */
-function canonical(content: Readonly<Record<string, unknown>>): object {
+/** As the universe would say it back: what is empty there is left out, so that equal rows look equal. */
+function canonical(content: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { custom, entities, email, ...rest } = content
   return {
     ...rest,

@@ -8,13 +8,11 @@ import {
 } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
-import { scopeOf } from '../dataset/rules.ts'
 import { type RowWarning, warningsOfEntity, withUsableAddress, withUsableAddresses } from '../dataset/warnings.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
-import { doubtPushedRows } from './doubt.ts'
 import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
@@ -23,8 +21,7 @@ import type { ApplicationOutcome, Dataset } from './universe.ts'
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   contractRoute(app, pushEntities, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
-    const keys = input.body.map(({ external_id: key }) => key)
-    const application = { rows: rows.length, body: { entities: rows }, keys }
+    const application = { rows: rows.length, body: { entities: rows } }
     const result = await push(deps, input, { dataset: 'auditable_entities', ...application })
     return withWarnings(
       result,
@@ -35,23 +32,20 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   contractRoute(app, pushOrgStructure, async (input) => {
     const { body, params } = input
     const { rows: nodes, warnings } = cleanRows(body.nodes)
-    const keys = body.mode === 'full' ? undefined : body.nodes.map(({ node_key: key }) => key)
-    const application = { rows: nodes.length, body: { key: params.key, ...body, nodes }, keys, hierarchy: params.key }
+    const application = { rows: nodes.length, body: { key: params.key, ...body, nodes } }
     return withWarnings(await push(deps, input, { dataset: 'org_structure', ...application }), warnings, '/nodes')
   })
 
   contractRoute(app, pushTestProcedures, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
-    const keys = input.body.map(({ external_id: key }) => key)
-    const application = { rows: rows.length, body: { test_procedures: rows }, keys }
+    const application = { rows: rows.length, body: { test_procedures: rows } }
     return withWarnings(await push(deps, input, { dataset: 'test_procedures', ...application }), warnings)
   })
 
   contractRoute(app, pushPeople, async (input) => {
     const cleaned = input.body.map(withUsableAddress)
     const people = cleaned.map(({ person }) => person)
-    const keys = people.map(({ external_id: key }) => key)
-    const result = await push(deps, input, { dataset: 'people', rows: people.length, body: { people }, keys })
+    const result = await push(deps, input, { dataset: 'people', rows: people.length, body: { people } })
     return withWarnings(
       result,
       cleaned.map(({ warnings }) => warnings),
@@ -82,15 +76,12 @@ interface Push {
   readonly rows: number
   /** What the universe is sent, but for the run's id. */
   readonly body: object
-  /** Of the rows that it may change; undefined: any of the hierarchy. */
-  readonly keys: readonly string[] | undefined
-  readonly hierarchy?: string
 }
 
 async function push(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: RequestInfo,
-  { dataset, rows, body, keys, hierarchy }: Push,
+  { dataset, rows, body }: Push,
 ): Promise<PushResult> {
   // Its own transaction: whatever happens from here on, that it was tried is on record.
   const { runId, connectorId, interrupted } = await db.write(context, async (tx) => {
@@ -100,7 +91,6 @@ async function push(
     return { runId: await startInlineRun(tx, run), connectorId: inline, interrupted: ended }
   })
   if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
-  await db.write(context, async (tx) => await doubtPushedRows(tx, [{ scope: scopeOf(dataset, hierarchy), keys }]))
   const { tenantId, assertion, label } = context
   const outcome = await universe.apply({ tenantId, assertion, runId, connectorId, label, requestId, dataset, body })
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, rows)))

@@ -1,48 +1,34 @@
+import type { Connector, InputError } from '@postern/contracts'
+import { problemSchema } from '@postern/contracts'
 import {
   type ApplyAnswer,
   type CurrentRowsAnswer,
   type CurrentRowsBody,
-  type EntitySourcesBody,
-  type ImportBatch,
+  type RetireSourceBody,
   applyAnswerSchema,
   currentRowsAnswerSchema,
   internalPaths,
-  stopImportAnswerSchema,
 } from '@postern/contracts/internal'
-import { type Connector, type InputError, problemSchema } from '@postern/contracts'
-import { NoAnswerError, type ServiceRequest, createServiceClient } from '@postern/service-client'
+import { NoAnswerError, createServiceClient } from '@postern/service-client'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
+import { type Imports, openImports } from '../import/imports.ts'
+import { type Asker, callerOf } from './asker.ts'
 
 export type Dataset = Connector['dataset']
 
 interface Destination {
   readonly path: string
-  /** The member of the body that holds the rows. */
-  readonly rows: string
   /** The member of the body that is the whole of what the caller has sent. */
   readonly list: string | undefined
 }
 
 /** Where the universe takes each dataset. */
 const destinations: Readonly<Record<Dataset, Destination>> = {
-  auditable_entities: { path: internalPaths.pushEntities, rows: 'entities', list: 'entities' },
-  org_structure: { path: internalPaths.pushOrgStructures, rows: 'nodes', list: undefined },
-  test_procedures: { path: internalPaths.pushTestProcedures, rows: 'test_procedures', list: 'test_procedures' },
-  people: { path: internalPaths.pushPeople, rows: 'people', list: 'people' },
-}
-
-/** In whose name the universe is asked. */
-export interface Asker {
-  readonly tenantId: string
-  /** Passed on from the gateway: the universe's rows open to it as they would to a request of the same tenant. */
-  readonly assertion: string
-  readonly runId: string
-  /** What the rows are kept as coming from. Undefined where nothing is pushed. */
-  readonly connectorId?: string
-  /** Whose push it is, for the universe's own records. */
-  readonly label: string
-  readonly requestId: string
+  auditable_entities: { path: internalPaths.pushEntities, list: 'entities' },
+  org_structure: { path: internalPaths.pushOrgStructures, list: undefined },
+  test_procedures: { path: internalPaths.pushTestProcedures, list: 'test_procedures' },
+  people: { path: internalPaths.pushPeople, list: 'people' },
 }
 
 /** One push, as the universe is asked to apply it: all rows or none. */
@@ -50,15 +36,6 @@ interface Application extends Asker {
   readonly dataset: Dataset
   /** The body, but for the run's id. */
   readonly body: object
-}
-
-/** As an Application, of rows that are JSON already: a batch of a run's changes, which the universe applies once. */
-export interface RowsApplication extends Asker {
-  readonly dataset: Dataset
-  readonly batch: ImportBatch
-  /** Members of the body beside the rows. */
-  readonly more: object
-  readonly rows: readonly string[]
 }
 
 /** What the universe has made of a push. */
@@ -78,22 +55,20 @@ export type ApplicationOutcome =
   | { readonly kind: 'unexpected'; readonly status: number }
 
 export interface Universe {
+  readonly imports: Imports
   apply(application: Application): Promise<ApplicationOutcome>
-  applyRows(application: RowsApplication): Promise<ApplicationOutcome>
-  /**
-   * Returns the sequence of the last batch of the run that was applied, and has later ones of this attempt rejected. Waits for a batch that
-   * is being applied. Rejects with a ServiceUnavailableError.
-   */
-  stopImport(asker: Asker, attempt: number): Promise<number>
   /** How rows stand now, by their keys: of the first of them, where they are long. Rejects with a ServiceUnavailableError. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
-  /** Tells where entities come from, for the connector that asks. Rejects with a ServiceUnavailableError; asking again is harmless. */
-  tellSources(asker: Asker, body: EntitySourcesBody): Promise<void>
+  /** Records whether the connector that asks is retired. Rejects with a ServiceUnavailableError; asking again is harmless. */
+  retireSource(asker: Asker, body: RetireSourceBody): Promise<void>
   close(): Promise<void>
 }
 
 /** The universe tells of rows in parts of some 24 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
+
+/** How much longer than a push a step of an import may take. */
+const timesLonger = 3
 
 /** Opens a client of the universe service. A push is sent once; questions are asked again if the connection is lost. */
 export function openUniverse({
@@ -105,77 +80,37 @@ export function openUniverse({
   readonly ring: KeyRing
   readonly timeoutMs: number
 }): Universe {
-  const { send, ask, close } = createServiceClient({
-    service: 'The universe service',
-    baseUrl: url,
-    keyName: 'sync-universe',
-    ring,
-    timeoutMs,
-    maxAnswerBytes,
-  })
-  const applyContent = async (asker: Asker, dataset: Dataset, body: Buffer): Promise<ApplicationOutcome> => {
-    const { path, list } = destinations[dataset]
-    try {
-      const answer = await send({
-        ...callerOf(asker),
-        target: path,
-        body,
-        headers: { 'content-type': 'application/json' },
-      })
-      return outcomeOf(answer.status, answer.json, list)
-    } catch (error) {
-      if (!(error instanceof NoAnswerError)) throw error
-      if (error.isUnsent) return { kind: 'unreachable', cause: error }
-      return { kind: 'unknown', timedOut: error.isTimeout, cause: error }
-    }
-  }
+  const options = { service: 'The universe service', baseUrl: url, keyName: 'sync-universe', ring }
+  const { send, ask, close } = createServiceClient({ ...options, timeoutMs, maxAnswerBytes })
+  const importing = createServiceClient({ ...options, timeoutMs: timesLonger * timeoutMs })
   return {
-    apply: async (application) =>
-      await applyContent(
-        application,
-        application.dataset,
-        Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body })),
-      ),
-    applyRows: async (application) => await applyContent(application, application.dataset, contentOf(application)),
-    stopImport: async (asker, attempt) => {
-      const body = { run_id: asker.runId, attempt }
-      const request = { ...callerOf(asker), target: internalPaths.stopImport, body }
-      return (await ask(stopImportAnswerSchema, request)).sequence
+    imports: openImports(importing),
+    apply: async ({ dataset, body, ...asker }) => {
+      const { path, list } = destinations[dataset]
+      try {
+        const { status, json } = await send({
+          ...callerOf(asker),
+          target: path,
+          body: { run_id: asker.runId, ...body },
+        })
+        return outcomeOf(status, json, list)
+      } catch (error) {
+        if (!(error instanceof NoAnswerError)) throw error
+        if (error.isUnsent) return { kind: 'unreachable', cause: error }
+        return { kind: 'unknown', timedOut: error.isTimeout, cause: error }
+      }
     },
     currentRows: async (asker, body) => {
       const request = { ...callerOf(asker), target: internalPaths.currentRows, body }
       return await ask(currentRowsAnswerSchema, request)
     },
-    tellSources: async (asker, body) => {
-      await ask(z.unknown(), { ...callerOf(asker), target: internalPaths.entitySources, body })
+    retireSource: async (asker, body) => {
+      await ask(z.unknown(), { ...callerOf(asker), target: internalPaths.retireSource, body })
     },
-    close,
+    close: async () => {
+      await Promise.all([close(), importing.close()])
+    },
   }
-}
-
-function callerOf({
-  tenantId,
-  assertion,
-  runId,
-  connectorId,
-  label,
-  requestId,
-}: Asker): Pick<ServiceRequest, 'caller' | 'assertion' | 'requestId'> {
-  const caller = { tenantId, kind: 'service', id: connectorId ?? runId, label, scopes: [], roles: [] } as const
-  return { caller, assertion, requestId }
-}
-
-/** Rows that become one text: beyond 128 KiB, which a hundred are seldom, V8 keeps one by itself, and takes many times as long to make it. */
-const rowsAText = 100
-
-function contentOf({ dataset, runId, batch, more, rows }: RowsApplication): Buffer {
-  const head = JSON.stringify({ run_id: runId, batch, ...more }).slice(0, -1)
-  const parts = [Buffer.from(`${head},"${destinations[dataset].rows}":[`)]
-  for (let at = 0; at < rows.length; at += rowsAText) {
-    parts.push(Buffer.from(`${at === 0 ? '' : ','}${rows.slice(at, at + rowsAText).join(',')}`))
-  }
-  parts.push(Buffer.from(']}'))
-  return Buffer.concat(parts)
 }
 
 function outcomeOf(status: number, body: unknown, list: string | undefined): ApplicationOutcome {

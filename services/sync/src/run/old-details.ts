@@ -1,8 +1,8 @@
 import type { Tx } from '@postern/tenant-db'
 import { statement } from '../sql/store.ts'
 
-// So few that each statement is over long before the limit of those of requests.
-const [atMostRows, atMostBlocks] = [5_000, 50]
+// So few that the statement is over long before the limit of those of requests.
+const atMostRows = 5_000
 
 // Served by run_with_details. Who finds a run held is not needed: another worker of the tenant clears it now.
 // What was to be applied stays, whatever came of it: a rollback goes by it, and a batch in doubt is counted nowhere.
@@ -32,37 +32,30 @@ const deleteErrors = statement(
   `delete from sync.run_error e
   where e.ctid = any (array(select old.ctid from sync.run_error old where old.run_id = any ($1) limit $2))`,
 )
-const deleteChanges = statement(
-  'sync_delete_old_changes',
-  `delete from sync.run_change c
-  where c.ctid = any (array(select old.ctid from sync.run_change old where old.run_id = any ($1) limit $2))`,
-)
-const deleteCreations = statement(
-  'sync_delete_old_creations',
-  `delete from sync.run_creation c
-  where c.ctid = any (array(select old.ctid from sync.run_creation old where old.run_id = any ($1) limit $2))`,
-)
-
-const noteCleared = statement(
+const setCleared = statement(
   'sync_note_cleared',
   'update sync.run r set details_cleared_at = now(), revision = r.revision + 1 where r.id = any ($1)',
 )
 
-/**
- * Removes the errors of the tenant's runs that ended more than so many days ago, and the changes of those among them that were only
- * looked at: dry runs, and what nobody has approved. Some of them a time; answers whether there may be more.
- */
-export async function clearOldDetails(tx: Tx, days: number): Promise<boolean> {
-  const old = await tx.query<{ id: string; isLookedAt: boolean }>(selectOld([days]))
-  if (old.length === 0) return false
-  const ids = old.map(({ id }) => id)
-  const lookedAt = old.filter(({ isLookedAt }) => isLookedAt).map(({ id }) => id)
+/** An ended run. */
+export interface OldRun {
+  readonly id: string
+  /** Whether its changes were only looked at: a dry run, or one that nobody has approved. */
+  readonly isLookedAt: boolean
+}
+
+/** Lists runs of the tenant that ended more than so many days ago and have details. */
+export async function listOldRuns(tx: Tx, days: number): Promise<OldRun[]> {
+  return await tx.query<OldRun & { [column: string]: unknown }>(selectOld([days]))
+}
+
+/** Removes some errors of these runs. Returns whether none is left. */
+export async function clearOldErrors(tx: Tx, ids: readonly string[]): Promise<boolean> {
   await tx.execute(byIndex([]))
-  const isDone = [
-    (await tx.execute(deleteErrors([ids, atMostRows]))) < atMostRows,
-    (await tx.execute(deleteChanges([lookedAt, atMostRows]))) < atMostRows,
-    (await tx.execute(deleteCreations([lookedAt, atMostBlocks]))) < atMostBlocks,
-  ].every(Boolean)
-  if (isDone) await tx.execute(noteCleared([ids]))
-  return true
+  return (await tx.execute(deleteErrors([ids, atMostRows]))) < atMostRows
+}
+
+/** Records that the details of these runs are cleared. */
+export async function recordCleared(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.execute(setCleared([ids]))
 }

@@ -15,12 +15,15 @@ import {
 } from '@postern/contracts'
 import {
   type App,
+  type ContractInput,
   type RequestInfo,
   announcedSha256,
   bodyError,
+  contractList,
   contractRoute,
   digestMismatch,
   discardRest,
+  openPage,
   problem,
   storedList,
 } from '@postern/service-kit'
@@ -28,19 +31,16 @@ import { z } from 'zod'
 import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
-import { countChanges, countErrors, listChanges, listErrors } from '../diff/list-store.ts'
-import { datasetRules } from '../dataset/rules.ts'
-import { findStanding } from '../diff/inverse-store.ts'
-import { type Asking, isStale } from '../diff/stale.ts'
 import { digestOf } from '../digest.ts'
-import { currentParts } from '../push/current-parts.ts'
-import { ServiceUnavailableError } from '@postern/service-client'
+import { askUniverse, streamUniverse } from '../import/ask.ts'
+import type { Asker } from '../push/asker.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
 import { tidyEndedRuns } from './tidy.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
+import { countErrors, listErrors } from './error-store.ts'
 import {
   type NewRun,
   type RunFilter,
@@ -155,7 +155,7 @@ function assertRunnable(connector: Connector): void {
   if (connector.state === 'paused') throw problem('conflict', { detail: 'The connector is paused.' })
 }
 
-function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
+function readRoutes(app: App, { db, universe }: Pick<Parts, 'db' | 'universe'>): void {
   storedList(app, listRuns, {
     source: db,
     key: () => uuidSchema,
@@ -174,15 +174,30 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
     return found.run
   })
 
-  storedList(app, listRunChanges, {
-    source: db,
-    key: () => seqKey,
-    asked: ({ params, query }) => ({ id: params.id, op: query.op }),
-    isThere: async (tx, { id }) => await hasRun(tx, id),
-    list: async (tx, { id, op }, { after, limit }) => await listChanges(tx, id, op, after, limit),
-    count: async (tx, { id, op }) => await countChanges(tx, id, op),
-    keyOf: ({ seq }) => seq,
-    show: (change) => change,
+  const askerOfRun = async ({ params, context, requestId }: ContractInput<typeof listRunChanges>): Promise<Asker> => {
+    const isThere = await db.read(context, async (tx) => await hasRun(tx, params.id))
+    if (!isThere) throw problem('not_found')
+    return askerOf(context, requestId, params.id)
+  }
+  contractList(app, listRunChanges, {
+    page: async (input) => {
+      const page = openPage(input, listRunChanges, seqKey)
+      const asker = await askerOfRun(input)
+      const body = {
+        after: page.after ?? 0,
+        limit: page.limit + 1,
+        ops: input.query.op ?? null,
+        count: page.wantsTotal,
+      }
+      const { changes, after, total } = await askUniverse(async () => await universe.imports.changes(asker, body))
+      if (total !== null) page.total(total)
+      return page.finish(changes, ({ seq }) => seq, after ?? undefined)
+    },
+    all: async function* (input) {
+      const page = openPage(input, listRunChanges, seqKey)
+      const body = { after: page.after ?? 0, ops: input.query.op ?? null }
+      yield* streamUniverse(universe.imports.exportChanges(await askerOfRun(input), body))
+    },
   })
 
   storedList(app, listRunErrors, {
@@ -203,8 +218,13 @@ async function hasRun(tx: Tx, id: string): Promise<boolean> {
 
 const seqKey = z.int().min(0).max(2_147_483_647)
 
+/** Asks the universe about a run, for a client. */
+function askerOf({ tenantId, assertion, label }: RequestInfo['context'], requestId: string, runId: string): Asker {
+  return { tenantId, assertion, runId, label, requestId }
+}
+
 function decisionRoutes(app: App, deps: Parts): void {
-  const { db, queue } = deps
+  const { db, queue, universe } = deps
   contractRoute(app, approveRun, async ({ params, body, context, requestId, keep }) => {
     await assertAsReviewed(deps, { context, requestId }, params.id, body.diff_hash)
     const approved = await db
@@ -232,33 +252,36 @@ function decisionRoutes(app: App, deps: Parts): void {
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
     if (run.status === 'cancelled' && before.connector_id !== null) {
-      await tidyEndedRuns(deps, input, before.connector_id)
+      await tidyEndedRuns(deps, input, { connectorId: before.connector_id, runIds: [run.id] })
     }
     return run
   })
 
   contractRoute(app, rollbackRun, async ({ params, body, context, requestId, answer, keep }) => {
+    const found = async (tx: Tx) => {
+      const before = await presentOrNot(tx, params.id)
+      if (before.trigger === 'push') throw notNow(before, 'A push is not undone: push the rows as they are to be.')
+      if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
+        throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
+      }
+      const connector = await findConnector(tx, before.connector_id)
+      if (connector === undefined)
+        throw problem('invalid_transition', { detail: 'The connector is retired.', allowed: [] })
+      return { id: before.id, connector }
+    }
+    const { connector } = await db.write(context, found)
+    const asker = askerOf(context, requestId, params.id)
+    const { changed, left } = await askUniverse(async () => await universe.imports.undoable(asker, connector.dataset))
+    if (changed) {
+      throw problem('diff_stale', { detail: 'A later run has changed what this run had changed. Undo that one first.' })
+    }
+    if (!left)
+      throw problem('invalid_transition', { detail: 'What the run had changed is undone already.', allowed: [] })
     const begun = await db
       .write(context, async (tx) => {
-        const before = await presentOrNot(tx, params.id)
-        if (before.trigger === 'push') throw notNow(before, 'A push is not undone: push the rows as they are to be.')
-        if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
-          throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
-        }
-        const connector = await findConnector(tx, before.connector_id)
-        if (connector === undefined) {
-          throw problem('invalid_transition', { detail: 'The connector is retired.', allowed: [] })
-        }
-        const { changed, left } = await findStanding(tx, params.id, datasetRules[connector.dataset])
-        if (changed) {
-          throw problem('diff_stale', {
-            detail: 'A later run has changed what this run had changed. Undo that one first.',
-          })
-        }
-        if (!left)
-          throw problem('invalid_transition', { detail: 'What the run had changed is undone already.', allowed: [] })
+        const before = await found(tx)
         const id = await insertRun(tx, {
-          connectorId: before.connector_id,
+          connectorId: before.connector.id,
           mode: 'rollback',
           trigger: 'api',
           uploadId: undefined,
@@ -279,40 +302,18 @@ function decisionRoutes(app: App, deps: Parts): void {
   })
 }
 
-/** Changes that are looked at while whoever approves them waits, in pages of 5,000. The worker looks at all of them, before the first is applied. */
-const pagesLookedAt = 4
-
-/** Throws `diff_stale` where the first changes of a run that waits for approval would be others by now. */
+/** Throws `diff_stale` if the first changes of a run that waits for approval would be others by now. The worker checks all of them. */
 async function assertAsReviewed(
   { db, universe }: Parts,
   { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
   runId: string,
   diffHash: string,
 ): Promise<void> {
-  const { run, connector } = await db.write(context, async (tx) => {
-    const found = await presentOrNot(tx, runId)
-    return { run: found, connector: await findConnector(tx, found.connector_id ?? '') }
-  })
-  // What else speaks against it is said by the transaction that approves.
-  if (run.status !== 'needs_approval' || run.diff_hash !== diffHash || connector === undefined) return
-  const { tenantId, assertion, label } = context
-  const { dataset, hierarchy } = connector
-  const body = { dataset, ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
-  const asking: Asking = {
-    read: async (work) => await db.write(context, work),
-    ask: (keys) =>
-      currentParts(
-        keys,
-        async (some) =>
-          await universe.currentRows({ tenantId, assertion, runId, label, requestId }, { ...body, keys: some }),
-      ),
-  }
-  const isOver = await isStale(runId, asking, pagesLookedAt).catch((error: unknown) => {
-    if (!(error instanceof ServiceUnavailableError)) throw error
-    const detail = 'The universe cannot be asked whether the changes still are the same. Try again.'
-    throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
-  })
-  if (isOver) {
+  const run = await db.write(context, async (tx) => await presentOrNot(tx, runId))
+  // The transaction that approves says what else prevents it.
+  if (run.status !== 'needs_approval' || run.diff_hash !== diffHash) return
+  const asker = askerOf(context, requestId, runId)
+  if ((await askUniverse(async () => await universe.imports.check(asker, 0))).stale) {
     throw problem('diff_stale', {
       detail: 'What the run would change has changed since it was reviewed. Run the connector again.',
     })

@@ -1,6 +1,6 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
-import { type StagedError, insertErrors } from '../staging/error-store.ts'
+import { type RowError, insertErrors } from './error-store.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -223,13 +223,16 @@ const supersede = statement(
   returning r.id`,
 )
 
-/** Cancels the connector's run that waits for approval, if there is one: it can no longer be approved, and says what `happened`. */
+/**
+ * Cancels the connector's run that waits for approval, if there is one: it can no longer be approved, and says what `happened`. Returns
+ * the ids of cancelled runs.
+ */
 export async function supersedeRuns(
   tx: Tx,
   connectorId: string,
   happened: 'another run of the connector has begun' | 'the connector was retired',
-): Promise<void> {
-  const overtaken: StagedError = {
+): Promise<string[]> {
+  const overtaken: RowError = {
     row: null,
     key: null,
     field: null,
@@ -243,9 +246,14 @@ export async function supersedeRuns(
     await disallowWork(tx, id)
     await insertErrors(tx, id, [overtaken])
   }
+  return superseded.map(({ id }) => id)
 }
 
-const touchConnector = statement('sync_touch_connector', 'update sync.connector set last_run_at = now() where id = $1')
+// Whoever retires the connector at the same moment goes by `telling`.
+const touchConnector = statement(
+  'sync_touch_connector',
+  'update sync.connector set last_run_at = now(), telling = telling + 1 where id = $1',
+)
 
 /** Records a run to be carried out; `run_one_a_connector` refuses it while another one is under way. */
 export async function insertRun(tx: Tx, run: NewRun): Promise<string> {

@@ -1,24 +1,26 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { clearEndedRuns } from '../staging/store.ts'
+import { clearEndedUploads } from '../upload/store.ts'
 
-/** How long somebody waits for it behind what is done already, in milliseconds; a round that has begun then is finished. */
+/** How long a client waits for it, in milliseconds. A step that has begun is finished. */
 const withinMs = 2_000
 
 /**
- * Removes what a run that waited for approval, or for a worker, and does no more, had of its source: its file, and what was read. Never
- * throws: what stays is removed by the connector's next run, or once it is retired by the next of another one.
+ * Removes what runs that waited for approval or a worker had read of their source: the file and the rows that are no changes. Never
+ * throws: the connector's next run removes what stays, or, if the connector is retired, the next run of another one.
  */
 export async function tidyEndedRuns(
-  { db }: Pick<Deps, 'db'>,
+  { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
-  connectorId: string,
+  { connectorId, runIds }: { readonly connectorId: string; readonly runIds: readonly string[] },
   now: () => number = () => performance.now(),
 ): Promise<void> {
+  const { tenantId, assertion, label } = context
+  const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  const end = now() + withinMs
   try {
-    for (const begun = now(); now() - begun < withinMs;) {
-      if ((await db.write(context, async (tx) => await clearEndedRuns(tx, connectorId))) === 0) return
-    }
+    while (now() < end && (await db.write(context, async (tx) => await clearEndedUploads(tx, connectorId))) > 0);
+    while (runIds.length > 0 && now() < end && (await universe.imports.clear(asker, runIds, false)));
   } catch (error) {
     log.warn({ event: 'sync_run_not_tidied', request_id: requestId, connector_id: connectorId, err: error })
   }

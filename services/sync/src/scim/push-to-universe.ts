@@ -1,8 +1,6 @@
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { type RequestInfo, problem } from '@postern/service-kit'
-import { scopeOf } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
-import { doubtPushedRows } from '../push/doubt.ts'
 import { problemOf } from '../push/refusal.ts'
 import { runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
@@ -27,12 +25,6 @@ export async function pushToUniverse(
   runId: string,
   onPushed: () => unknown,
 ): Promise<void> {
-  await db.write(context, async (tx) => {
-    await doubtPushedRows(tx, [
-      { scope: scopeOf('people', undefined), keys: people.map(({ external_id: key }) => key) },
-      { scope: scopeOf('org_structure', scimHierarchy.key), keys: nodes.map(({ node_key: key }) => key) },
-    ])
-  })
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId, label, requestId }
   const outcome = await universe.apply(

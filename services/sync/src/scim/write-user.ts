@@ -7,7 +7,7 @@ import { excerptOf } from '../mapping/excerpt.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
-import { type StagedError, insertErrors } from '../staging/error-store.ts'
+import { type RowError, insertErrors } from '../run/error-store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
 import { withHeads } from './head.ts'
 import { findPerson, correctUniverse, refreshUnits } from './correct-universe.ts'
@@ -131,7 +131,7 @@ async function makePlan(
 }
 
 /** The provider gets no error, and its user is stored as sent. */
-function warnOfAddress(key: string, address: string): StagedError {
+function warnOfAddress(key: string, address: string): RowError {
   const { code, message } = unusableAddress
   return { row: null, key, field: 'emails', code, message, excerpt: excerptOf(address), severity: 'warning' }
 }

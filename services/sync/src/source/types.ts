@@ -73,8 +73,6 @@ export interface SourceTexts {
   readonly rows: number
   /** The row number of the first text. */
   readonly first: number
-  /** Returns the text of one cell, or undefined if finding it needs the parser. */
-  cell(index: number, column: string): string | undefined
   /** Returns a row, or undefined for an empty line. */
   at(index: number): SourceItem | undefined
 }
@@ -82,7 +80,7 @@ export interface SourceTexts {
 /** A table with columns and no rows. Column names are in NFC, like those of rows. */
 export function emptyTable(names: readonly string[]): SourceTexts {
   const columns = names.map((name) => name.normalize('NFC'))
-  return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, cell: nothing, at: nothing }
+  return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, at: nothing }
 }
 
 function nothing(): undefined {

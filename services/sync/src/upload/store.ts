@@ -76,6 +76,31 @@ export function isNotUtf8(error: unknown): boolean {
   return sqlError(error).sqlState === '22021'
 }
 
+// The files of runs of the connector that have ended, and of runs that were cancelled when their connector was retired.
+// run_connector and run_by_status
+const clearUploads = statement(
+  'sync_clear_uploads',
+  `delete from sync.upload_chunk u
+  where (u.tenant_id, u.upload_id, u.index) in (
+    select old.tenant_id, old.upload_id, old.index
+    from sync.upload_chunk old
+    where old.upload_id in (
+      select r.upload_id from sync.run r
+      where r.connector_id = $1 and r.status in ('succeeded', 'partial', 'failed', 'cancelled')
+      union all
+      select r.upload_id from sync.run r
+      join sync.connector c on c.tenant_id = r.tenant_id and c.id = r.connector_id
+      where r.status = 'cancelled' and c.retired_at is not null
+    )
+    limit 1000
+  )`,
+)
+
+/** Removes files of ended runs of the connector, at most 1000 chunks of 60 KiB. Returns how many. */
+export async function clearEndedUploads(tx: Tx, connectorId: string): Promise<number> {
+  return await tx.execute(clearUploads([connectorId]))
+}
+
 export async function deleteUpload(tx: Tx, uploadId: string): Promise<void> {
   await tx.execute(deleteChunks([uploadId]))
 }

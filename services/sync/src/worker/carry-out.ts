@@ -1,39 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '@postern/contracts'
+import { ServiceUnavailableError } from '@postern/service-client'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { findConnector, findWithSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
-import { countKnown } from '../diff/store.ts'
+import { ImportConflictError } from '../import/imports.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import { ServiceUnavailableError } from '@postern/service-client'
 import type { Universe } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
-import { clearOldDetails } from '../run/old-details.ts'
+import { type RowError, insertErrors } from '../run/error-store.ts'
+import { clearOldErrors, listOldRuns, recordCleared } from '../run/old-details.ts'
+import { isFinal } from '../run/rules.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
-import { holdKnown, isKnownCompared, listKnownHashes } from '../staging/block/store.ts'
-import { type StagedError, insertErrors } from '../staging/error-store.ts'
-import { clearEndedRuns } from '../staging/store.ts'
-import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
-import {
-  applyChanges,
-  assertNotStale,
-  endApplied,
-  endRun,
-  finishApplied,
-  learnApplied,
-  usualPausesMs,
-} from './apply.ts'
-import { settleDoubt } from './batch.ts'
+import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
+import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, usualPausesMs } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
-import { findInverse } from './find-inverse.ts'
-import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
-import { beginStaging, stageSource } from './read-source.ts'
-import { whileWanted } from './while-wanted.ts'
+import { compare, conclude, planRollback } from './plan.ts'
+import { beginStaging, listHashes, sendGone, stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
+import { whileWanted } from './while-wanted.ts'
 
 export interface WorkerParts {
   readonly workerDb: TenantDb
@@ -43,10 +32,8 @@ export interface WorkerParts {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly logger: Logger
-  /** Other than usual: as of Sending, and how many rows are remembered, and changes turned around, at a time. */
+  /** As of Applying. */
   readonly pausesMs?: readonly number[]
-  readonly rowsAStep?: number
-  readonly changesAStep?: number
   /** As in the settings. */
   readonly keepDetailsDays?: number | undefined
   /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
@@ -66,7 +53,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
   try {
     await goOn(parts, hold, attempt)
   } catch (error) {
-    if (error instanceof RunLost) {
+    if (error instanceof RunLost || (error instanceof ImportConflictError && (await isLost(hold)))) {
       logger.warn({ event: 'sync_run_lost', run_id: runId })
       return
     }
@@ -80,7 +67,6 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       throw error
     }
     await settle(parts, hold, attempt.isLast, attempt.signal)
-    await learn(parts, hold, attempt.isLast)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     const isStopped = end.status === 'cancelled' || error instanceof TenantSuspended
@@ -103,7 +89,6 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   if (hold === undefined) return
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
   await settle(parts, hold, true)
-  await learn(parts, hold, true)
   await endRun(hold, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await tidyUp(parts, hold)
@@ -117,7 +102,7 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
   const { universe, logger, pausesMs = usualPausesMs } = parts
   for (const pauseMs of isLast ? [...pausesMs, undefined] : [undefined]) {
     try {
-      return await settleDoubt(hold, universe)
+      return await stopApplying(hold, universe.imports)
     } catch (error) {
       const mayPass = error instanceof ServiceUnavailableError && pauseMs !== undefined
       if (!mayPass) {
@@ -135,12 +120,14 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
   }
 }
 
-/** Notes what a run has brought that ends otherwise than by itself. The last attempt ends the run, whatever stands in the way. */
-async function learn({ logger, rowsAStep }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
-  await learnApplied(hold, rowsAStep).catch((error: unknown) => {
-    if (!isLast || error instanceof RunLost) throw error
-    logger.warn({ event: 'sync_rows_unlearned', run_id: hold.run.id, err: error })
-  })
+/** Whether another worker has the run. */
+async function isLost(hold: Hold): Promise<boolean> {
+  try {
+    await hold.assertWanted()
+  } catch (error) {
+    return error instanceof RunLost
+  }
+  return false
 }
 
 const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
@@ -162,31 +149,25 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
   return found === undefined ? undefined : new Hold(workerDb, assertions, worker, found.run, found.connector)
 }
 
-async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt): Promise<void> {
-  const { universe, logger, pausesMs, rowsAStep, changesAStep } = parts
+async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promise<void> {
+  const { pausesMs } = parts
+  const { imports } = parts.universe
   const { run } = hold
-  let status = run.status
-  let found: Found | undefined
   await hold.assertNotSuspended()
-  if (status !== 'applying') {
-    if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf, changesAStep)
-    else found = await plan(parts, hold, signal)
-    status = hold.status
+  if (hold.status !== 'applying') {
+    if (run.rollbackOf === null) await plan(parts, hold, signal)
+    else await planRollback(hold, imports, run.rollbackOf)
   }
-  if (status === 'applying') {
-    if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
-    if (found?.changes !== 0) await applyChanges(hold, universe, { signal, pausesMs })
-    await finishApplied(hold, universe, found, rowsAStep).catch((error: unknown) => {
-      if (!isLast || !(error instanceof ServiceUnavailableError)) throw error
-      // What there was to do is done. Where it comes from is told by the next run.
-      logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })
-    })
-    await endApplied(hold)
+  if (hold.status === 'applying') {
+    if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, imports)
+    await applyChanges(hold, imports, { signal, pausesMs })
+    await endApplied(hold, imports)
   }
 }
 
-async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<Found> {
-  const { sources, outbound, limits, secretRing, universe } = parts
+async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<void> {
+  const { sources, outbound, limits, secretRing, logger } = parts
+  const { imports } = parts.universe
   const { connector } = hold
   const source = sources.get(connector.type)
   if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
@@ -197,46 +178,32 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
   const context = { config: connector.config, secrets, outbound, limits }
   const rules = datasetRules[connector.dataset]
-  const staged = await stage(
-    parts,
-    hold,
-    async (known, isFirst) =>
-      // A source may take its time over each byte, and nothing is written before it has given many.
-      await whileWanted(
-        hold,
-        signal,
-        async (wanted) => await stageSource(hold, source, { ...context, signal: wanted }, { rules, known, isFirst }),
-      ),
-  )
-  await validateTogether(hold, universe, staged.compared)
-  return await findChanges(hold, universe, staged)
-}
-
-/** Stages with the hashes of known rows; reads the source again without them if some of those rows have changed meanwhile. */
-async function stage(
-  { logger }: WorkerParts,
-  hold: Hold,
-  read: (known: Set<string> | undefined, isFirst: boolean) => Promise<number>,
-): Promise<Staged> {
-  const comparison = comparisonOf(hold)
-  // The hashes are read while room is made. Neither outlives a failure of the other.
-  const both = [listKnownHashes(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
-  await Promise.allSettled(both)
-  const [known] = await Promise.all(both)
-  if (known === undefined) {
-    const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
-    return { compared: await read(undefined, total === 0), held: undefined }
+  for (let isAgain = false; ; isAgain = true) {
+    const before = await beginStaging(hold, imports)
+    const known = isAgain ? new Set<string>() : await listHashes(hold, imports)
+    const hashes = known.size === 0 ? null : known.size
+    // A slow source writes nothing for long.
+    const staged = await whileWanted(
+      hold,
+      signal,
+      async (wanted) =>
+        await stageSource(
+          hold,
+          imports,
+          source,
+          { ...context, signal: wanted },
+          { rules, known, isFirst: before === 0 },
+        ),
+    )
+    await sendGone(hold, imports, known)
+    const planned = await compare(hold, imports, hashes)
+    if (planned !== undefined) {
+      await conclude(hold, imports, planned, staged)
+      return
+    }
+    if (isAgain) throw new Error('a source of which all rows were sent is not read again')
+    logger.info({ event: 'sync_run_read_again', run_id: hold.run.id })
   }
-  const before = known.size
-  const compared = await read(known, false)
-  const held = await hold.read(async (tx) => await holdKnown(tx, comparison, before))
-  const isDoubtful =
-    held === undefined ||
-    (compared > 0 && (await hold.read(async (tx) => await isKnownCompared(tx, comparison, known))))
-  if (!isDoubtful) return { compared, held }
-  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id })
-  await beginStaging(hold)
-  return { compared: await read(undefined, false), held: undefined }
 }
 
 type End =
@@ -266,12 +233,12 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
 }
 
 /** What is wrong with a source as a whole is found among the errors of the run, with its place, as what is wrong with a row is. */
-function toError({ row, field, code, message }: SourceFailure): StagedError {
+function toError({ row, field, code, message }: SourceFailure): RowError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
 /** Until the next attempt begins, which forgets it. */
-function toWarning(failure: SourceFailure): StagedError {
+function toWarning(failure: SourceFailure): RowError {
   const error = toError(failure)
   return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
 }
@@ -288,8 +255,9 @@ async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Pro
   try {
     for (let removed = 1; removed > 0;) {
       const { assertion } = await hold.asker()
-      removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
+      removed = await workerDb.write({ assertion }, async (tx) => await clearEndedUploads(tx, connector.id))
     }
+    if (isFinal(hold.status)) await clearImport(parts, hold)
     await clearDetails(parts, hold, signal)
     const { assertion } = await hold.asker()
     await workerDb.write({ assertion }, async (tx) => {
@@ -303,18 +271,28 @@ async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Pro
   }
 }
 
-/** Not by `hold.read`: it keeps PostgreSQL from looking rows up one by one. A failure is logged, and keeps nothing else from being tidied. */
+async function clearImport({ universe }: WorkerParts, hold: Hold): Promise<void> {
+  while (await universe.imports.clear(await hold.asker(), [hold.run.id], false));
+}
+
+/** A failure is logged and stops nothing else. */
 async function clearDetails(
-  { workerDb, logger, keepDetailsDays, clearWithinMs = defaultClearWithinMs }: WorkerParts,
+  { workerDb, logger, universe, keepDetailsDays, clearWithinMs = defaultClearWithinMs }: WorkerParts,
   hold: Hold,
   signal?: AbortSignal,
 ): Promise<void> {
   if (keepDetailsDays === undefined) return
   const limit = AbortSignal.timeout(clearWithinMs)
   try {
-    for (let isMore = true; isMore && !limit.aborted && signal?.aborted !== true;) {
-      const { assertion } = await hold.asker()
-      isMore = await workerDb.write({ assertion }, async (tx) => await clearOldDetails(tx, keepDetailsDays))
+    while (!limit.aborted && signal?.aborted !== true) {
+      const asker = await hold.asker()
+      const old = await workerDb.write(asker, async (tx) => await listOldRuns(tx, keepDetailsDays))
+      if (old.length === 0) return
+      const ids = old.map(({ id }) => id)
+      const isClear = await workerDb.write(asker, async (tx) => await clearOldErrors(tx, ids))
+      const looked = old.filter(({ isLookedAt }) => isLookedAt).map(({ id }) => id)
+      const hasChanges = looked.length > 0 && (await universe.imports.clear(asker, looked, true))
+      if (isClear && !hasChanges) await workerDb.write(asker, async (tx) => await recordCleared(tx, ids))
     }
   } catch (error) {
     logger.warn({ event: 'sync_details_not_cleared', run_id: hold.run.id, err: error })

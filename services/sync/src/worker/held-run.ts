@@ -1,6 +1,7 @@
 import type { Connector, Run, RunCounts } from '@postern/contracts'
 import { parseAssertion } from '@postern/signed-context'
-import type { Asker } from '../push/universe.ts'
+import type { Attempt } from '../import/imports.ts'
+import type { Asker } from '../push/asker.ts'
 import {
   type HeldRun,
   type Progress,
@@ -55,6 +56,7 @@ export class Hold {
   readonly #assertions: AssertionSource
   #status: Run['status']
   #counts: RunCounts
+  #diffHash: string
 
   constructor(db: TenantDb, assertions: AssertionSource, worker: string, run: HeldRun, connector: Connector) {
     this.#db = db
@@ -64,6 +66,7 @@ export class Hold {
     this.connector = connector
     this.#status = run.status
     this.#counts = run.counts
+    this.#diffHash = run.diffHash ?? ''
   }
 
   get status(): Run['status'] {
@@ -72,6 +75,11 @@ export class Hold {
 
   get counts(): RunCounts {
     return this.#counts
+  }
+
+  /** The hash of the planned changes. */
+  get diffHash(): string {
+    return this.#diffHash
   }
 
   /** In whose name the universe is asked. */
@@ -85,6 +93,11 @@ export class Hold {
       label: this.connector.name,
       requestId: this.run.id,
     }
+  }
+
+  /** In whose name the import of the run is carried out. */
+  async importAttempt(): Promise<Attempt> {
+    return { asker: await this.asker(), attempt: this.run.attempt }
   }
 
   /** Throws TenantSuspended. Nothing is read from a source, and nothing sent to the universe, without having asked. */
@@ -137,6 +150,7 @@ export class Hold {
     })
     this.#status = reached.progress.status
     this.#counts = reached.progress.counts
+    this.#diffHash = reached.progress.diffHash ?? this.#diffHash
     if (reached.held === 'cancel-asked' && !isEnd(this.#status)) throw new RunCancelled()
   }
 }

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import type { StagedError } from '../staging/error-store.ts'
+import type { RowError } from '../run/error-store.ts'
 import { createErrorKeeper } from './kept-errors.ts'
 
-const fault = (row: number): StagedError => ({ row, key: null, field: null, code: 'c', message: 'm', excerpt: null })
-const warning = (row: number): StagedError => ({ ...fault(row), severity: 'warning' })
-const rowsOf = (kept: readonly StagedError[]): (number | null)[] => kept.map(({ row }) => row)
+const fault = (row: number): RowError => ({ row, key: null, field: null, code: 'c', message: 'm', excerpt: null })
+const warning = (row: number): RowError => ({ ...fault(row), severity: 'warning' })
+const rowsOf = (kept: readonly RowError[]): (number | null)[] => kept.map(({ row }) => row)
 
 test('a run keeps errors up to its limit, over all batches', () => {
   const keep = createErrorKeeper({ errors: 3, warnings: 3 })

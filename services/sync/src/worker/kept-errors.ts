@@ -1,4 +1,4 @@
-import { type StagedError, errorsARun } from '../staging/error-store.ts'
+import { type RowError, errorsARun } from '../run/error-store.ts'
 
 /** Most of each that a run keeps. */
 export interface ErrorLimits {
@@ -13,7 +13,7 @@ const keptARun: ErrorLimits = { errors: errorsARun, warnings: 1000 }
  * Of what is told of the rows of a run, in their order, what is kept. Warnings are counted apart: however many there are, each
  * row that is refused is found in the list.
  */
-export function createErrorKeeper(limits = keptARun): (told: readonly StagedError[]) => StagedError[] {
+export function createErrorKeeper(limits = keptARun): (told: readonly RowError[]) => RowError[] {
   let { errors, warnings } = limits
   return (told) =>
     told.filter(({ severity }) => {

@@ -1,107 +1,118 @@
-import { collectAll, handled } from '@postern/service-kit'
-import { keepCreations } from '../creation/store.ts'
-import { type DatasetRules } from '../dataset/rules.ts'
+import { type ImportRow, maxImportHashes, rowHashBytes } from '@postern/contracts/internal'
+import { handled } from '@postern/service-kit'
+import type { DatasetRules } from '../dataset/rules.ts'
+import type { Imports } from '../import/imports.ts'
+import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
-import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
+import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { createMapper, read, readableKey } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
-import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
+import { type RowError, deleteErrors, insertErrors } from '../run/error-store.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
-import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
-import { type StagedError, insertErrors } from '../staging/error-store.ts'
-import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
 import { openUpload } from '../upload/read.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
 
-/**
- * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
- * collection of what is young.
- */
-export const batchRows = 1000
+/** Rows that are sent at once, and their bytes. Twice as much of a source is in memory. */
+const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
-/** Rows of which objects are made before what is left of them goes: some 60 MiB. */
-const rowsBetweenCollections = 20_000
-/** Of known rows, of which little is written. */
-const batchKnown = 20_000
 
-/** Most errors of one row that a run keeps. */
+/** The most errors of one row that a run keeps. */
 const maxErrorsARow = 50
 
-/** Begins to plan anew. */
-export async function beginStaging(hold: Hold): Promise<void> {
+/** Begins to plan, and removes what an earlier attempt has planned. Returns how many rows the connector has brought before. */
+export async function beginStaging(hold: Hold, imports: Imports): Promise<number> {
+  const { run, connector } = hold
+  const known = await imports.begin(await hold.importAttempt(), connector, run.startedAt)
   await hold.step(async (tx) => {
-    await clearPlan(tx, hold.run.id)
+    await deleteErrors(tx, run.id)
     return { status: 'fetching', counts: { ...hold.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
   })
+  return known
+}
+
+/** The hashes of the rows that are stored as the connector brought them: some 60 bytes of memory each. */
+export async function listHashes(hold: Hold, imports: Imports): Promise<Set<string>> {
+  const known = new Set<string>()
+  for (let after: string | null = ''; after !== null;) {
+    const page = await imports.hashes(await hold.importAttempt(), after)
+    const { hashes } = page
+    for (let at = 0; at < hashes.length; at += rowHashBytes) known.add(hashes.toString('latin1', at, at + rowHashBytes))
+    after = page.last
+  }
+  return known
+}
+
+interface Staging {
+  readonly rules: DatasetRules
+  /** Hashes of rows that need not be sent. The rows that are read are taken out of it. */
+  readonly known: Set<string>
+  /** Whether the connector has brought no row before. */
+  readonly isFirst: boolean
+}
+
+/** What was read of a source. */
+export interface Staged {
+  readonly fetched: number
+  /** Rows that were not sent, because their hash is known. */
+  readonly unsent: number
 }
 
 /**
- * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared. Rows whose
- * hash is in `known`, which is taken out of it, are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
+ * Reads the whole source and sends its rows to the universe, once `beginStaging` has begun an import. Throws what the source
+ * throws: then nothing of it counts.
  */
 export async function stageSource(
   hold: Hold,
+  imports: Imports,
   source: SourceType,
   context: Omit<SourceContext<unknown>, 'upload'>,
-  {
-    rules,
-    known: knownHashes,
-    isFirst: isFirstRead,
-  }: { readonly rules: DatasetRules; readonly known: Set<string> | undefined; readonly isFirst: boolean },
-): Promise<number> {
+  { rules, known, isFirst: isFirstRun }: Staging,
+): Promise<Staged> {
   const mapping = rulesOfAttributes(rulesInNames(hold.connector.mapping, source), source.attributesOf(context.config))
-  const take = createTaker(mapping, rules, knownHashes)
+  const take = createTaker(mapping, rules, known)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
-  // A table has all its columns in each row. What rows have had and have no longer is found where they are compared.
-  const absent = new Set(isFirstRead && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
+  // Each row of a table has all columns. The comparison finds what rows had before and lack now.
+  const absent = new Set(isFirstRun && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
   let batch = newBatch()
-  let [fetched, valid, compared] = [0, 0, 0]
-  // The rows behind those that are kept are counted all the same.
+  let [fetched, unsent, valid] = [0, 0, 0]
   const keepErrors = createErrorKeeper()
-  // The batch before is written while this one is read.
-  let writing = Promise.resolve()
+  // The previous batch is sent while this one is read.
+  let sending = Promise.resolve()
   const flush = async (): Promise<void> => {
-    const { rows, known, errors } = batch
+    const { rows, errors } = batch
     const keptErrors = keepErrors(errors)
     batch = newBatch()
     const counts = { fetched, valid, invalid: fetched - valid }
-    await writing
-    const step = hold.step(async (tx) => {
-      // Most rows are new to the universe too then; whether all are is found out later.
-      const isNew = rules.isMadeInBlocks && isFirstRead
-      const made = isNew ? rows.filter(({ content }) => content !== undefined) : []
-      await Promise.all([
-        keepCreations(tx, hold.run.id, made),
-        stageRows(tx, hold.run.id, isNew ? rows.filter(({ content }) => content === undefined) : rows),
-        stageKnown(tx, hold.run.id, known),
-        insertErrors(tx, hold.run.id, keptErrors),
-      ])
-      return { counts }
-    })
-    writing = handled(step)
+    await sending
+    sending = handled(
+      (async () => {
+        if (rows.length > 0) await imports.stage(await hold.importAttempt(), rows)
+        await hold.step(async (tx) => {
+          await insertErrors(tx, hold.run.id, keptErrors)
+          return { counts }
+        })
+      })(),
+    )
   }
-  const isFull = (): boolean =>
-    batch.rows.length >= batchRows || batch.known.length >= batchKnown || batch.bytes >= batchBytes
-  const keep = (taken: Taken): void => {
+  const keep = async (taken: Taken): Promise<void> => {
     fetched += 1
-    if (taken.kind === 'known') {
+    if (taken === 'known') {
+      unsent += 1
       valid += 1
-      batch.known.push(taken.row)
-      batch.bytes += 100
-      return
+      batch.unsent += 1
+    } else {
+      if (taken.row.content !== undefined) valid += 1
+      batch.rows.push(taken.row)
+      batch.errors.push(...taken.errors)
+      batch.bytes += taken.bytes + taken.errors.length * 200
     }
-    compared += 1
-    if (compared % rowsBetweenCollections === 0) collectAll()
-    if (taken.row.content !== undefined) valid += 1
-    batch.rows.push(taken.row)
-    batch.errors.push(...taken.faults)
-    batch.bytes += (taken.row.content?.length ?? 100) + taken.faults.length * 200
+    if (batch.rows.length >= batchRows || batch.unsent >= maxUnsent || batch.bytes >= batchBytes) await flush()
   }
   try {
-    // A table without rows has columns all the same: one that has lost them is not one that has lost its rows.
+    // A table without rows has columns nevertheless.
     let isFirst = isTable(source.type)
     for await (const item of (source.readTexts ?? source.read)({ ...context, upload })) {
       if (item.kind === 'texts') {
@@ -109,9 +120,7 @@ export async function stageSource(
         isFirst = false
         for (let index = 0; index < item.texts.length; index += 1) {
           const taken = take.text(item, index)
-          if (taken === undefined) continue
-          keep(taken)
-          if (isFull()) await flush()
+          if (taken !== undefined) await keep(taken)
         }
         continue
       }
@@ -120,17 +129,30 @@ export async function stageSource(
         isFirst = false
       }
       for (const rule of absent) if (read(item.values ?? {}, rule) !== undefined) absent.delete(rule)
-      keep(take.item(item))
-      if (isFull()) await flush()
+      await keep(take.item(item))
     }
     if (fetched > 0) batch.errors.push(...[...absent].map(absentFromAll))
     await flush()
-    await writing
-    return compared
+    await sending
+    return { fetched, unsent }
   } catch (error) {
-    await writing.catch(() => undefined)
+    await sending.catch(() => undefined)
     throw error
   }
+}
+
+/** Sends the hashes that no row of the source has. */
+export async function sendGone(hold: Hold, imports: Imports, left: ReadonlySet<string>): Promise<void> {
+  let some: string[] = []
+  const send = async (): Promise<void> => {
+    if (some.length > 0) await imports.stage(await hold.importAttempt(), [], Buffer.from(some.join(''), 'latin1'))
+    some = []
+  }
+  for (const hash of left) {
+    some.push(hash)
+    if (some.length >= maxImportHashes) await send()
+  }
+  await send()
 }
 
 function mustBeThere(rule: Rule): boolean {
@@ -138,100 +160,88 @@ function mustBeThere(rule: Rule): boolean {
 }
 
 /** Each item may lack what a rule names; where all do, its name may be another. */
-function absentFromAll({ target, source }: Rule): StagedError {
+function absentFromAll({ target, source }: Rule): RowError {
   const message = `no item has \`${source}\`, from which the mapping takes it: look how the source names it`
   return { row: null, key: null, field: target, code: 'field_absent', message, excerpt: null, severity: 'warning' }
 }
 
+/** Unchanged rows after which the progress of the run is written. */
+const maxUnsent = 20_000
+
 interface Batch {
-  readonly rows: StagedRow[]
-  readonly known: KnownRows
-  readonly errors: StagedError[]
+  readonly rows: ImportRow[]
+  readonly errors: RowError[]
+  unsent: number
   bytes: number
 }
 
 function newBatch(): Batch {
-  return { rows: [], known: new KnownRows(), errors: [], bytes: 0 }
+  return { rows: [], errors: [], unsent: 0, bytes: 0 }
 }
 
-type Taken =
-  | { readonly kind: 'known'; readonly row: KnownRow }
-  | { readonly kind: 'new'; readonly row: StagedRow; readonly faults: readonly StagedError[] }
+type Taken = 'known' | { readonly row: ImportRow; readonly errors: readonly RowError[]; readonly bytes: number }
 
-function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<string> | undefined) {
+function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<string>) {
   const mapper = createMapper(mapping, rules)
   const fingerprint = createFingerprinter(mapping, rules)
   const printerOf = createTextPrinter(mapping, rules)
   const readItem = createItemReader(mapping, rules)
-  const takeNew = (item: SourceItem, print: Fingerprint | undefined): Taken => ({
-    kind: 'new',
-    ...toStaged(item, mapper, print),
-  })
-  const takeItem = (found: SourceItem): Taken => {
+  const takeItem = (found: SourceItem, textHash?: string): Taken => {
     const item = readItem(found)
     const print = item.values === undefined ? undefined : fingerprint(item.values)
-    if (item.kind === 'row' && print !== undefined && known?.delete(print.hash) === true) {
-      return { kind: 'known', row: { row: item.row, key: print.key, also: print.also } }
-    }
-    return takeNew(item, print)
+    const hash = print && (textHash ?? print.hash)
+    if (item.kind === 'row' && hash !== undefined && known.delete(hash)) return 'known'
+    return toRow(item, mapper, print && { ...print, hash: textHash ?? print.hash })
   }
-  const keysOf = (item: SourceItem | undefined): Omit<Fingerprint, 'hash'> | undefined =>
-    item?.values === undefined ? undefined : fingerprint(item.values)
   return {
-    item: takeItem,
+    item: (item: SourceItem): Taken => takeItem(item),
     /** Undefined for a text without any value. */
     text: (texts: SourceTexts, index: number): Taken | undefined => {
-      const prints = printerOf(texts)
-      if (prints === undefined) {
-        const item = texts.at(index)
-        return item === undefined ? undefined : takeItem(item)
-      }
-      const hash = prints.hashOf(texts.texts[index] ?? '')
-      const keys = prints.keysAt(texts, index) ?? keysOf(texts.at(index))
-      if (keys !== undefined && known?.delete(hash) === true) {
-        return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also } }
-      }
-      const found = texts.at(index)
-      if (found === undefined) return undefined
-      const item = readItem(found)
-      // Of a row with too few cells nobody knows which of them is the key.
-      const isRead = keys !== undefined && item.values !== undefined
-      return takeNew(item, isRead ? { key: keys.key, also: keys.also, hash } : undefined)
+      const hash = printerOf(texts)?.(texts.texts[index] ?? '')
+      if (hash !== undefined && known.delete(hash)) return 'known'
+      const item = texts.at(index)
+      return item === undefined ? undefined : takeItem(item, hash)
     },
   }
 }
 
-/** What a row becomes: staged in any case, so that one that cannot be read is not taken for one that is gone. */
-function toStaged(
+/** Converts an item. An invalid one is sent too, so that it is not taken for one that is missing. */
+function toRow(
   item: SourceItem,
   mapper: ReturnType<typeof createMapper>,
   print: Fingerprint | undefined,
-): { readonly row: StagedRow; readonly faults: readonly StagedError[] } {
+): Exclude<Taken, 'known'> {
   if (item.kind === 'error') {
     const field = item.field === undefined ? null : excerptOf(item.field)
     const key = readableKey(print?.key)
-    const fault = { row: item.row, key: excerptOf(key), field, code: item.code, message: item.message }
-    return {
-      row: { row: item.row, key, parent: undefined, content: undefined, hash: undefined },
-      faults: [{ ...fault, excerpt: excerptOf(item.excerpt) }],
-    }
+    const { row, code, message } = item
+    const error = { row, key: excerptOf(key), field, code, message, excerpt: excerptOf(item.excerpt) }
+    return { row: { row, ...(key === undefined ? {} : { key }) }, errors: [error], bytes: 100 }
   }
   const mapped = mapper(item.values)
   if (mapped.ok) {
     const { key, parent, content, warnings } = mapped
-    const faults = warnings.map((warning) => ({
+    const errors = warnings.map((warning) => ({
       ...warning,
       row: item.row,
       key: excerptOf(key),
       severity: 'warning' as const,
     }))
-    return { row: { row: item.row, key, parent, content: JSON.stringify(content), hash: print?.hash }, faults }
+    const row = {
+      row: item.row,
+      key,
+      content,
+      ...(parent === undefined ? {} : { parent }),
+      ...(print === undefined ? {} : { hash: Buffer.from(print.hash, 'latin1').toString('base64') }),
+    }
+    return { row, errors, bytes: JSON.stringify(content).length }
   }
   const key = mapped.key === undefined ? null : excerptOf(mapped.key)
   return {
-    row: { row: item.row, key: mapped.key, parent: undefined, content: undefined, hash: undefined },
-    faults: mapped.faults
+    row: { row: item.row, ...(mapped.key === undefined ? {} : { key: mapped.key }) },
+    errors: mapped.faults
       .slice(0, maxErrorsARow)
       .map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
+    bytes: 100,
   }
 }

@@ -3,13 +3,8 @@ import { type Tx, statement } from '@postern/tenant-db'
 
 export type { Tx, TenantDb } from '@postern/tenant-db'
 
-// Statements over a whole source may take longer than those of a request. PostgreSQL knows nothing yet of rows that were just
-// staged, takes them for a few, and would go through all of them for each of them: they are compared by hashing.
-const allowLong = statement(
-  'sync_allow_long',
-  `select set_config('statement_timeout', '120000', true), set_config('enable_nestloop', 'off', true),
-    set_config('work_mem', '32MB', true)`,
-)
+// A run may have 100,000 errors.
+const allowLong = statement('sync_allow_long', `select set_config('statement_timeout', '120000', true)`)
 
 export async function allowLongStatements(tx: Tx): Promise<void> {
   await tx.execute(allowLong([]))
@@ -57,6 +52,7 @@ export interface HeldRun {
   readonly rollbackOf: string | null
   readonly overrideSafety: boolean
   readonly approved: boolean
+  readonly diffHash: string | null
   readonly attempt: number
   /** When it was first taken up: its source was read since. */
   readonly startedAt: Date
@@ -70,7 +66,7 @@ const takeOver = statement(
   set holder = $2, attempt = r.attempt + 1, started_at = coalesce(r.started_at, now()), revision = r.revision + 1
   where r.id = $1 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
   returning r.id, r.connector_id as "connectorId", r.mode, r.status, r.upload_id as "uploadId",
-    r.rollback_of as "rollbackOf", r.override_safety as "overrideSafety", r.approved, r.attempt, r.started_at as "startedAt",
+    r.rollback_of as "rollbackOf", r.override_safety as "overrideSafety", r.approved, r.diff_hash as "diffHash", r.attempt, r.started_at as "startedAt",
     jsonb_build_object(
       'fetched', r.fetched_count, 'valid', r.valid_count, 'invalid', r.invalid_count, 'created', r.created_count,
       'updated', r.updated_count, 'moved', r.moved_count, 'reactivated', r.reactivated_count,

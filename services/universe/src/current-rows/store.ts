@@ -1,5 +1,5 @@
 import type { CurrentRowsBody } from '@postern/contracts/internal'
-import { type Statement, type Tx, statement } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 /**
@@ -11,7 +11,7 @@ export async function listCurrentRows(
   { dataset, hierarchy, keys }: Pick<CurrentRowsBody, 'dataset' | 'hierarchy' | 'keys'>,
   maxBytes: number,
 ): Promise<string[]> {
-  const asked = dataset === 'org_structure' ? nodes([keys, hierarchy]) : selections[dataset]([keys])
+  const asked = dataset === 'org_structure' ? nodes([keys, hierarchy]) : statements[dataset]([keys])
   const [, rows] = await Promise.all([readByIndexes(tx), tx.query<{ json: string }>({ ...asked, maxBytes })])
   return rows.map(({ json }) => json)
 }
@@ -32,18 +32,17 @@ const linked = (owner: string): string => `(
         join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
       )`
 
-/** PostgreSQL writes the JSON, because parsing and writing it here would need twice the memory. */
-function asTexts(name: string, rows: string): (values: readonly unknown[]) => Statement {
-  return statement(
-    name,
-    `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`,
-  )
+/**
+ * SQL: selects the stored rows as `key` and `row`, in the form of a push without empty members. `wanted`: SQL of a relation with the
+ * column `key`. `hierarchy`: SQL of the key of the hierarchy.
+ */
+export function currentRows(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
+  return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }
 
 // entity_external_id_unique, once a key.
-const entities = asTexts(
-  'universe_current_entities',
-  `select
+const entitiesOf = (wanted: string): string => `
+  select
     e.external_id as key,
     jsonb_strip_nulls(jsonb_build_object(
       'external_id', e.external_id, 'parent_external_id', above.external_id, 'name', e.name,
@@ -57,15 +56,13 @@ const entities = asTexts(
       'last_audit_date', e.last_audit_on, 'last_audit_opinion', e.last_audit_opinion,
       'regulatory_next_due', e.regulatory_next_due_on
     )) || case when e.custom = '{}' then '{}' else jsonb_build_object('custom', e.custom) end as row
-  from unnest($1::text[]) as wanted (external_id)
-  join ${oneOf('entity', 'e', ['external_id', 'wanted.external_id'], '')}
-  left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`,
-)
+  from ${wanted} as wanted
+  join ${oneOf('entity', 'e', ['external_id', 'wanted.key'], '')}
+  left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`
 
 // test_procedure_external_id_unique, once a key; entity_pk, once a named entity.
-const testProcedures = asTexts(
-  'universe_current_test_procedures',
-  `select
+const testProceduresOf = (wanted: string): string => `
+  select
     t.external_id as key,
     jsonb_strip_nulls(jsonb_build_object(
       'external_id', t.external_id, 'title', t.title, 'control_ref', t.control_ref, 'objective', t.objective,
@@ -75,28 +72,24 @@ const testProcedures = asTexts(
       'due_date', t.due_on, 'status', t.status, 'conclusion', t.conclusion,
       'entities', ${linked('t')}
     )) || case when t.custom = '{}' then '{}' else jsonb_build_object('custom', t.custom) end as row
-  from unnest($1::text[]) as wanted (external_id)
-  join ${oneOf('test_procedure', 't', ['external_id', 'wanted.external_id'], '')}`,
-)
+  from ${wanted} as wanted
+  join ${oneOf('test_procedure', 't', ['external_id', 'wanted.key'], '')}`
 
 // person_external_id_unique, once a key.
-const people = asTexts(
-  'universe_current_people',
-  `select
+const peopleOf = (wanted: string): string => `
+  select
     p.external_id as key,
     jsonb_strip_nulls(jsonb_build_object(
       'external_id', p.external_id, 'name', p.name, 'email', p.email, 'title', p.title, 'active', p.active
     )) as row
-  from unnest($1::text[]) as wanted (external_id)
-  join ${oneOf('person', 'p', ['external_id', 'wanted.external_id'], '')}`,
-)
+  from ${wanted} as wanted
+  join ${oneOf('person', 'p', ['external_id', 'wanted.key'], '')}`
 
-const selections = { auditable_entities: entities, test_procedures: testProcedures, people } as const
+const selections = { auditable_entities: entitiesOf, test_procedures: testProceduresOf, people: peopleOf } as const
 
 // node_key_unique, once a key.
-const nodes = asTexts(
-  'universe_current_nodes',
-  `select
+const nodesOf = (wanted: string, hierarchy: string): string => `
+  select
     n.node_key as key,
     jsonb_strip_nulls(jsonb_build_object(
       'node_key', n.node_key, 'parent_key', above.node_key, 'name', n.name, 'level_name', n.level_name, 'head', n.head,
@@ -104,8 +97,18 @@ const nodes = asTexts(
       'entities', ${linked('n')}
     )) as row
   from universe.hierarchy h
-  cross join unnest($1::text[]) as wanted (node_key)
-  join ${oneOf('node', 'n', ['node_key', 'wanted.node_key'], `${ofTenant('h')}one.hierarchy_id = h.id and `)}
+  cross join ${wanted} as wanted
+  join ${oneOf('node', 'n', ['node_key', 'wanted.key'], `${ofTenant('h')}one.hierarchy_id = h.id and `)}
   left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenant('n'))}
-  where h.key = $2::text`,
-)
+  where h.key = ${hierarchy}`
+
+// PostgreSQL writes the JSON, because parsing and writing it here would need twice the memory.
+const asTexts = (rows: string): string =>
+  `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`
+const given = '(select unnest($1::text[]) as key)'
+const statements = {
+  auditable_entities: statement('universe_current_entities', asTexts(entitiesOf(given))),
+  test_procedures: statement('universe_current_test_procedures', asTexts(testProceduresOf(given))),
+  people: statement('universe_current_people', asTexts(peopleOf(given))),
+} as const
+const nodes = statement('universe_current_nodes', asTexts(nodesOf(given, '$2::text')))

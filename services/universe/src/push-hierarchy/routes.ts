@@ -7,10 +7,10 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { applyOnce } from '../import/apply-once.ts'
 import { takePeople } from '../push-people/routes.ts'
 import { faultsOfPeople } from '../push-people/rules.ts'
-import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
+import { refuse } from '../push/rejection.ts'
+import { actorOf, maxBodyBytes } from '../push/routes.ts'
 import { faultsOfNodes, nodeCycleFault, nodeDepthFault, unknownEntityFault, unknownParentKeyFault } from './rules.ts'
 import { type Tx, applyNodes, listOrphans, listUnknownEntities, openHierarchy, stageNodes } from './store.ts'
 
@@ -30,25 +30,24 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const { nodes, people = [] } = body
       refuse(faultsOfPeople(people), 'people')
       refuse(faultsOfNodes(nodes), 'nodes')
-      const outcome = await db.write(context, async (tx) =>
-        applyOnce(tx, body, nodes.length + people.length, async () => {
-          const { created, updated, unchanged } = await takePeople(tx, people)
-          const rest = await apply(tx, body, actorOf(context))
-          return {
-            ...rest,
-            created: created + rest.created,
-            updated: updated + rest.updated,
-            unchanged: unchanged + rest.unchanged,
-          }
-        }),
-      )
+      const outcome = await db.write(context, async (tx) => {
+        const { created, updated, unchanged } = await takePeople(tx, people)
+        const rest = await applyHierarchy(tx, body, actorOf(context))
+        return {
+          ...rest,
+          created: created + rest.created,
+          updated: updated + rest.updated,
+          unchanged: unchanged + rest.unchanged,
+        }
+      })
       log.info({ event: 'hierarchy_applied', request_id: requestId, run_id: body.run_id, ...outcome })
       return outcome
     },
   )
 }
 
-async function apply(tx: Tx, body: ApplyHierarchyBody, createdBy: CreatedBy): Promise<ApplyAnswer> {
+/** Applies the nodes of a hierarchy under the lock of the tenant's trees. Throws a problem for rejected rows. */
+export async function applyHierarchy(tx: Tx, body: ApplyHierarchyBody, createdBy: CreatedBy): Promise<ApplyAnswer> {
   const hierarchy = await openHierarchy(tx, body, createdBy)
   await stageNodes(tx, hierarchy, body.nodes)
   const [orphans, unknown] = await Promise.all([listOrphans(tx, hierarchy), listUnknownEntities(tx, hierarchy)])

@@ -7,8 +7,8 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { applyOnce } from '../import/apply-once.ts'
-import { maxBodyBytes, refuse } from '../push/routes.ts'
+import { refuse } from '../push/rejection.ts'
+import { maxBodyBytes } from '../push/routes.ts'
 import { faultsOfPeople, takenEmailFault } from './rules.ts'
 import { type Tx, applyPeople, listTakenEmails, lockPeople } from './store.ts'
 
@@ -27,9 +27,7 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
       const { people, run_id } = body
       refuse(faultsOfPeople(people), 'people')
-      const outcome = await db.write(context, async (tx) =>
-        applyOnce(tx, body, people.length, async () => takePeople(tx, people)),
-      )
+      const outcome = await db.write(context, async (tx) => takePeople(tx, people))
       log.info({ event: 'people_applied', request_id: requestId, run_id, ...outcome })
       return outcome
     },

@@ -7,8 +7,8 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { applyOnce } from '../import/apply-once.ts'
-import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
+import { refuse } from '../push/rejection.ts'
+import { actorOf, maxBodyBytes } from '../push/routes.ts'
 import {
   faultsOfTestProcedures,
   namedInTwoWays,
@@ -18,11 +18,11 @@ import {
 } from './rules.ts'
 import {
   type Tx,
-  applyTestProcedures,
   listOwnReviews,
   listStatuses,
   listUnknownEntities,
   lockTestProcedures,
+  writeTestProcedures,
 } from './store.ts'
 
 /** Applies pushed test procedures: all rows or none. */
@@ -40,16 +40,19 @@ export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): voi
     async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
       const { test_procedures: rows, run_id } = body
       refuse(faultsOfTestProcedures(rows), 'test_procedures')
-      const outcome = await db.write(context, async (tx) =>
-        applyOnce(tx, body, rows.length, async () => apply(tx, rows, actorOf(context))),
-      )
+      const outcome = await db.write(context, async (tx) => applyTestProcedures(tx, rows, actorOf(context)))
       log.info({ event: 'test_procedures_applied', request_id: requestId, run_id, ...outcome })
       return outcome
     },
   )
 }
 
-async function apply(tx: Tx, rows: readonly PushedTestProcedure[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
+/** Applies test procedures under their lock. Throws a problem for rejected rows. */
+export async function applyTestProcedures(
+  tx: Tx,
+  rows: readonly PushedTestProcedure[],
+  createdBy: CreatedBy,
+): Promise<ApplyEntitiesAnswer> {
   const keys = rows.map(({ external_id }) => external_id)
   const [, unknown, statuses, own] = await Promise.all([
     lockTestProcedures(tx),
@@ -67,5 +70,5 @@ async function apply(tx: Tx, rows: readonly PushedTestProcedure[], createdBy: Cr
     ...own.map(ownReviewFault),
   ]
   refuse(faults, 'test_procedures')
-  return await applyTestProcedures(tx, rows, createdBy)
+  return await writeTestProcedures(tx, rows, createdBy)
 }

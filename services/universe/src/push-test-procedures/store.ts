@@ -45,7 +45,7 @@ export async function listOwnReviews(tx: Tx, named: readonly NamedInTwoWays[]): 
 }
 
 /** Creates new rows and updates changed ones. Call it under the lock, with existing entities. */
-export async function applyTestProcedures(
+export async function writeTestProcedures(
   tx: Tx,
   rows: readonly PushedTestProcedure[],
   createdBy: CreatedBy,

@@ -1,28 +1,11 @@
 import type { CreatedBy, PushedEntity } from '@postern/contracts'
 import { type ApplyAnswer, type ApplyEntitiesAnswer, applyEntitiesBodySchema } from '@postern/contracts/internal'
-import { type App, type RequestInfo, internalRoute, problem } from '@postern/service-kit'
+import { type App, type RequestInfo, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { applyOnce } from '../import/apply-once.ts'
-import {
-  type RowFault,
-  asInputErrors,
-  cycleFault,
-  depthFault,
-  faultsOfPush,
-  maxDepth,
-  outsideParents,
-  statusFault,
-  unknownParentFault,
-} from './rules.ts'
-import {
-  type IdentifiedEntity,
-  type Tx,
-  applyEntities,
-  identify,
-  isTreeRefusal,
-  listMisplaced,
-  lockTree,
-} from './store.ts'
+import { refuse } from './rejection.ts'
+import { type RowFault, faultsOfPush, outsideParents, statusFault, unknownParentFault } from './rules.ts'
+import { type IdentifiedEntity, type Tx, applyIdentified, identify, lockTree } from './store.ts'
+import { asProblem } from './tree-refusal.ts'
 
 /** Larger than the limit at the gateway, because the sync service adds defaults and spacing. */
 export const maxBodyBytes = 24 * 1024 * 1024
@@ -44,15 +27,9 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const { entities, run_id } = body
       refuse(faultsOfPush(entities))
       const outcome = await db
-        .write(context, async (tx) =>
-          applyOnce(tx, body, entities.length, async () => apply(tx, entities, actorOf(context))),
-        )
+        .write(context, async (tx) => applyEntities(tx, entities, actorOf(context)))
         .catch(async (error: unknown) => {
-          if (!isTreeRefusal(error)) throw error
-          const misplaced = await db.read(context, async (tx) => listMisplaced(tx, entities, maxDepth))
-          refuse(misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index))))
-          // The tree changed after the rejection, so the same push may be valid now.
-          throw problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
+          throw await asProblem(db, context, error, () => entities)
         })
       log.info({ event: 'entities_applied', request_id: requestId, run_id, ...outcome })
       return outcome
@@ -60,7 +37,12 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
+/** Applies entities under the lock of the tenant's tree. Throws a problem for rejected rows. */
+export async function applyEntities(
+  tx: Tx,
+  entities: readonly PushedEntity[],
+  createdBy: CreatedBy,
+): Promise<ApplyEntitiesAnswer> {
   const parents = outsideParents(entities)
   const keys = [...entities.map(({ external_id }) => external_id), ...parents.keys()]
   const [lastNumber, identities] = await Promise.all([lockTree(tx), identify(tx, keys)])
@@ -79,16 +61,7 @@ async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: Creat
     identified.push({ entity, identity, parentId: parent === undefined ? undefined : identityOf.get(parent)?.id })
   }
   refuse([...orphans, ...stuck])
-  return await applyEntities(tx, identified, lastNumber, createdBy)
-}
-
-/** Rejects a push with faults. `list` is the member of the body with the rows. */
-export function refuse(faults: readonly RowFault[], list = 'entities'): void {
-  if (faults.length === 0) return
-  throw problem('invalid_content', {
-    detail: 'The push was rejected. See `errors` for the invalid rows.',
-    errors: asInputErrors(faults, list),
-  })
+  return await applyIdentified(tx, identified, lastNumber, createdBy)
 }
 
 /** The recorded origin of a push. */

@@ -46,7 +46,7 @@ export interface IdentifiedEntity {
  * Creates new rows, numbered in the order of the push, and updates changed ones. Call it under `lockTree`, with its last number
  * and existing parents.
  */
-export async function applyEntities(
+export async function applyIdentified(
   tx: Tx,
   rows: readonly IdentifiedEntity[],
   lastNumber: number,

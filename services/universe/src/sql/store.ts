@@ -1,2 +1,2 @@
-// For other files with SQL, because only stores may import tenant-db.
-export { statement } from '@postern/tenant-db'
+// For files beside a store.ts that hold SQL: only stores import tenant-db.
+export { type Statement, arrayLiteral, getRow, statement } from '@postern/tenant-db'

@@ -119,7 +119,6 @@ function* itemsOf(records: Records, { from, before, shape }: Place): Generator<S
 
 function textsOf(records: Records, texts: readonly string[], { from, before, shape }: Place): SourceTexts {
   const { columns, width, shortRows, maxLength, delimiter } = shape
-  const places = new Map(columns.map(({ name, place }) => [name, place]))
   const own = from === 0 ? texts : texts.slice(from)
   const isBlank = (text: string, index: number): boolean =>
     mayBeBlank(text, delimiter) && isEmpty(records.at(from + index))
@@ -131,10 +130,6 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
     texts: own,
     rows: own.length - own.filter(isBlank).length,
     first: before + from + 1,
-    cell: (index, column) => {
-      const place = places.get(column)
-      return place === undefined ? undefined : leadingCell(own[index] ?? '', place, delimiter)
-    },
     at: (index) => {
       const record = records.at(from + index)
       return isEmpty(record) ? undefined : toItem(record, before + from + index + 1, shape)
@@ -148,21 +143,6 @@ function mayBeBlank(text: string, delimiter: string): boolean {
     if (character !== delimiter && character !== '"') return false
   }
   return true
-}
-
-/** Returns the cell at a position, or undefined if a quote in or before it requires the parser. */
-function leadingCell(text: string, place: number, delimiter: string): string | undefined {
-  let start = 0
-  for (let at = 0; at < place; at += 1) {
-    const next = text.indexOf(delimiter, start)
-    if (next === -1) return undefined
-    start = next + 1
-  }
-  const end = text.indexOf(delimiter, start)
-  const quote = text.indexOf('"')
-  // A cell with a quote may continue after the separator.
-  if (quote !== -1 && (end === -1 || quote < end)) return undefined
-  return text.slice(start, end === -1 ? undefined : end)
 }
 
 /** `onType` receives the media type of the response before the first bytes. */

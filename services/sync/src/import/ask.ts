@@ -1,0 +1,27 @@
+import { ServiceUnavailableError } from '@postern/service-client'
+import { problem } from '@postern/service-kit'
+import { ImportConflictError } from './imports.ts'
+
+/** Asks the universe for a request of a client. Throws 503 if it cannot be asked. */
+export async function askUniverse<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await ask()
+  } catch (error) {
+    throw asProblem(error)
+  }
+}
+
+/** Yields what the universe streams for a request of a client. Throws 503 if it cannot be asked. */
+export async function* streamUniverse<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item> {
+  try {
+    yield* items
+  } catch (error) {
+    throw asProblem(error)
+  }
+}
+
+function asProblem(error: unknown): unknown {
+  if (!(error instanceof ServiceUnavailableError || error instanceof ImportConflictError)) return error
+  const detail = 'The universe cannot be asked at present. Try again.'
+  return problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
+}

@@ -1,0 +1,108 @@
+import {
+  type Connector,
+  type CreatedBy,
+  maxPushedNodes,
+  pushedEntitySchema,
+  pushedNodeSchema,
+  pushedPersonSchema,
+  pushedTestProcedureSchema,
+} from '@postern/contracts'
+import type { ApplyImportBody } from '@postern/contracts/internal'
+import type { ProblemError } from '@postern/service-kit'
+import type { z } from 'zod'
+import { applyHierarchy } from '../push-hierarchy/routes.ts'
+import { faultsOfNodes } from '../push-hierarchy/rules.ts'
+import { takePeople } from '../push-people/routes.ts'
+import { faultsOfPeople } from '../push-people/rules.ts'
+import { applyTestProcedures } from '../push-test-procedures/routes.ts'
+import { faultsOfTestProcedures } from '../push-test-procedures/rules.ts'
+import { refuse } from '../push/rejection.ts'
+import { applyEntities } from '../push/routes.ts'
+import { faultsOfPush } from '../push/rules.ts'
+import type { PlannedRow, Rejection } from './apply-store.ts'
+import type { Tx } from './store.ts'
+
+type Dataset = Connector['dataset']
+
+/** How many rows are applied in one transaction. The shape of a hierarchy changes as a whole, so all of its changes are. */
+export const batchLimits: Readonly<Record<Dataset, { readonly rows: number; readonly bytes: number }>> = {
+  auditable_entities: { rows: 5000, bytes: 12 * 1024 * 1024 },
+  people: { rows: 5000, bytes: 12 * 1024 * 1024 },
+  test_procedures: { rows: 5000, bytes: 12 * 1024 * 1024 },
+  org_structure: { rows: 1_000_000, bytes: 22 * 1024 * 1024 },
+}
+export const maxNodes = maxPushedNodes
+
+/** Applies changes as a push of the same rows is applied. Returns how many rows were created. Throws a problem for rejected rows. */
+export async function applyChanges(
+  tx: Tx,
+  dataset: Dataset,
+  { run_id, hierarchy }: Pick<ApplyImportBody, 'run_id' | 'hierarchy'>,
+  changes: readonly PlannedRow[],
+  createdBy: CreatedBy,
+): Promise<number> {
+  switch (dataset) {
+    case 'auditable_entities': {
+      const entities = parseRows(pushedEntitySchema, changes)
+      refuse(faultsOfPush(entities))
+      return (await applyEntities(tx, entities, createdBy)).created
+    }
+    case 'people': {
+      const people = parseRows(pushedPersonSchema, changes)
+      refuse(faultsOfPeople(people), 'people')
+      return (await takePeople(tx, people)).created
+    }
+    case 'test_procedures': {
+      const procedures = parseRows(pushedTestProcedureSchema, changes)
+      refuse(faultsOfTestProcedures(procedures), 'test_procedures')
+      return (await applyTestProcedures(tx, procedures, createdBy)).created
+    }
+    case 'org_structure': {
+      if (hierarchy === undefined) throw new Error('an import of nodes names its hierarchy')
+      const nodes = parseRows(pushedNodeSchema, changes)
+      refuse(faultsOfNodes(nodes), 'nodes')
+      return (await applyHierarchy(tx, { run_id, ...hierarchy, mode: 'partial', nodes }, createdBy)).created
+    }
+    default:
+      return dataset satisfies never
+  }
+}
+
+/** The rows as entities of a push, for the search for those that would break the tree. */
+export function entitiesOf(changes: readonly PlannedRow[]) {
+  return parseRows(pushedEntitySchema, changes)
+}
+
+function parseRows<Schema extends z.ZodType>(schema: Schema, changes: readonly PlannedRow[]): z.output<Schema>[] {
+  return changes.map(({ content }) => schema.parse(JSON.parse(content ?? '')))
+}
+
+/** Why changes were rejected, one by one; undefined if the error concerns all of them. */
+export function rejectionsOf(error: ProblemError, changes: readonly PlannedRow[]): Rejection[] | undefined {
+  const found = (error.options.errors ?? []).flatMap(({ pointer = '', code, detail }): Rejection[] => {
+    const [, index = '', field = ''] = /^\/[a-z_]+\/([0-9]+)(?:\/(.*))?$/.exec(pointer) ?? []
+    const change = index === '' ? undefined : changes[Number(index)]
+    if (change === undefined) return []
+    return [{ seq: change.seq, field: field === '' ? null : field.replaceAll('/', '.'), code, message: detail }]
+  })
+  return found.length === 0 ? undefined : found
+}
+
+/**
+ * Whether what is wrong with nodes concerns single ones: they name an unknown entity, or stand below a rejected node. Other faults
+ * concern the shape of the hierarchy. `rejected`: which of the keys are those of rejected rows.
+ */
+export async function areOfSingleNodes(
+  rejections: readonly Rejection[],
+  changes: readonly PlannedRow[],
+  rejected: (keys: readonly string[]) => Promise<ReadonlySet<string>>,
+): Promise<boolean> {
+  const contentOf = new Map(changes.map(({ seq, content }) => [seq, content]))
+  const unknown = rejections.filter(({ code }) => code === 'unknown')
+  const below = unknown.filter(({ field }) => field === 'parent_key')
+  const others = unknown.filter(({ field }) => field?.startsWith('entities.'))
+  if (below.length + others.length < rejections.length) return false
+  const parents = below.map(({ seq }) => pushedNodeSchema.parse(JSON.parse(contentOf.get(seq) ?? '')).parent_key ?? '')
+  const known = await rejected(parents)
+  return parents.every((key) => known.has(key))
+}

@@ -1,0 +1,46 @@
+import { getRow } from '../sql/store.ts'
+import { currentRows } from '../current-rows/store.ts'
+import { byDataset } from './by-dataset-store.ts'
+import type { Import, Tx } from './store.ts'
+
+/** Changes that one statement checks. */
+const checkedAtOnce = 20_000
+
+/**
+ * Whether any of the next changes that are not applied would be another by now: the stored row is neither as it was nor as it shall
+ * be. `after`: the seq to go on behind; null if none is left.
+ */
+export async function checkChanges(
+  tx: Tx,
+  { runId, scope, appliedSequence }: Import,
+  after: number,
+): Promise<{ readonly stale: boolean; readonly after: number | null }> {
+  const from = Math.max(after, appliedSequence)
+  const rows = await tx.query<{ stale: boolean; after: number | null; checked: number }>(
+    check(scope, [runId, from, checkedAtOnce]),
+  )
+  const { stale, after: last, checked } = getRow(rows)
+  return { stale, after: checked < checkedAtOnce ? null : last }
+}
+
+// import_row_pk
+const check = byDataset(
+  'universe_check_changes',
+  (dataset) => `
+  with wanted as materialized (
+    select r.seq, r.source_key as key, r.before, r.content
+    from universe.import_row r
+    where r.run_id = $1::uuid and r.seq > $2::integer and r.errors is null
+      and r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')
+    order by r.seq
+    limit $3::integer
+  ),
+  stored as materialized (${currentRows(dataset, 'wanted', '$4::text')})
+  select
+    count(*) filter (
+      where stored.row is distinct from wanted.before and stored.row is distinct from wanted.content
+    ) > 0 as stale,
+    max(wanted.seq) as after, count(*)::integer as checked
+  from wanted
+  left join stored on stored.key = wanted.key`,
+)

@@ -1,0 +1,170 @@
+import {
+  beginImportBodySchema,
+  checkImportBodySchema,
+  importHashesBodySchema,
+  importRowsBodySchema,
+  internalPaths,
+  planImportBodySchema,
+  planRollbackBodySchema,
+  undoableBodySchema,
+  type PlanImportAnswer,
+  type PlanImportBody,
+  type RollbackPlan,
+} from '@postern/contracts/internal'
+import { type App, internalRoute, problem } from '@postern/service-kit'
+import { checkChanges } from './check-store.ts'
+import { compareRows, hasLostHashes, mustReadAgain, planMissingRows, rejectInvalidRows } from './plan-store.ts'
+import { type Imports, assertHeld, bySync, maxRowsBytes, write } from './requests.ts'
+import { findUndoable, planInverse } from './rollback-store.ts'
+import { scopeOf } from './rules.ts'
+import { countGone, countSourceRows, listHashes, stageGone, stageRows, unstage } from './stage-store.ts'
+import {
+  type Import,
+  type Tx,
+  allowLongStatements,
+  clearImports,
+  findImport,
+  listUnclearedImports,
+  lockImport,
+  openImport,
+  recordPlan,
+} from './store.ts'
+import { countPresent, findFlagged, listLostFields, sha256Of, summarizeChanges } from './summary-store.ts'
+
+/** Stages and compares what a connector brings. */
+export function planRoutes(app: App, deps: Imports): void {
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.beginImport, body: beginImportBodySchema },
+    async ({ body, context }) =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        const about = {
+          connectorId: context.id,
+          scope: scopeOf(body.dataset, body.hierarchy),
+          readAt: body.read_at,
+          rollbackOf: null,
+        }
+        const opened = assertHeld(await openImport(tx, body, about))
+        await unstage(tx, body.run_id)
+        // What a crash has left. More than one request removes is left to the next run.
+        const ended = await listUnclearedImports(tx, context.id, body.run_id)
+        if (ended.length > 0) await clearImports(tx, ended, false)
+        return { known: await countSourceRows(tx, opened) }
+      }),
+  )
+
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.importHashes, body: importHashesBodySchema },
+    async ({ body, context }) =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        const { hashes, last } = await listHashes(tx, assertHeld(await lockImport(tx, body)), body.after)
+        return { hashes: hashes.toString('base64'), last: last ?? null }
+      }),
+  )
+
+  internalRoute(
+    app,
+    {
+      ...bySync,
+      path: internalPaths.importRows,
+      body: importRowsBodySchema,
+      maxBodyBytes: maxRowsBytes,
+      isOurJson: true,
+    },
+    async ({ body, context }) => {
+      await write(deps, context, async (tx) => {
+        const found = assertHeld(await lockImport(tx, body))
+        if (found.diffHash !== null)
+          throw problem('conflict', { detail: 'The changes of the run are planned already.' })
+        await stageRows(tx, body.run_id, body.rows)
+        if (body.gone !== undefined) await stageGone(tx, found, Buffer.from(body.gone, 'base64'))
+      })
+      return {}
+    },
+  )
+
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.planImport, body: planImportBodySchema },
+    async ({ body, context }): Promise<PlanImportAnswer> =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        const found = assertHeld(await lockImport(tx, body))
+        if (body.after === 0) {
+          if (body.hashes !== null && (await mustReadAgain(tx, found, body.hashes))) return { state: 'read_again' }
+          await rejectInvalidRows(tx, found)
+        }
+        const last = await compareRows(tx, found, body.after)
+        return last === undefined ? await conclude(tx, found, body) : { state: 'comparing', after: last }
+      }),
+  )
+
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.planRollback, body: planRollbackBodySchema },
+    async ({ body, context }): Promise<RollbackPlan> =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        const about = {
+          connectorId: context.id,
+          scope: scopeOf(body.dataset, body.hierarchy),
+          readAt: body.read_at,
+          rollbackOf: body.rollback_of,
+        }
+        const opened = assertHeld(await openImport(tx, body, about))
+        if (body.below === undefined) await unstage(tx, body.run_id)
+        const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
+        const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)
+        if (below === undefined) await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false })
+        return { below: below ?? null, stay, diff_hash, created, updated, moved, reactivated, deactivated }
+      }),
+  )
+
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.undoable, body: undoableBodySchema },
+    async ({ body, context }) =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        return await findUndoable(tx, body.run_id, body.dataset)
+      }),
+  )
+
+  internalRoute(
+    app,
+    { ...bySync, path: internalPaths.checkImport, body: checkImportBodySchema },
+    async ({ body, context }) =>
+      await write(deps, context, async (tx) => {
+        await allowLongStatements(tx)
+        const found = await findImport(tx, body.run_id)
+        if (found === undefined) throw problem('conflict', { detail: 'The run has no planned changes.' })
+        return await checkChanges(tx, found, body.after)
+      }),
+  )
+}
+
+async function conclude(
+  tx: Tx,
+  found: Import,
+  { hashes, missing_policy: policy }: PlanImportBody,
+): Promise<PlanImportAnswer> {
+  const isComplete = hashes === null || (await countGone(tx, found.runId)) === hashes
+  const missing = await planMissingRows(tx, found, { isComplete, policy })
+  if (hashes !== null && (await hasLostHashes(tx, found, hashes))) return { state: 'read_again' }
+  const { diff_hash: changes, ...counts } = await summarizeChanges(tx, found.runId)
+  const flagged = policy === 'flag' ? await findFlagged(tx, found.runId) : undefined
+  const diffHash = flagged === undefined ? changes : sha256Of(changes, flagged.hash)
+  await recordPlan(tx, found.runId, { diffHash, isWhole: missing.keyless === 0 })
+  return {
+    state: 'planned',
+    diff_hash: diffHash,
+    ...counts,
+    ...missing,
+    known: await countPresent(tx, found),
+    flagged: [...(flagged?.keys ?? [])],
+    lost_fields: isComplete ? await listLostFields(tx, found) : [],
+  }
+}

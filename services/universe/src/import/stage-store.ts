@@ -1,0 +1,115 @@
+import type { ImportRow } from '@postern/contracts/internal'
+import { maxImportHashes, rowHashBytes } from '@postern/contracts/internal'
+import { arrayLiteral, getRow, statement } from '../sql/store.ts'
+import { seqsADepth } from './rules.ts'
+import type { Import, Tx } from './store.ts'
+
+type Source = Pick<Import, 'connectorId' | 'scope'>
+
+/** Removes all rows of an import. */
+export async function unstage(tx: Tx, runId: string): Promise<void> {
+  await tx.execute(removeAll([runId]))
+}
+
+const removeAll = statement('universe_unstage_import', 'delete from universe.import_row r where r.run_id = $1::uuid')
+
+/** Counts the rows that the connector has brought before. */
+export async function countSourceRows(tx: Tx, { connectorId, scope }: Source): Promise<number> {
+  return getRow(await tx.query<{ known: number }>(countRows([connectorId, scope]))).known
+}
+
+const countRows = statement(
+  'universe_count_source_rows',
+  `select count(*)::integer as known
+  from universe.source_row s
+  where s.connector_id = $1::text and s.scope = $2::text`,
+)
+
+/** A page of hashes of what is stored as the connector brought it; `last` is undefined on the last page. */
+export async function listHashes(
+  tx: Tx,
+  { connectorId, scope }: Source,
+  after: string,
+): Promise<{ readonly hashes: Buffer; readonly last: string | undefined }> {
+  const rows = await tx.query<{ hashes: Buffer | null; last: string | null }>(
+    hashesOf([connectorId, scope, after, maxImportHashes]),
+  )
+  const { hashes, last } = getRow(rows)
+  const isLast = hashes === null || hashes.length < maxImportHashes * rowHashBytes
+  return { hashes: hashes ?? Buffer.alloc(0), last: isLast ? undefined : (last ?? undefined) }
+}
+
+// source_row_by_connector
+const hashesOf = statement(
+  'universe_list_source_hashes',
+  `select string_agg(one.hash, ''::bytea) as hashes, max(one.source_key) as last
+  from (
+    select s.source_key, s.hash
+    from universe.source_row s
+    where s.connector_id = $1::text and s.scope = $2::text and s.hash is not null and s.source_key > $3::text
+    order by s.source_key
+    limit $4::integer
+  ) as one`,
+)
+
+/** Stages rows as if each creates something. A row that is staged already is left as it is. */
+export async function stageRows(tx: Tx, runId: string, rows: readonly ImportRow[]): Promise<void> {
+  if (rows.length === 0) return
+  await tx.execute(
+    stage([
+      runId,
+      arrayLiteral(rows.map(({ row }) => row + seqsADepth)),
+      arrayLiteral(rows.map(({ content }) => (content === undefined ? 'invalid' : 'create'))),
+      arrayLiteral(rows.map(({ key }) => key)),
+      arrayLiteral(rows.map(({ parent }) => parent)),
+      arrayLiteral(rows.map(({ hash }) => (hash === undefined ? undefined : Buffer.from(hash, 'base64')))),
+      // JSON contains no line feed, and is not empty.
+      rows.map(({ content }) => (content === undefined ? '' : JSON.stringify(content))).join('\n'),
+    ]),
+  )
+}
+
+const stage = statement(
+  'universe_stage_import_rows',
+  `insert into universe.import_row (tenant_id, run_id, seq, op, source_key, parent_key, hash, content)
+  select (select tenancy.tenant_id()), $1::uuid, given.seq, given.op, given.key, given.parent, given.hash, given.content::jsonb
+  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::bytea[], string_to_array($7::text, E'\\n', ''))
+    as given (seq, op, key, parent, hash, content)
+  on conflict do nothing`,
+)
+
+/** Stages the rows of the connector whose hashes the source no longer has. */
+export async function stageGone(tx: Tx, { runId, connectorId, scope }: Import, hashes: Buffer): Promise<void> {
+  const list = Array.from({ length: hashes.length / rowHashBytes }, (_none, at) =>
+    hashes.subarray(at * rowHashBytes, (at + 1) * rowHashBytes),
+  )
+  await tx.execute(gone([runId, connectorId, scope, arrayLiteral(list)]))
+}
+
+// Their final seq is not known yet. source_row_by_connector
+const gone = statement(
+  'universe_stage_gone_rows',
+  `insert into universe.import_row (tenant_id, run_id, seq, op, source_key)
+  select
+    (select tenancy.tenant_id()), $1::uuid,
+    coalesce((select min(r.seq) from universe.import_row r where r.run_id = $1::uuid and r.seq < 0), 0)
+      - row_number() over (order by s.source_key),
+    'gone', s.source_key
+  from universe.source_row s
+  where s.connector_id = $2::text and s.scope = $3::text and s.hash = any ($4::bytea[])
+    and not exists (
+      select
+      from universe.import_row r
+      where r.run_id = $1::uuid and r.op = 'gone' and r.seq < 0 and r.source_key = s.source_key
+    )`,
+)
+
+/** Counts the staged rows whose hash the source no longer has. */
+export async function countGone(tx: Tx, runId: string): Promise<number> {
+  return getRow(await tx.query<{ total: number }>(countGoneRows([runId]))).total
+}
+
+const countGoneRows = statement(
+  'universe_count_gone_rows',
+  'select count(*)::integer as total from universe.import_row r where r.run_id = $1::uuid and r.seq < 0',
+)

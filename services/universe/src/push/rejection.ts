@@ -1,0 +1,15 @@
+import { type ProblemError, problem } from '@postern/service-kit'
+import { type RowFault, asInputErrors } from './rules.ts'
+
+/** The problem of a push with faults. `list` is the member of the body with the rows. */
+export function rejectionOf(faults: readonly RowFault[], list = 'entities'): ProblemError {
+  return problem('invalid_content', {
+    detail: 'The push was rejected. See `errors` for the invalid rows.',
+    errors: asInputErrors(faults, list),
+  })
+}
+
+/** Rejects a push with faults. */
+export function refuse(faults: readonly RowFault[], list = 'entities'): void {
+  if (faults.length > 0) throw rejectionOf(faults, list)
+}

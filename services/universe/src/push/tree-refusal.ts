@@ -1,0 +1,24 @@
+import type { PushedEntity } from '@postern/contracts'
+import { problem } from '@postern/service-kit'
+import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import { cycleFault, depthFault, maxDepth } from './rules.ts'
+import { rejectionOf } from './rejection.ts'
+import { isTreeRefusal, listMisplaced } from './store.ts'
+
+/**
+ * Returns the error, or, if the database rejected the tree of entities, the problem that names the rows that caused it. The
+ * transaction of the push must have ended.
+ */
+export async function asProblem(
+  db: TenantDb,
+  { assertion }: TenantAssertion,
+  error: unknown,
+  entities: () => readonly PushedEntity[],
+): Promise<unknown> {
+  if (!isTreeRefusal(error)) return error
+  const misplaced = await db.read({ assertion }, async (tx) => listMisplaced(tx, entities(), maxDepth))
+  const faults = misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index)))
+  if (faults.length > 0) return rejectionOf(faults)
+  // The tree changed after the rejection, so the same push may be valid now.
+  return problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
+}
