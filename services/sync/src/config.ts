@@ -16,15 +16,15 @@ import { isNetwork } from './outbound/address-policy.ts'
 export interface Config extends BaseConfig {
   /** Encrypts the secrets of connectors where they are stored. */
   readonly secretRing: KeyRing
-  /** Runs that this process carries out at a time; 0: it only answers requests. Default 2. */
+  /** Concurrent runs of this process; 0 if it only serves requests. Default 2. */
   readonly workers: number
-  /** How often a worker looks for a run to carry out. Milliseconds, default 1 s. */
+  /** How often a worker polls for runs, in milliseconds. Default 1,000. */
   readonly queuePollMs: number
-  /** Ranges (CIDR) of the platform's own network in which sources may be. Default none: every source is outside. */
+  /** Ranges (CIDR) of the platform's network that sources may be in. Default none. */
   readonly networks: readonly string[]
-  /** Days for which errors of runs are kept, and changes that were only looked at; undefined: for as long as the database is. */
+  /** Days to keep errors of runs and changes that were only reviewed. Undefined: forever. */
   readonly keepDetailsDays: number | undefined
-  /** Where clients reach the API, for addresses in answers of SCIM; undefined: they begin at the path. */
+  /** The public URL of the API, for addresses in SCIM responses. Undefined: addresses are paths. */
   readonly apiUrl: string | undefined
   readonly database: DatabaseConfig
   readonly universe: {
@@ -32,7 +32,7 @@ export interface Config extends BaseConfig {
     readonly url: string
     /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** How long the universe may take to apply a push. Milliseconds, default 20 s: below what the gateway waits. */
+    /** The most time for a push, in milliseconds. Default 20,000, less than the timeout of the gateway. */
     readonly timeoutMs: number
   }
 }
@@ -87,7 +87,7 @@ export const environment = {
     ),
 } as const
 
-/** Reads the settings of the sync service. Throws a ConfigurationError that names every fault and no value. */
+/** Reads the settings. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return {

@@ -41,10 +41,10 @@ export interface Deps {
 
 const now = (): Date => new Date()
 
-/** Statements of a worker go over whole sources: longer than PostgreSQL lets them run (`allowLongStatements`). */
+/** Longer than PostgreSQL lets the statements of workers run (`allowLongStatements`). */
 const workerQueryTimeoutMs = 130_000
 
-/** Opens the database, the queue with its workers, and the connections to the universe service. */
+/** Opens the database, the queue with its workers, and the universe client. */
 export async function openDeps(
   config: Config,
   {
@@ -88,12 +88,12 @@ export async function openDeps(
     keepDetailsDays: config.keepDetailsDays,
     ended: runs.ended,
   }
-  /** Nobody's request leads here: without a trace of its own, its statements would be in none. */
+  /** Workers serve no request, so each job gets its own trace. */
   const traced = async (name: string, id: string, work: () => Promise<void>): Promise<void> => {
     if (tracing === undefined) await work()
     else await tracing.trace(`sync ${name}`, { 'postern.job_id': id }, work)
   }
-  // Not waited for: the queue may have to wait for the database.
+  // Not awaited, because the queue may wait for the database.
   const working = queue.work(config.workers, {
     run: async (runId, attempt) => await traced('run', runId, async () => await carryOut(parts, runId, attempt)),
     schedule: async (connectorId, due) =>
@@ -115,7 +115,7 @@ export async function openDeps(
     now,
     locate: createLocate(config.apiUrl),
     databaseId: async () => await db.databaseId(),
-    // Lists of connectors need no universe, and a push says for itself that it is away.
+    // Lists of connectors do not need the universe, and pushes report that it is unavailable.
     ready: async () => {
       if (!queue.isStarted()) throw new QueueNotStartedError()
       await db.ping('sync')

@@ -2,7 +2,7 @@ import { ServiceUnavailableError } from '@postern/service-client'
 import { problem } from '@postern/service-kit'
 import { ImportConflictError } from './imports.ts'
 
-/** Asks the universe for a request of a client. Throws 503 if it cannot be asked. */
+/** Asks the universe on a client's behalf. Throws 503 if it is unavailable. */
 export async function askUniverse<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   try {
     return await ask()
@@ -11,7 +11,7 @@ export async function askUniverse<Answer>(ask: () => Promise<Answer>): Promise<A
   }
 }
 
-/** Yields what the universe streams for a request of a client. Throws 503 if it cannot be asked. */
+/** Streams from the universe on a client's behalf. Throws 503 if it is unavailable. */
 export async function* streamUniverse<Item>(items: AsyncIterable<Item>): AsyncGenerator<Item> {
   try {
     yield* items

@@ -1,4 +1,4 @@
-// The imports of the universe service, as a run of a connector uses them.
+// The client of imports of the universe service.
 import { createInterface } from 'node:readline'
 import type { Connector } from '@postern/contracts'
 import {
@@ -30,7 +30,7 @@ import { NoAnswerError, type ServiceClient, ServiceUnavailableError } from '@pos
 import { z } from 'zod'
 import { type Asker, callerOf } from '../push/asker.ts'
 
-/** Another attempt has the run, or its changes are others. */
+/** Another attempt has the run, or its planned changes differ. */
 export class ImportConflictError extends Error {
   override readonly name = 'ImportConflictError'
 }
@@ -44,13 +44,13 @@ export interface Attempt {
 type Destination = Pick<Connector, 'dataset' | 'hierarchy'>
 
 /**
- * Imports of the universe. Each request can be repeated. All reject with a ServiceUnavailableError, and those of an attempt with an
- * ImportConflictError too.
+ * Imports of the universe. All requests can be repeated and reject with a ServiceUnavailableError; those of an attempt also with
+ * an ImportConflictError.
  */
 export interface Imports {
-  /** Returns how many rows the connector has brought before. */
+  /** Returns how many rows the connector has delivered before. */
   begin(attempt: Attempt, destination: Destination, readAt: Date): Promise<number>
-  /** A page of hashes of rows that are stored as the connector brought them, and the key to go on behind. */
+  /** Returns a page of hashes of rows that are stored as delivered, and the last key of the page. */
   hashes(attempt: Attempt, after: string): Promise<{ readonly hashes: Buffer; readonly last: string | null }>
   stage(attempt: Attempt, rows: readonly ImportRow[], gone?: Buffer): Promise<void>
   plan(
@@ -70,7 +70,7 @@ export interface Imports {
   /** Returns how many changes are applied. Later requests of the attempt are rejected. */
   stop(attempt: Attempt): Promise<number>
   errors(asker: Asker, after: number, applying: boolean): Promise<{ errors: ImportErrors; after: number | null }>
-  /** Whether changes behind `after` would be others by now. `after` of the answer: where to go on; null if none is left. */
+  /** Whether any changes after `after` are outdated. `after` of the result is null after the last change. */
   check(asker: Asker, after: number): Promise<{ readonly stale: boolean; readonly after: number | null }>
   undoable(asker: Asker, dataset: Connector['dataset']): Promise<{ readonly changed: boolean; readonly left: boolean }>
   changes(
@@ -87,14 +87,14 @@ export interface Imports {
     destination: Destination,
     body: { readonly after: string; readonly limit: number; readonly count: boolean },
   ): Promise<z.infer<typeof missingRowsAnswerSchema>>
-  /** All changes behind `after`, however long it takes to read them. */
+  /** Streams all changes after `after`, without a time limit. */
   exportChanges(
     asker: Asker,
     body: { readonly after: number; readonly ops: readonly string[] | null },
   ): AsyncIterable<ImportChange>
-  /** All missing rows behind `after`. */
+  /** Streams all missing rows after `after`. */
   exportMissing(asker: Asker, destination: Destination, after: string): AsyncIterable<MissingSourceRow>
-  /** Removes what ended runs need no longer; returns whether there may be more. `changes`: also what they have changed. */
+  /** Deletes rows of ended runs, with `changes` also their changes. Returns whether there may be more. */
   clear(asker: Asker, runIds: readonly string[], changes: boolean): Promise<boolean>
 }
 
@@ -119,7 +119,7 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
   ): AsyncGenerator<z.output<Schema>> {
     const input = await client.stream({ ...callerOf(asker), target: internalPaths.exportImport, body })
     const reader = createInterface({ input })
-    // The iteration throws the error. It ignores the one that destroying the rest causes.
+    // The iteration throws the error; this ignores the one from destroying the rest.
     reader.on('error', () => undefined)
     try {
       for await (const line of reader) yield schema.parse(JSON.parse(line))

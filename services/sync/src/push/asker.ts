@@ -6,7 +6,7 @@ export interface Asker {
   /** The assertion of the request or the run. */
   readonly assertion: string
   readonly runId: string
-  /** The connector whose rows they are. Undefined if nothing is pushed. */
+  /** The connector that delivers the rows. Undefined if nothing is pushed. */
   readonly connectorId?: string
   /** The name of the caller, for the universe's records. */
   readonly label: string

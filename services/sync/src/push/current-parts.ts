@@ -1,6 +1,6 @@
 import type { CurrentRowsAnswer } from '@postern/contracts/internal'
 
-/** How rows stand of which keys: those from the place `from` up to the place `to`. */
+/** The current rows of the keys with indexes from `from` to `to`. */
 export interface CurrentPart {
   readonly from: number
   readonly to: number
@@ -8,8 +8,8 @@ export interface CurrentPart {
 }
 
 /**
- * Asks for as long as there are keys of which nothing is known: rows may be so long that the universe tells of some only. For not many more
- * of them it is asked next: those that do not fit it has read in vain.
+ * Asks until all keys are covered. The universe may cover only some, because rows can be long; the next request then has at most
+ * twice as many.
  */
 export async function* currentParts(
   keys: readonly string[],

@@ -4,7 +4,7 @@ import type { ApplicationOutcome } from './universe.ts'
 /** Most errors that who has pushed is told. */
 const maxErrors = 50
 
-/** What who has pushed is told of a push that was not applied. */
+/** Returns the problem for a push that was not applied. */
 export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
   switch (outcome.kind) {
     case 'refused':

@@ -17,7 +17,7 @@ import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
-/** Takes pushes and has the universe apply them, each recorded as a run. */
+/** Passes pushes to the universe, and records each as a run. */
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   contractRoute(app, pushEntities, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
@@ -83,7 +83,7 @@ async function push(
   { context, requestId, log }: RequestInfo,
   { dataset, rows, body }: Push,
 ): Promise<PushResult> {
-  // Its own transaction: whatever happens from here on, that it was tried is on record.
+  // A separate transaction, so that the attempt is recorded whatever happens next.
   const { runId, connectorId, interrupted } = await db.write(context, async (tx) => {
     const ended = await failInterruptedRuns(tx, interruptedAfterSeconds)
     const inline = await touchInlineConnector(tx, dataset)
@@ -97,7 +97,7 @@ async function push(
   return answerOf(runId, rows, outcome)
 }
 
-/** The answer to a push that was applied; for every other outcome it throws the problem. */
+/** Returns the response to an applied push. Throws a problem for other outcomes. */
 function answerOf(runId: string, fetched: number, outcome: ApplicationOutcome): PushResult {
   if (outcome.kind !== 'applied') throw problemOf(outcome)
   return { run_id: runId, status: 'succeeded', counts: { fetched, ...outcome.counts } }

@@ -3,7 +3,7 @@ import type { ApplicationOutcome } from './universe.ts'
 
 const none = { valid: 0, invalid: 0, created: 0, updated: 0, unchanged: 0, deactivated: 0 }
 
-/** What a run's row keeps of what the universe made of so many rows. */
+/** Returns a push's outcome as its run stores it. */
 export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutcome {
   switch (outcome.kind) {
     case 'applied': {
@@ -15,7 +15,7 @@ export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutc
     }
     case 'refused': {
       const invalid = rowsWithErrors(outcome.errors)
-      // Where no row is named, it is not known of any whether it could be taken in.
+      // If no row is named, it is unknown whether any row is valid.
       const valid = invalid === 0 ? 0 : rows - invalid
       return { status: 'failed', failure: 'refused', counts: { ...none, valid, invalid } }
     }
@@ -35,7 +35,7 @@ export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutc
   }
 }
 
-/** Rows by their place: `/3/name`, of a hierarchy `/nodes/3/name` or `/people/3/name`. One may have many errors. */
+/** Returns the rows that have errors, by pointers such as `/3/name` or `/nodes/3/name`. */
 function rowsWithErrors(errors: Extract<ApplicationOutcome, { kind: 'refused' }>['errors']): number {
   const places = errors.map(
     ({ pointer }) => /^(?<row>(?:\/nodes|\/people)?\/\d+)(?:\/|$)/.exec(pointer ?? '')?.groups?.['row'],

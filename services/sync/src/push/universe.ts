@@ -31,7 +31,7 @@ const destinations: Readonly<Record<Dataset, Destination>> = {
   people: { path: internalPaths.pushPeople, list: 'people' },
 }
 
-/** One push, as the universe is asked to apply it: all rows or none. */
+/** A push: the universe applies all of its rows or none. */
 interface Application extends Asker {
   readonly dataset: Dataset
   /** The body, but for the run's id. */
@@ -41,15 +41,15 @@ interface Application extends Asker {
 /** What the universe has made of a push. */
 export type ApplicationOutcome =
   | { readonly kind: 'applied'; readonly counts: ApplyAnswer }
-  /** The rows are not valid together; nothing was changed. Pointers are into what the caller has sent. */
+  /** Nothing was changed. Pointers refer to what the caller sent. */
   | { readonly kind: 'refused'; readonly detail: string | undefined; readonly errors: readonly InputError[] }
   | { readonly kind: 'conflict'; readonly detail: string | undefined }
   | { readonly kind: 'too_large' }
   /** It could not be reached; nothing was changed. */
   | { readonly kind: 'unreachable'; readonly cause: unknown }
-  /** It says that it cannot do it now, perhaps after having begun. */
+  /** The universe is unavailable, and may have started. */
   | { readonly kind: 'unavailable' }
-  /** No answer in time, or none at all: it may have applied the rows. Pushing them again is harmless. */
+  /** No answer: the rows may be applied. Pushing them again is harmless. */
   | { readonly kind: 'unknown'; readonly timedOut: boolean; readonly cause: unknown }
   /** It answered what the contract does not have. */
   | { readonly kind: 'unexpected'; readonly status: number }
@@ -57,9 +57,9 @@ export type ApplicationOutcome =
 export interface Universe {
   readonly imports: Imports
   apply(application: Application): Promise<ApplicationOutcome>
-  /** How rows stand now, by their keys: of the first of them, where they are long. Rejects with a ServiceUnavailableError. */
+  /** Returns the current rows with these keys, fewer if they are long. Rejects with a ServiceUnavailableError. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
-  /** Records whether the connector that asks is retired. Rejects with a ServiceUnavailableError; asking again is harmless. */
+  /** Records whether the connector is retired. Idempotent. Rejects with a ServiceUnavailableError. */
   retireSource(asker: Asker, body: RetireSourceBody): Promise<void>
   close(): Promise<void>
 }
@@ -133,7 +133,7 @@ function outcomeOf(status: number, body: unknown, list: string | undefined): App
   }
 }
 
-/** Where the caller sent an array alone, `/entities/3/name` of the internal body is `/3/name` of theirs. */
+/** If the caller sent only an array, `/entities/3/name` becomes the caller's `/3/name`. */
 function toCallersErrors(errors: readonly InputError[], list: string | undefined): InputError[] {
   if (list === undefined) return [...errors]
   return errors.map(({ pointer = '', ...rest }) => {

@@ -5,7 +5,7 @@ import { getRow, statement } from '../sql/store.ts'
 /** The most errors that a run keeps, without warnings. */
 export const errorsARun = 100_000
 
-/** Something that is wrong with a row, or doubtful, for the owner of the data. */
+/** An error of a row, or a warning about it, for the owner of the data. */
 export interface RowError {
   readonly row: number | null
   readonly key: string | null
@@ -51,7 +51,7 @@ const countErrorsLeft = statement(
   where e.run_id = $1::uuid and e.severity = 'error'`,
 )
 
-/** How many more errors the run keeps. An error of the source as a whole is kept beyond them. */
+/** How many more errors the run keeps. An error of the whole source is kept beyond them. */
 export async function countErrorRoom(tx: Tx, runId: string): Promise<number> {
   return getRow(await tx.query<{ total: number }>(countErrorsLeft([runId]))).total
 }

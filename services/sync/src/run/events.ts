@@ -6,13 +6,13 @@ import type { Deps } from '../deps.ts'
 import { isFinal } from './rules.ts'
 import { findRun } from './store.ts'
 
-/** How often a run is looked at, and how long nothing may be said, in milliseconds. */
+/** How often a run is polled, and the longest time without an event, in milliseconds. */
 const lookEveryMs = 500
 const silenceMs = 10_000
-/** Below the minute for which the request speaks for its tenant. */
+/** Shorter than the minute that the request's assertion is valid. */
 const streamMs = 50_000
 
-/** Server-sent events (WHATWG HTML §9.2): the run whenever it has changed, until it has ended. */
+/** Server-sent events (WHATWG HTML §9.2): the run after each change, until it ends. */
 export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, followRun, async ({ params, context, answer, raw }) => {
     const look = async () => {
@@ -22,7 +22,7 @@ export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const first = await look()
     if (first === undefined) throw problem('not_found')
     answer.header('cache-control', 'no-store')
-    // A proxy in between shall not wait for more before it passes an event on.
+    // Proxies must not buffer events.
     answer.header('x-accel-buffering', 'no')
     const gone = new AbortController()
     raw.raw.once('close', () => gone.abort())
@@ -65,7 +65,7 @@ async function* follow(
   if (isOver(seen.run)) yield `event: end\ndata: {"status":"${seen.run.status}"}\n\n`
 }
 
-/** A run that waits for a decision says nothing either until there is one. */
+/** A run that waits for approval ends the stream too. */
 function isOver({ status }: Run): boolean {
   return isFinal(status) || status === 'needs_approval'
 }

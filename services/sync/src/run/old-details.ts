@@ -1,11 +1,11 @@
 import type { Tx } from '@postern/tenant-db'
 import { statement } from '../sql/store.ts'
 
-// So few that the statement is over long before the limit of those of requests.
+// Few enough for the time limit of requests.
 const atMostRows = 5_000
 
-// Served by run_with_details. Who finds a run held is not needed: another worker of the tenant clears it now.
-// What was to be applied stays, whatever came of it: a rollback goes by it, and a batch in doubt is counted nowhere.
+// Served by run_with_details. Skips locked runs, because another worker is clearing them. Changes that were to be applied stay:
+// rollbacks use them.
 const selectOld = statement(
   'sync_select_old_runs',
   `select r.id,
@@ -20,13 +20,13 @@ const selectOld = statement(
   for update skip locked`,
 )
 
-// Statistics of before say that many rows are left, when many have just been removed: PostgreSQL would go through all there is, to find them soon.
+// After many deletions, outdated statistics would make PostgreSQL scan all rows.
 const byIndex = statement(
   'sync_clear_by_index',
   `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`,
 )
 
-// Found by the primary keys, and removed where they lie: nothing is joined. Nobody else writes to what belongs to a run that has ended.
+// Found by the primary keys and deleted by ctid, without a join. Nobody else writes rows of ended runs.
 const deleteErrors = statement(
   'sync_delete_old_errors',
   `delete from sync.run_error e
@@ -40,16 +40,16 @@ const setCleared = statement(
 /** An ended run. */
 export interface OldRun {
   readonly id: string
-  /** Whether its changes were only looked at: a dry run, or one that nobody has approved. */
+  /** Whether its changes were only reviewed: a dry run, or one without approval. */
   readonly isLookedAt: boolean
 }
 
-/** Lists runs of the tenant that ended more than so many days ago and have details. */
+/** Lists runs with details that ended more than `days` days ago. */
 export async function listOldRuns(tx: Tx, days: number): Promise<OldRun[]> {
   return await tx.query<OldRun & { [column: string]: unknown }>(selectOld([days]))
 }
 
-/** Removes some errors of these runs. Returns whether none is left. */
+/** Deletes some errors of these runs. Returns whether none is left. */
 export async function clearOldErrors(tx: Tx, ids: readonly string[]): Promise<boolean> {
   await tx.execute(byIndex([]))
   return (await tx.execute(deleteErrors([ids, atMostRows]))) < atMostRows

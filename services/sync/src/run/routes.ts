@@ -135,10 +135,10 @@ async function takeFile(
   return upload
 }
 
-/** The SHA-256 of a body that is not there. */
+/** The SHA-256 of an empty body. */
 const ofNothing = hash('sha256', '')
 
-/** Reads at most a byte of what nobody wants. */
+/** Reads at most one byte of an unexpected body. */
 async function countAndDrop(body: Readable): Promise<number> {
   try {
     for await (const part of body.iterator({ destroyOnReturn: false })) return Buffer.byteLength(part)
@@ -169,7 +169,7 @@ function readRoutes(app: App, { db, universe }: Pick<Parts, 'db' | 'universe'>):
   contractRoute(app, getRun, async ({ params, context, answer }) => {
     const found = await db.read(context, async (tx) => await findRun(tx, params.id))
     if (found === undefined) throw problem('not_found')
-    // Not by its revision: what is said of its connector is none of it.
+    // Not the revision, because the response also contains its connector.
     answer.etag(`"${params.id}.${digestOf(found.run)}"`)
     return found.run
   })
@@ -302,7 +302,7 @@ function decisionRoutes(app: App, deps: Parts): void {
   })
 }
 
-/** Throws `diff_stale` if the first changes of a run that waits for approval would be others by now. The worker checks all of them. */
+/** Throws `diff_stale` if the first changes of a run are outdated. The worker checks all of them. */
 async function assertAsReviewed(
   { db, universe }: Parts,
   { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -310,7 +310,7 @@ async function assertAsReviewed(
   diffHash: string,
 ): Promise<void> {
   const run = await db.write(context, async (tx) => await presentOrNot(tx, runId))
-  // The transaction that approves says what else prevents it.
+  // The approving transaction reports other obstacles.
   if (run.status !== 'needs_approval' || run.diff_hash !== diffHash) return
   const asker = askerOf(context, requestId, runId)
   if ((await askUniverse(async () => await universe.imports.check(asker, 0))).stale) {
@@ -336,7 +336,7 @@ function notNow(run: Run, detail: string) {
   return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: movesOf(run) })
 }
 
-/** The database has the last word on how many runs a connector has at a time. */
+/** The database enforces that a connector has one run at a time. */
 function refuseSecondRun(error: unknown): never {
   if (sqlError(error).constraint === 'run_one_a_connector') {
     throw problem('run_in_progress', { detail: 'Another run of the connector is under way.' })

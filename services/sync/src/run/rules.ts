@@ -1,20 +1,20 @@
 import { type Connector, type Run, type SafetyBreach, finalRunStatuses } from '@postern/contracts'
 
-/** Why a push failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
+/** Why a push failed. After `outcome_unknown` the universe may have applied it. */
 type PushFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
 
-/** What the universe has said of the rows of a push: nothing of those that it was not asked about, or gave no answer to. */
+/** What the universe reported about the rows of a push; none if it was not asked or did not answer. */
 interface PushCounts {
   readonly valid: number
   readonly invalid: number
   readonly created: number
   readonly updated: number
   readonly unchanged: number
-  /** Of a hierarchy: nodes that a full push has made inactive. */
+  /** Nodes that a full push of a hierarchy deactivated. */
   readonly deactivated: number
 }
 
-/** How a push ended. One of two parts may have failed with the second, behind what the first has changed. */
+/** How a push ended. Its second part may have failed after the first was applied. */
 export type RunOutcome =
   | { readonly status: 'succeeded'; readonly counts: PushCounts }
   | { readonly status: 'failed'; readonly failure: PushFailure; readonly counts: PushCounts }
@@ -26,13 +26,13 @@ export interface Actor {
   readonly label: string
 }
 
-/**
- * Age, in seconds, at which a push that is still running is taken for one whose process has died: far beyond the time
- * that any push may take.
- */
+/** Age in seconds after which a running push counts as interrupted. No push takes this long. */
 export const interruptedAfterSeconds = 300
 
-/** What can be asked of a run as it stands: the last words of the paths below it. Of a push, nothing: its changes are not kept. */
+/**
+ * Returns the possible actions on a run: the last segments of the paths below it. A push has none, because its changes are not
+ * kept.
+ */
 export function movesOf({
   status,
   counts,
@@ -45,22 +45,22 @@ export function movesOf({
   return connector_id !== null && counts.applied > 0 ? ['rollback'] : []
 }
 
-/** What the limits of a connector are held against. */
+/** The figures that limits of a connector apply to. */
 export interface Impact {
   readonly valid: number
   /** Rows that the connector had brought before. */
   readonly known: number
-  /** Of those, what the source has no longer; not what it had lost by the run before already. */
+  /** Rows that went missing since the previous run. */
   readonly missing: number
-  /** What becomes inactive: because the source has it no longer, or because the source says so. */
+  /** Rows that become inactive, because they are missing or the source says so. */
   readonly deactivated: number
-  /** Changes of rows that were there, deactivations among them. */
+  /** Changes of existing rows, including deactivations. */
   readonly changed: number
 }
 
 /**
- * The limits that a run would break. Shares are of what the connector has brought before; one that has brought nothing yet may
- * change what others have made, which is held against its own rows.
+ * Returns the limits that a run would exceed. Shares refer to the rows that the connector delivered before, or for its first run
+ * to the rows of the source.
  */
 export function breachesOf(
   safety: Connector['safety'],
@@ -72,10 +72,10 @@ export function breachesOf(
     if (isBroken) breaches.push({ limit, actual: twoDecimals(actual, allowed), allowed })
   }
   const base = known === 0 ? valid : known
-  // Rows that were missing, or are new to the connector, are changed as well, and are no part of the base: all is no more than all.
+  // Capped, because returning and new rows count as changes but not in the base.
   const share = (part: number) => (base === 0 ? 0 : Math.min(100, (part / base) * 100))
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
-  // Rows that are gone are among those that become inactive where that is what is made of them, and come on top where they are flagged.
+  // With the policy `deactivate`, missing rows are already among the deactivated ones.
   const lost =
     missingPolicy === 'deactivate'
       ? Math.max(missing, deactivated)
@@ -88,7 +88,7 @@ export function breachesOf(
   return breaches
 }
 
-/** A share that is just above what is allowed is said as more than it, and not as the same. */
+/** Rounds up, so that a share just above the limit does not look equal to it. */
 function twoDecimals(actual: number, allowed: number): number {
   const nearest = Math.round(actual * 100) / 100
   return actual > allowed && nearest <= allowed ? Math.ceil((allowed + 0.001) * 100) / 100 : nearest

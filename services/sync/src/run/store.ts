@@ -15,7 +15,7 @@ const failInterrupted = statement(
     and started_at < now() - make_interval(secs => $1)`,
 )
 
-/** Ends the tenant's pushes that began more than `olderThanSeconds` ago and never came to an end; answers how many. */
+/** Fails the tenant's pushes that are still running after `olderThanSeconds`. Returns how many. */
 export async function failInterruptedRuns(tx: Tx, olderThanSeconds: number): Promise<number> {
   return await tx.execute(failInterrupted([olderThanSeconds]))
 }
@@ -30,7 +30,7 @@ const startInline = statement(
   returning id`,
 )
 
-/** Records that a push of `fetched` rows begins; answers the run's id. */
+/** Records the start of a push of `fetched` rows. Returns the id of its run. */
 export async function startInlineRun(
   tx: Tx,
   run: { readonly connectorId: string; readonly fetched: number; readonly actor: Actor; readonly requestId: string },
@@ -43,7 +43,7 @@ export async function startInlineRun(
   return row.id
 }
 
-// A push ends once: one that was taken for interrupted stays so. Served by the primary key.
+// A push ends once: an interrupted one stays interrupted. Served by the primary key.
 const finishInline = statement(
   'sync_finish_run',
   `update sync.run
@@ -55,7 +55,7 @@ const finishInline = statement(
     and status = 'running'`,
 )
 
-/** Records how a push has ended. Does nothing where it has ended already. */
+/** Records how a push ended. Does nothing if it has ended already. */
 export async function finishRun(tx: Tx, runId: string, outcome: RunOutcome): Promise<void> {
   const { valid, invalid, created, updated, unchanged, deactivated } = outcome.counts
   const failure = outcome.status === 'failed' ? outcome.failure : null
@@ -122,13 +122,12 @@ export async function findRun(
   return row === undefined ? undefined : { run: toRun(row), revision: row.revision }
 }
 
-// Where another connector has the key of a retired one by now, runs of both. The connectors of a tenant are few: they are gone through
-// once, and not with each run.
+// Includes runs of retired connectors with this key. A tenant has few connectors, so they are scanned once.
 const isOfKey = `($1::text is null or r.connector_id = any (array(
       select o.id from sync.connector o where coalesce(o.retired_key, o.key) = $1
     )))`
 
-// Newest first: ids are version 7. Served by the primary key, run_connector or run_by_status.
+// Newest first (UUIDv7). Served by the primary key, run_connector or run_by_status.
 const selectRuns = statement(
   'sync_list_runs',
   `select ${columns} ${joined}
@@ -167,7 +166,7 @@ export async function countRuns(tx: Tx, { connector, statuses }: RunFilter): Pro
   return row?.total ?? 0
 }
 
-/** A push that runs is applied by the universe while its caller waits. */
+/** A running push counts as `applying`. */
 function storedStatuses(statuses: readonly string[] | undefined): readonly string[] | null {
   if (statuses === undefined) return null
   return statuses.includes('applying') ? [...statuses, 'running'] : statuses
@@ -183,7 +182,7 @@ const insertConnectorRun = statement(
   returning id`,
 )
 
-// Work that the tenant has asked for: what tenancy.issue_for_run goes by.
+// Work that the tenant requested; tenancy.issue_for_run checks it.
 const grantWork = statement(
   'sync_grant_work',
   `insert into tenancy.granted_work (tenant_id, work_id)
@@ -192,7 +191,7 @@ const grantWork = statement(
 )
 const endWork = statement('sync_end_work', 'delete from tenancy.granted_work g where g.work_id = $1')
 
-/** Allows workers to act for the tenant in this: a run, or a connector with a schedule. */
+/** Allows workers to act for the tenant on a run, or a connector with a schedule. */
 export async function allowWork(tx: Tx, id: string): Promise<void> {
   await tx.execute(grantWork([id]))
 }
@@ -214,7 +213,7 @@ export interface NewRun {
   readonly requestId: string
 }
 
-// A review that nobody has finished is overtaken by a newer look at the source. Served by run_connector.
+// A newer read of the source replaces an unfinished review. Served by run_connector.
 const supersede = statement(
   'sync_supersede_runs',
   `update sync.run r
@@ -223,10 +222,7 @@ const supersede = statement(
   returning r.id`,
 )
 
-/**
- * Cancels the connector's run that waits for approval, if there is one: it can no longer be approved, and says what `happened`. Returns
- * the ids of cancelled runs.
- */
+/** Cancels the connector's run that waits for approval, and records what `happened`. Returns the ids of cancelled runs. */
 export async function supersedeRuns(
   tx: Tx,
   connectorId: string,
@@ -255,7 +251,7 @@ const touchConnector = statement(
   'update sync.connector set last_run_at = now(), telling = telling + 1 where id = $1',
 )
 
-/** Records a run to be carried out; `run_one_a_connector` refuses it while another one is under way. */
+/** Inserts a run to be executed. Fails by `run_one_a_connector` if another one is in progress. */
 export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
   await supersedeRuns(tx, run.connectorId, 'another run of the connector has begun')
   const [row] = await tx.query<{ id: string }>(
@@ -280,7 +276,7 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
   return row.id
 }
 
-// Served by run_by_status, once a status: of the runs of a tenant few have not ended.
+// Served by run_by_status, once a status: few runs have not ended.
 const open = statement(
   'sync_find_open_run',
   `select r.status
@@ -291,7 +287,7 @@ const open = statement(
   limit 1`,
 )
 
-/** Whether the connector has a run that a worker carries out, or is about to, or one that waits for approval. */
+/** Returns the run of the connector that is queued, in progress or waits for approval. */
 export async function findOpenRun(tx: Tx, connectorId: string): Promise<'under_way' | 'needs_approval' | undefined> {
   const [row] = await tx.query<{ status: string }>(open([connectorId]))
   if (row === undefined) return undefined
@@ -305,16 +301,16 @@ const approve = statement(
   where r.id = $1 and r.status = 'needs_approval' and r.diff_hash = $2`,
 )
 
-/** Lets exactly the changes with this hash be applied; false where the run does not wait for that. */
+/** Approves exactly the changes with this hash. Returns false if the run does not wait for this approval. */
 export async function approveRun(tx: Tx, id: string, diffHash: string, reason: string | undefined): Promise<boolean> {
   if ((await tx.execute(approve([id, diffHash, reason ?? null]))) === 0) return false
-  // The worker that has made the plan may not have let go of it yet. What it holds is not what is granted now.
+  // Revokes what the planning worker may still hold, because the new grant is for another worker.
   await disallowWork(tx, id)
   await allowWork(tx, id)
   return true
 }
 
-// No worker has it, and nothing was sent to the universe: what waits, and what an attempt has given up (releaseRun).
+// No worker has it and nothing was sent to the universe: a queued or released run.
 const isUnclaimed =
   "(r.status in ('queued', 'needs_approval') or r.holder is null and r.status in ('fetching', 'validating', 'diffing'))"
 const cancelWaiting = statement(
@@ -330,7 +326,7 @@ const cancelWaiting = statement(
   returning r.status`,
 )
 
-/** Cancels a run at once where no worker has it, or asks its worker to stop; undefined where it has ended. */
+/** Cancels a run without a worker, or asks its worker to stop. Undefined if it has ended. */
 export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'asked' | undefined> {
   const [row] = await tx.query<{ status: string }>(cancelWaiting([id]))
   if (row?.status === 'cancelled') await tx.execute(endWork([id]))

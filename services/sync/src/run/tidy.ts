@@ -2,12 +2,12 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { clearEndedUploads } from '../upload/store.ts'
 
-/** How long a client waits for it, in milliseconds. A step that has begun is finished. */
+/** How long a client waits, in milliseconds. A step in progress completes. */
 const withinMs = 2_000
 
 /**
- * Removes what runs that waited for approval or a worker had read of their source: the file and the rows that are no changes. Never
- * throws: the connector's next run removes what stays, or, if the connector is retired, the next run of another one.
+ * Deletes the files and unchanged rows of runs that ended while they waited. Never throws: the connector's next run retries, or,
+ * if it is retired, another one's.
  */
 export async function tidyEndedRuns(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,

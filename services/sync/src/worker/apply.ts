@@ -8,7 +8,7 @@ import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { copyErrors } from './plan.ts'
 import { type Outcome, type Progress, type Tx, noteOutcome } from './store.ts'
 
-/** Throws RunRefused unless every change that is left would still be the one that was reviewed. */
+/** Throws RunRefused if any remaining change differs from the reviewed one. */
 export async function assertNotStale(hold: Hold, imports: Imports): Promise<void> {
   for (let after: number | null = 0; after !== null;) {
     const checked = await imports.check(await hold.asker(), after)
@@ -27,14 +27,14 @@ export async function assertNotStale(hold: Hold, imports: Imports): Promise<void
 export interface Applying {
   /** Ends what waits. */
   readonly signal: AbortSignal
-  /** How long to wait, in milliseconds, before each repetition of a request that the universe could not answer. */
+  /** Pauses before each retry of a request to the universe, in milliseconds. */
   readonly pausesMs?: readonly number[] | undefined
 }
 
-/** Longer than a push holds up others. What takes longer costs the run an attempt. */
+/** Longer than a push blocks others. After that, the attempt has failed. */
 export const usualPausesMs = [1000, 2000, 4000]
 
-/** Has the universe apply the planned changes, batch by batch. A repetition after a crash goes on where it stopped. */
+/** Applies the planned changes in batches. After a crash, continues where it stopped. */
 export async function applyChanges(
   hold: Hold,
   imports: Imports,
@@ -61,7 +61,7 @@ export async function applyChanges(
   await hold.step(async () => ({}))
   for (;;) {
     const { applied, done, refused } = await patiently()
-    // Whoever cancels a run whose changes are all applied comes too late.
+    // A run whose changes are all applied can no longer be cancelled.
     const step = hold.step(async () => ({ counts: { applied } }))
     await (done ? uncancelled(step) : step)
     if (refused !== null) throw new RunRefused(refused.code, refused.message)
@@ -75,16 +75,13 @@ export async function endApplied(hold: Hold, imports: Imports): Promise<void> {
   const rejected = await copyErrors(hold, imports, true)
   await endRun(hold, 'works', async (tx) => {
     await insertErrors(tx, run.id, rejected)
-    // A rollback reads nothing: its errors are what it could not undo.
+    // A rollback reads no source: its errors are what it could not undo.
     const isLeft = run.rollbackOf !== null && (await countErrorRoom(tx, run.id)) < errorsARun
     return { status: rejected.length > 0 || counts.invalid > 0 || isLeft ? 'partial' : 'succeeded' }
   })
 }
 
-/**
- * Ends the import of a run that ends early, and records what is applied and rejected by then. Throws ServiceUnavailableError if the
- * universe cannot be asked.
- */
+/** Ends the import of a run that ends early, and records what was applied and rejected. Throws ServiceUnavailableError. */
 export async function stopApplying(hold: Hold, imports: Imports): Promise<void> {
   if (hold.status !== 'applying') return
   const applied = await imports.stop(await hold.importAttempt())
@@ -97,7 +94,7 @@ export async function stopApplying(hold: Hold, imports: Imports): Promise<void> 
   )
 }
 
-/** Ends a run. `outcome`: what that says of the connector; a rollback says nothing. */
+/** Ends a run. `outcome`: what it says about the connector; ignored for rollbacks. */
 export async function endRun(
   hold: Hold,
   outcome: Outcome,
@@ -110,7 +107,7 @@ export async function endRun(
   })
 }
 
-/** Ignores that the run was cancelled: nothing is left to cancel. */
+/** Ignores a cancellation, because nothing is left to cancel. */
 async function uncancelled(step: Promise<void>): Promise<void> {
   await step.catch((error: unknown) => {
     if (!(error instanceof RunCancelled)) throw error

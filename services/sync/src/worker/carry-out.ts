@@ -38,13 +38,13 @@ export interface WorkerParts {
   readonly keepDetailsDays?: number | undefined
   /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
   readonly clearWithinMs?: number
-  /** Told how a piece of work has come to its end, or to the point where it waits for approval. */
+  /** Called when a run has ended or waits for approval. */
   ended(status: Run['status']): void
 }
 
 /**
- * Carries a run out from wherever the attempt before has left it. Every step is committed under this worker's number, so
- * that a worker that was given up, and still lives, changes nothing more. Rejects where the queue is to try again.
+ * Executes a run from where the previous attempt stopped. Every step is fenced by the number of this worker. Rejects if the queue
+ * must retry.
  */
 export async function carryOut(parts: WorkerParts, runId: string, attempt: Attempt): Promise<void> {
   const hold = await takeHold(parts, runId)
@@ -60,7 +60,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     const end = endOf(error, attempt) ?? (await endOfCancelled(hold))
     if (end === undefined) {
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
-      // Where that fails too the run is as that of a worker that has died.
+      // If this fails too, the run is like that of a crashed worker.
       await hold
         .release(async (tx) => await insertErrors(tx, runId, error instanceof SourceFailure ? [toWarning(error)] : []))
         .catch(() => undefined)
@@ -95,8 +95,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
 }
 
 /**
- * Where it cannot be found out what the universe has taken in, a later attempt asks; the last one asks again while the universe is
- * still at work, and leaves it open then, whatever stands in the way: somebody has to end the run.
+ * Ends the import. If the universe is unavailable, a later attempt retries; the last attempt retries here and then leaves it open.
  */
 async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: AbortSignal): Promise<void> {
   const { universe, logger, pausesMs = usualPausesMs } = parts
@@ -142,7 +141,7 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
     if (run !== undefined && connector !== undefined) return { run, connector }
     if (run !== undefined)
       await advanceRun(tx, runId, worker, { status: 'failed', counts: run.counts, failure: retired })
-    // It has ended, or waits for approval, which allows it anew.
+    // It has ended, or waits for approval, which grants it again.
     await letWorkGo(tx, runId, worker)
     return undefined
   })
@@ -172,7 +171,7 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   const source = sources.get(connector.type)
   if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
   const openable = await hold.read(async (tx) => await findWithSecrets(tx, connector.id))
-  // The next attempt reads it as it is then, its secrets with it.
+  // The next attempt reads the connector and its secrets again.
   if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
   const { tenantId } = await hold.asker()
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
@@ -210,7 +209,7 @@ type End =
   | { readonly status: 'cancelled' }
   | { readonly status: 'failed'; readonly failure: { readonly code: string; readonly message: string } }
 
-/** Whoever has cancelled it before the attempt failed is not to wait for the next one. */
+/** A cancelled run ends now instead of waiting for the next attempt. */
 async function endOfCancelled(hold: Hold): Promise<End | undefined> {
   try {
     await hold.assertWanted()
@@ -220,7 +219,7 @@ async function endOfCancelled(hold: Hold): Promise<End | undefined> {
   return undefined
 }
 
-/** How a run ends after an error; undefined where it can be tried again. */
+/** Returns how a run ends after an error, or undefined if it is retried. */
 function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
   if (error instanceof RunCancelled) return { status: 'cancelled' }
   if (error instanceof RunRefused) return { status: 'failed', failure: { code: error.code, message: error.message } }
@@ -232,12 +231,12 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
   return { status: 'failed', failure: { code: 'interrupted', message } }
 }
 
-/** What is wrong with a source as a whole is found among the errors of the run, with its place, as what is wrong with a row is. */
+/** Errors of the whole source are listed among the errors of rows. */
 function toError({ row, field, code, message }: SourceFailure): RowError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
-/** Until the next attempt begins, which forgets it. */
+/** The next attempt deletes it. */
 function toWarning(failure: SourceFailure): RowError {
   const error = toError(failure)
   return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
@@ -246,8 +245,8 @@ function toWarning(failure: SourceFailure): RowError {
 const defaultClearWithinMs = 20_000
 
 /**
- * Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes.
- * Each transaction asks for its assertion: all of them together may take longer than one lives.
+ * Deletes what an ended run no longer needs; after a crash, the connector's next run does. Each transaction gets its own
+ * assertion, because together they may outlive one.
  */
 async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Promise<void> {
   const { workerDb, logger } = parts
@@ -261,7 +260,7 @@ async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Pro
     await clearDetails(parts, hold, signal)
     const { assertion } = await hold.asker()
     await workerDb.write({ assertion }, async (tx) => {
-      // Whoever approves the run approves its changes: the file is not read again.
+      // Approval applies the planned changes, so the file is not read again.
       if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
       await deleteAbandonedUploads(tx)
       await letWorkGo(tx, run.id, hold.worker)

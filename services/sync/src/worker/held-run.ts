@@ -15,17 +15,17 @@ import {
   releaseRun,
 } from './store.ts'
 
-/** Another worker has the run: whatever this one still wants to do is no longer its to do. */
+/** Another worker has the run, so this one must stop. */
 export class RunLost extends Error {
   override readonly name = 'RunLost'
 }
 
-/** Somebody has asked for the run to be cancelled. */
+/** A user has cancelled the run. */
 export class RunCancelled extends Error {
   override readonly name = 'RunCancelled'
 }
 
-/** The run cannot succeed, whoever tries; `message` says what to mend. */
+/** A retry cannot succeed; `message` says what to fix. */
 export class RunRefused extends Error {
   override name = 'RunRefused'
   readonly code: string
@@ -36,7 +36,7 @@ export class RunRefused extends Error {
   }
 }
 
-/** The platform has suspended the tenant: nothing more is done in its name. */
+/** The platform has suspended the tenant. */
 export class TenantSuspended extends RunRefused {
   constructor() {
     super('tenant_suspended', 'The tenant is suspended. Run the connector again when it is no more.')
@@ -44,10 +44,10 @@ export class TenantSuspended extends RunRefused {
   }
 }
 
-/** Half of how long an assertion lives, in milliseconds: one that is younger outlives the statement it is used for. */
+/** Half of the lifetime of an assertion in milliseconds, so that it outlives its statement. */
 const renewAfterMs = 30_000
 
-/** One worker's hold on one run: its assertions, and transactions that are committed only while it holds the run. */
+/** A worker's lease on a run. Its transactions commit only while it has the run. */
 export class Hold {
   readonly run: HeldRun
   readonly connector: Connector
@@ -95,18 +95,18 @@ export class Hold {
     }
   }
 
-  /** In whose name the import of the run is carried out. */
+  /** Identifies this attempt to the universe. */
   async importAttempt(): Promise<Attempt> {
     return { asker: await this.asker(), attempt: this.run.attempt }
   }
 
-  /** Throws TenantSuspended. Nothing is read from a source, and nothing sent to the universe, without having asked. */
+  /** Throws TenantSuspended. Call it before reading a source or writing to the universe. */
   async assertNotSuspended(): Promise<void> {
     if (await this.#db.system(async (tx) => await isSuspended(tx, this.run.id, this.worker)))
       throw new TenantSuspended()
   }
 
-  /** Throws RunLost, RunCancelled and TenantSuspended where the run is not to go on. Writes nothing: may be asked beside a step. */
+  /** Throws RunLost, RunCancelled or TenantSuspended if the run must stop. Writes nothing, so it can run beside a step. */
   async assertWanted(): Promise<void> {
     await this.assertNotSuspended()
     const held = await this.read(async (tx) => await lookAtRun(tx, this.run.id, this.worker))
@@ -114,7 +114,7 @@ export class Hold {
     if (held === 'cancel-asked') throw new RunCancelled()
   }
 
-  /** To be called where an attempt is given up: whoever cancels the run before the next one is not to wait for it. `note` writes why it was. */
+  /** Releases the run when an attempt is given up, so that it can be cancelled at once. `note` records the reason. */
   async release(note: (tx: Tx) => Promise<unknown>): Promise<void> {
     const assertion = await this.#assertions.get()
     await this.#db.write({ assertion }, async (tx) => {
@@ -130,10 +130,7 @@ export class Hold {
     })
   }
 
-  /**
-   * Does one step: what `work` writes and how far the run is by then are committed together, or not at all where
-   * another worker has the run. Throws RunLost and RunCancelled.
-   */
+  /** Commits what `work` writes together with the progress of the run. Throws RunLost and RunCancelled. */
   async step(
     work: (tx: Tx) => Promise<Omit<Partial<Progress>, 'counts'> & { readonly counts?: Partial<RunCounts> }>,
   ): Promise<void> {
@@ -144,7 +141,7 @@ export class Hold {
       const progress = { ...more, status: status ?? this.#status, counts: { ...this.#counts, ...counts } }
       const held = await advanceRun(tx, this.run.id, this.worker, progress)
       if (held === 'lost') throw new RunLost()
-      // Whoever cancels it later finds that it waits; who has asked before is not to wait for a decision.
+      // A cancellation that was requested before must not wait for approval.
       if (held === 'cancel-asked' && progress.status === 'needs_approval') throw new RunCancelled()
       return { held, progress }
     })
@@ -159,7 +156,7 @@ function isEnd(status: Run['status']): boolean {
   return status === 'succeeded' || status === 'partial' || status === 'failed' || status === 'cancelled'
 }
 
-/** Assertions for one piece of work, each used for half of its life. */
+/** Assertions for one job, each used for half of its lifetime. */
 export class AssertionSource {
   readonly #db: TenantDb
   readonly #workId: string

@@ -6,13 +6,10 @@ export interface ErrorLimits {
   readonly warnings: number
 }
 
-/** Warnings are few: as many as a source that is read wrongly as a whole needs to be seen. */
+/** Enough warnings to recognize a source that is read wrongly. */
 const keptARun: ErrorLimits = { errors: errorsARun, warnings: 1000 }
 
-/**
- * Of what is told of the rows of a run, in their order, what is kept. Warnings are counted apart: however many there are, each
- * row that is refused is found in the list.
- */
+/** Creates a function that selects the errors to keep. Warnings are counted separately, so that they displace no errors. */
 export function createErrorKeeper(limits = keptARun): (told: readonly RowError[]) => RowError[] {
   let { errors, warnings } = limits
   return (told) =>

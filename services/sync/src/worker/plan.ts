@@ -9,8 +9,8 @@ import type { Staged } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
 /**
- * Has the universe compare what was staged. `hashes`: how many hashes of known rows the source was compared with; null if all of its
- * rows were sent. Returns undefined if the source must be read again without hashes.
+ * Compares the staged rows. `hashes`: how many known hashes the source was compared with, or null if all rows were sent. Returns
+ * undefined if the source must be read again without hashes.
  */
 export async function compare(hold: Hold, imports: Imports, hashes: number | null): Promise<ImportPlan | undefined> {
   await hold.step(async () => ({ status: 'validating' }))
@@ -32,7 +32,7 @@ export async function compare(hold: Hold, imports: Imports, hashes: number | nul
   }
 }
 
-/** Copies why the universe has rejected rows to the errors of the run: of staged rows, or (`applying`) of planned changes. */
+/** Copies the universe's errors to the run: of staged rows, or with `applying` of planned changes. */
 export async function copyErrors(hold: Hold, imports: Imports, applying: boolean): Promise<RowError[]> {
   const copied: RowError[] = []
   const room = await hold.read(async (tx) => await countErrorRoom(tx, hold.run.id))
@@ -44,7 +44,7 @@ export async function copyErrors(hold: Hold, imports: Imports, applying: boolean
   return copied.slice(0, room)
 }
 
-/** Decides about a plan: whether it is applied, only shown, or must be approved first. Returns the number of its changes. */
+/** Decides whether a plan is applied, only shown, or needs approval. Returns the number of its changes. */
 export async function conclude(
   hold: Hold,
   imports: Imports,
@@ -100,13 +100,13 @@ function willBeFlagged(key: string): RowError {
   return { row: null, key, field: null, code: 'row_missing', message, excerpt: null, severity: 'warning' }
 }
 
-/** What is gone is not told from what cannot be read. */
+/** Rows without a readable key could be any of the missing rows. */
 function undecided(keyless: number, field: string): RowError {
   const message = `${keyless} rows have no key that can be read, hence none is taken for gone: mend them`
   return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
 }
 
-/** A column that is gone, or has another name, empties its field. */
+/** A missing or renamed column empties its field. */
 function lostFromAll({ field, rows }: ImportPlan['lost_fields'][number]): RowError {
   const message = `no row of the source has it, and ${rows} rows had it: where its column has another name now, name that in the mapping of the connector`
   return { row: null, key: null, field, code: 'field_gone', message, excerpt: null, severity: 'warning' }
@@ -122,7 +122,7 @@ function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_
   return isBroken ? 'needs_approval' : 'applying'
 }
 
-/** The shape of a hierarchy changes in one transaction. */
+/** A hierarchy changes in one transaction. */
 function assertInOneBatch({ dataset }: Connector, changes: number): void {
   if (dataset !== 'org_structure' || changes <= maxPushedNodes) return
   throw new RunRefused(
@@ -152,7 +152,7 @@ export async function planRollback(hold: Hold, imports: Imports, rollbackOf: str
   }
 }
 
-/** What a rollback cannot undo is told, as what the universe rejects of it would be. */
+/** What a rollback cannot undo is reported like a rejected row. */
 function notUndone(rows: number, { dataset }: Connector): RowError {
   const { statusField: field, draft } = datasetRules[dataset]
   const what =

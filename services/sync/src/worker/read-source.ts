@@ -14,14 +14,14 @@ import { openUpload } from '../upload/read.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
 
-/** Rows that are sent at once, and their bytes. Twice as much of a source is in memory. */
+/** Limits of a request. Up to two batches are in memory. */
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 
 /** The most errors of one row that a run keeps. */
 const maxErrorsARow = 50
 
-/** Begins to plan, and removes what an earlier attempt has planned. Returns how many rows the connector has brought before. */
+/** Begins an import, and discards an earlier attempt. Returns how many rows the connector delivered before. */
 export async function beginStaging(hold: Hold, imports: Imports): Promise<number> {
   const { run, connector } = hold
   const known = await imports.begin(await hold.importAttempt(), connector, run.startedAt)
@@ -32,7 +32,7 @@ export async function beginStaging(hold: Hold, imports: Imports): Promise<number
   return known
 }
 
-/** The hashes of the rows that are stored as the connector brought them: some 60 bytes of memory each. */
+/** Returns the hashes of rows that are stored as delivered. Each takes about 60 bytes of memory. */
 export async function listHashes(hold: Hold, imports: Imports): Promise<Set<string>> {
   const known = new Set<string>()
   for (let after: string | null = ''; after !== null;) {
@@ -46,7 +46,7 @@ export async function listHashes(hold: Hold, imports: Imports): Promise<Set<stri
 
 interface Staging {
   readonly rules: DatasetRules
-  /** Hashes of rows that need not be sent. The rows that are read are taken out of it. */
+  /** Hashes of rows that need not be sent. Reading a row removes its hash. */
   readonly known: Set<string>
   /** Whether the connector has brought no row before. */
   readonly isFirst: boolean
@@ -59,10 +59,7 @@ export interface Staged {
   readonly unsent: number
 }
 
-/**
- * Reads the whole source and sends its rows to the universe, once `beginStaging` has begun an import. Throws what the source
- * throws: then nothing of it counts.
- */
+/** Reads the whole source and sends its rows to the universe. Throws an error of the source; then nothing is changed. */
 export async function stageSource(
   hold: Hold,
   imports: Imports,
@@ -74,7 +71,7 @@ export async function stageSource(
   const take = createTaker(mapping, rules, known)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
-  // Each row of a table has all columns. The comparison finds what rows had before and lack now.
+  // Only items can lack a field. For later runs, the comparison finds fields that became empty.
   const absent = new Set(isFirstRun && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
   let batch = newBatch()
   let [fetched, unsent, valid] = [0, 0, 0]
@@ -159,13 +156,13 @@ function mustBeThere(rule: Rule): boolean {
   return rule.source !== undefined && rule.default === undefined
 }
 
-/** Each item may lack what a rule names; where all do, its name may be another. */
+/** An item may lack a field, but if all do, the field probably has another name. */
 function absentFromAll({ target, source }: Rule): RowError {
   const message = `no item has \`${source}\`, from which the mapping takes it: look how the source names it`
   return { row: null, key: null, field: target, code: 'field_absent', message, excerpt: null, severity: 'warning' }
 }
 
-/** Unchanged rows after which the progress of the run is written. */
+/** Unsent rows after which progress is recorded. */
 const maxUnsent = 20_000
 
 interface Batch {
@@ -205,7 +202,7 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<s
   }
 }
 
-/** Converts an item. An invalid one is sent too, so that it is not taken for one that is missing. */
+/** Converts an item. Invalid ones are sent too, so that they do not count as missing. */
 function toRow(
   item: SourceItem,
   mapper: ReturnType<typeof createMapper>,

@@ -13,36 +13,36 @@ export async function allowLongStatements(tx: Tx): Promise<void> {
 const hold = statement('sync_hold_work', 'select tenancy.hold_work($1::uuid, $2::uuid) as held')
 const issue = statement('sync_issue_for_run', 'select tenancy.issue_for_run($1::uuid, $2::uuid) as assertion')
 
-/** Makes the worker the one that carries the work out; false where there is no such work (any more). */
+/** Assigns the work to the worker. Returns false if it no longer exists. */
 export async function holdWork(tx: Tx, workId: string, worker: string): Promise<boolean> {
   const [row] = await tx.query<{ held: boolean }>(hold([workId, worker]))
   return row?.held === true
 }
 
-/** An assertion of the tenant that has asked for the work, for a minute. Fails with 28000 for who does not hold it. */
+/** Issues an assertion of the work's tenant for a minute. Fails with 28000 for another worker. */
 export async function issueAssertion(tx: Tx, workId: string, worker: string): Promise<string> {
   const [row] = await tx.query<{ assertion: string }>(issue([workId, worker]))
   if (row === undefined) throw new Error('a function always answers')
   return row.assertion
 }
 
-// By its holder: what has been granted anew since, for an approval, is for another worker.
+// By its holder, because an approval may have granted it to another worker.
 const letGo = statement('sync_let_work_go', 'delete from tenancy.granted_work g where g.work_id = $1 and g.holder = $2')
 
-/** Gives up what the worker was allowed to do, where it still is the one that holds it. */
+/** Releases the work if the worker still has it. */
 export async function letWorkGo(tx: Tx, workId: string, worker: string): Promise<void> {
   await tx.execute(letGo([workId, worker]))
 }
 
 const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
 
-/** Whether the platform has suspended the tenant that has asked for the work. */
+/** Returns whether the work's tenant is suspended. */
 export async function isSuspended(tx: Tx, workId: string, worker: string): Promise<boolean> {
   const [row] = await tx.query<{ suspended: boolean }>(suspended([workId, worker]))
   return row?.suspended === true
 }
 
-/** What a worker has to know of its run. */
+/** A run, as its worker needs it. */
 export interface HeldRun {
   readonly id: string
   readonly connectorId: string
@@ -54,12 +54,12 @@ export interface HeldRun {
   readonly approved: boolean
   readonly diffHash: string | null
   readonly attempt: number
-  /** When it was first taken up: its source was read since. */
+  /** When its first attempt began. */
   readonly startedAt: Date
   readonly counts: RunCounts
 }
 
-// From here on a worker that had the run before can write nothing more of it.
+// From now on, the previous worker can write nothing.
 const takeOver = statement(
   'sync_take_over',
   `update sync.run r
@@ -75,7 +75,7 @@ const takeOver = statement(
     ) as counts`,
 )
 
-/** Takes a run over from whoever had it; undefined where it has ended or waits for approval. */
+/** Takes over a run. Undefined if it has ended or waits for approval. */
 export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<HeldRun | undefined> {
   const [row] = await tx.query<HeldRun & { [column: string]: unknown }>(takeOver([id, worker]))
   return row
@@ -89,14 +89,13 @@ const release = statement(
 )
 
 /**
- * Leaves a run that has changed nothing yet to the next attempt: until then it is nobody's, and ends at once where it is cancelled. False where
- * it has, or where another worker holds it.
+ * Releases a run that has changed nothing, so that it can be cancelled at once. Returns false if it has, or another worker has it.
  */
 export async function releaseRun(tx: Tx, id: string, worker: string): Promise<boolean> {
   return (await tx.execute(release([id, worker]))) > 0
 }
 
-/** What a step of a run has come to. */
+/** The progress of a run after a step. */
 export interface Progress {
   readonly status: Run['status']
   readonly counts: RunCounts
@@ -105,8 +104,8 @@ export interface Progress {
   readonly failure?: { readonly code: string; readonly message: string }
 }
 
-// The last statement of each of a worker's transactions: the row is locked for the moment of the commit alone, and a
-// worker that has lost the run commits nothing. A run that has ended, or waits for a decision, is nobody's any more.
+// The last statement of a worker's transactions, so that the row is locked briefly. A worker that has lost the run commits
+// nothing.
 const advance = statement(
   'sync_advance_run',
   `update sync.run r
@@ -121,7 +120,7 @@ const advance = statement(
   returning r.cancel_asked`,
 )
 
-/** Writes what has been done, as the worker that holds the run; 'lost' where another one does, or none any more. */
+/** Records the progress of the worker's run. Returns 'lost' if it no longer has the run. */
 export async function advanceRun(
   tx: Tx,
   id: string,
@@ -162,7 +161,7 @@ const look = statement(
   where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')`,
 )
 
-/** How the run stands for the worker that holds it. Writes nothing. */
+/** Returns the state of the run for its worker. Writes nothing. */
 export async function lookAtRun(tx: Tx, id: string, worker: string): Promise<'held' | 'cancel-asked' | 'lost'> {
   const [row] = await tx.query<{ cancel_asked: boolean }>(look([id, worker]))
   if (row === undefined) return 'lost'
@@ -184,7 +183,7 @@ const fail = statement(
   where c.id = $1`,
 )
 
-/** What the end of a run says of its connector: a run that was stopped, or has read no source, says nothing. */
+/** What a run says about its connector: nothing if it was stopped or read no source. */
 export type Outcome = 'works' | 'fails' | 'unknown'
 
 /** Counts failures in a row; at the fifth the connector is in error. */

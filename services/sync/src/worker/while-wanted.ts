@@ -4,8 +4,8 @@ import { type Hold, RunCancelled, RunLost, TenantSuspended } from './held-run.ts
 const lookEachMs = 2_000
 
 /**
- * Does what may wait for somebody else for long, and ends it through its signal as soon as the run is not to go on: the signal's reason is
- * then RunCancelled, RunLost or TenantSuspended. That whoever looks cannot reach the database ends nothing.
+ * Runs `work`, and aborts its signal with RunCancelled, RunLost or TenantSuspended when the run must stop. A database that cannot
+ * be reached aborts nothing.
  */
 export async function whileWanted<T>(
   hold: Pick<Hold, 'assertWanted'>,
@@ -23,7 +23,7 @@ export async function whileWanted<T>(
   try {
     return await work(AbortSignal.any([signal, unwanted.signal]))
   } catch (error) {
-    // Whatever broke first when the work was ended, this is why.
+    // The reason for the abort takes precedence over errors that it caused.
     unwanted.signal.throwIfAborted()
     throw error
   } finally {

@@ -67,8 +67,8 @@ async function lockPlan(tx: Tx, body: ApplyImportBody): Promise<Import> {
 }
 
 /**
- * Missing rows are applied by themselves, so that a fault of another row does not touch them. People are the exception: a newcomer
- * can have the address of a leaver only together with the leaver.
+ * Missing rows have their own batch, so that errors of other rows do not affect them. Not for people: a new person can have the
+ * address of a missing one only in the same batch.
  */
 function batchOf(rows: readonly PlannedRow[], dataset: keyof typeof batchLimits): readonly PlannedRow[] {
   if (dataset === 'people' || dataset === 'org_structure') return rows
@@ -76,7 +76,7 @@ function batchOf(rows: readonly PlannedRow[], dataset: keyof typeof batchLimits)
   return missing > 0 ? rows.slice(0, missing) : rows
 }
 
-/** Whether no change of a hierarchy is left behind these. */
+/** Whether these are all remaining changes of the hierarchy. */
 async function isWhole(tx: Tx, found: Import, batch: readonly PlannedRow[]): Promise<boolean> {
   if (batch.filter(({ isChange }) => isChange).length > maxNodes) return false
   const rest = await listNextRows(tx, { ...found, appliedSequence: batch.at(-1)?.seq ?? 0 }, { rows: 1, bytes: 1 })
@@ -89,12 +89,12 @@ function tooLarge({ applied }: Import): ApplyImportAnswer {
 }
 
 async function finish(tx: Tx, found: Import): Promise<{ readonly applied: number }> {
-  // A source without changes is a source all the same.
+  // A source without changes is a source too.
   if (found.isWhole) await openSource(tx, found.connectorId)
   return await finishImport(tx, found)
 }
 
-/** Records which changes were rejected, after their transaction was rolled back. Throws errors that concern none of them. */
+/** Records rejected changes after their transaction was rolled back. Throws other errors. */
 async function reject(
   deps: Imports,
   { body, context }: { readonly body: ApplyImportBody; readonly context: RequestInfo['context'] },

@@ -11,7 +11,7 @@ export interface PlannedRow {
   readonly content: string | null
 }
 
-/** The next rows that are neither applied nor rejected, at most so many and of at most so many bytes. */
+/** Lists the next rows that are neither applied nor rejected, within the limits. */
 export async function listNextRows(
   tx: Tx,
   { runId, appliedSequence }: Pick<Import, 'runId' | 'appliedSequence'>,
@@ -50,7 +50,7 @@ export interface Rejection {
   readonly message: string
 }
 
-/** Records that rows are rejected. They are not applied. */
+/** Records rejections. Rejected rows are not applied. */
 export async function rejectRows(tx: Tx, runId: string, rejections: readonly Rejection[]): Promise<void> {
   await tx.execute(
     reject([
@@ -79,7 +79,7 @@ const reject = statement(
   where r.run_id = $1::uuid and r.seq = given.seq`,
 )
 
-/** Returns those of the keys whose row in the run was rejected. */
+/** Returns those keys whose row in the run was rejected. */
 export async function listRejectedKeys(tx: Tx, runId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
   if (keys.length === 0) return new Set()
   const rows = await tx.query<{ key: string }>(rejectedKeys([runId, keys]))
@@ -108,15 +108,15 @@ const open = statement(
   where s.retired_at is not null`,
 )
 
-/** Rows of an import behind `after`, up to `last`. */
+/** Rows after `after`, up to `last`. */
 export interface RowRange {
   readonly after: number
   readonly last: number
 }
 
 /**
- * Records what the connector brings and lacks of these rows, after they are applied. `isNew`: all of them have been created just
- * now, so that their entities name the connector already.
+ * Records which of these applied rows the connector delivers or lacks. `isNew`: all were created now, so their entities name the
+ * connector already.
  */
 export async function recordSourceRows(
   tx: Tx,
@@ -145,12 +145,12 @@ export async function recordSourceRows(
 const isOfSource = `and r.errors is null and r.op <> 'invalid' and r.seq < ${firstMissingSeq}`
 const isMissing = `and r.errors is null and r.seq >= ${firstMissingSeq}`
 const isBrought = isBroughtByOthers('r.source_key', '$3::text', '$2::text', 'offset 0')
-// Others may bring it by now although nobody did when the run was planned.
+// Another connector may deliver it since the run was planned.
 const isLeft = `${isMissing} and ${isBrought}`
 const isUndone = `and r.errors is null and r.op = 'deactivate'`
 const ofRange = `r.run_id = $1::uuid and r.seq > $4::integer and r.seq <= $5::integer`
 
-// The keys as an array are looked up by the index, however little PostgreSQL knows of new tables.
+// PostgreSQL looks up an array of keys by the index, even without statistics.
 const keysOf = (rows: string): string =>
   `array(select r.source_key from universe.import_row r where ${ofRange} ${rows})`
 const isOwn = (rows: string): string =>
@@ -167,7 +167,7 @@ const bring = statement(
   where (s.hash, s.missing_since) is distinct from (excluded.hash, null::timestamptz)`,
 )
 
-// The next run of the other connector then compares the row, and becomes its source.
+// The next run of the other connector compares the row and becomes its source.
 const leaving = (rows: string): string => `
   update universe.source_row other
   set hash = null
@@ -187,7 +187,7 @@ const missing = (rows: string): string => `
 const miss = statement('universe_miss_source_rows', missing(isMissing))
 const missUndone = statement('universe_miss_undone_source_rows', missing(isUndone))
 
-// What the rollback that is undone had taken back, unless the source was read since then.
+// Restores what the undone rollback had removed, unless the source was read since.
 const bringAgain = statement(
   'universe_bring_source_rows_again',
   `update universe.source_row s
@@ -203,8 +203,8 @@ const bringAgain = statement(
     )`,
 )
 
-// entity_external_id_unique and source_row_pk, once a row. The connector becomes the source of an entity that no other connector
-// brings. What it has created itself names it already. What is missing was last there when the source was last read completely.
+// entity_external_id_unique and source_row_pk, once a row. The connector becomes the source of an entity that no other one
+// delivers, unless it created the entity. A missing row was last present when the source was last read completely.
 const noteOrigin = statement(
   'universe_note_origin',
   `with told as materialized (
@@ -272,7 +272,7 @@ const noteOrigin = statement(
       is distinct from (told.connector_id, told.first_seen_at, told.last_seen_at, told.missing_since)`,
 )
 
-/** Ends an import of which all rows are applied. Records when the source was read, if it was read completely. */
+/** Ends an import whose rows are all applied. Records the time of a complete read of the source. */
 export async function finishImport(
   tx: Tx,
   { runId, connectorId, readAt, isWhole }: Import,

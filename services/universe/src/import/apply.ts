@@ -24,7 +24,7 @@ import type { Tx } from './store.ts'
 
 type Dataset = Connector['dataset']
 
-/** How many rows are applied in one transaction. The shape of a hierarchy changes as a whole, so all of its changes are. */
+/** Limits of a transaction. A hierarchy changes in one. */
 export const batchLimits: Readonly<Record<Dataset, { readonly rows: number; readonly bytes: number }>> = {
   auditable_entities: { rows: 5000, bytes: 12 * 1024 * 1024 },
   people: { rows: 5000, bytes: 12 * 1024 * 1024 },
@@ -33,7 +33,7 @@ export const batchLimits: Readonly<Record<Dataset, { readonly rows: number; read
 }
 export const maxNodes = maxPushedNodes
 
-/** Applies changes as a push of the same rows is applied. Returns how many rows were created. Throws a problem for rejected rows. */
+/** Applies changes like a push. Returns how many rows were created. Throws a problem for rejected rows. */
 export async function applyChanges(
   tx: Tx,
   dataset: Dataset,
@@ -68,7 +68,7 @@ export async function applyChanges(
   }
 }
 
-/** The rows as entities of a push, for the search for those that would break the tree. */
+/** Parses rows as entities of a push, to find those that break the tree. */
 export function entitiesOf(changes: readonly PlannedRow[]) {
   return parseRows(pushedEntitySchema, changes)
 }
@@ -77,7 +77,7 @@ function parseRows<Schema extends z.ZodType>(schema: Schema, changes: readonly P
   return changes.map(({ content }) => schema.parse(JSON.parse(content ?? '')))
 }
 
-/** Why changes were rejected, one by one; undefined if the error concerns all of them. */
+/** Returns why single changes were rejected, or undefined if the error concerns all. */
 export function rejectionsOf(error: ProblemError, changes: readonly PlannedRow[]): Rejection[] | undefined {
   const found = (error.options.errors ?? []).flatMap(({ pointer = '', code, detail }): Rejection[] => {
     const [, index = '', field = ''] = /^\/[a-z_]+\/([0-9]+)(?:\/(.*))?$/.exec(pointer) ?? []
@@ -89,8 +89,8 @@ export function rejectionsOf(error: ProblemError, changes: readonly PlannedRow[]
 }
 
 /**
- * Whether what is wrong with nodes concerns single ones: they name an unknown entity, or stand below a rejected node. Other faults
- * concern the shape of the hierarchy. `rejected`: which of the keys are those of rejected rows.
+ * Whether faults concern single nodes, which name an unknown entity or have a rejected parent, and not the shape of the hierarchy.
+ * `rejected` returns which keys belong to rejected rows.
  */
 export async function areOfSingleNodes(
   rejections: readonly Rejection[],

@@ -5,8 +5,8 @@ import { parseScope } from './rules.ts'
 type Dataset = Connector['dataset']
 
 /**
- * Makes a statement for each dataset, and returns a function that binds values to the one of a scope. Statements of hierarchies
- * have one more parameter at the end: the key of the hierarchy.
+ * Creates a statement per dataset. Returns a function that binds values to the one of a scope; for hierarchies, the key of the
+ * hierarchy is the last parameter.
  */
 export function byDataset(
   name: string,

@@ -7,8 +7,8 @@ import type { Import, Tx } from './store.ts'
 const checkedAtOnce = 20_000
 
 /**
- * Whether any of the next changes that are not applied would be another by now: the stored row is neither as it was nor as it shall
- * be. `after`: the seq to go on behind; null if none is left.
+ * Whether any of the next changes is outdated: the stored row is neither the old nor the new one. Returns the last checked seq, or
+ * null if none is left.
  */
 export async function checkChanges(
   tx: Tx,

@@ -19,7 +19,7 @@ import { type Tx, allowLongStatements, clearImports } from './store.ts'
 /** Rows that an export holds in memory. */
 const exportBatch = 500
 
-/** Lists what runs have changed and what sources lack. */
+/** Lists changes of runs and missing rows of sources. */
 export function importListRoutes(app: App, deps: Imports & Pick<Deps, 'db'>): void {
   const { db } = deps
   internalRoute(

@@ -3,10 +3,10 @@ import { getRow, statement } from '../sql/store.ts'
 import { firstMissingSeq, seqsADepth } from './rules.ts'
 import type { Tx } from './store.ts'
 
-/** The most bytes of the rows of a page. A page of longer rows is shorter. */
+/** The most bytes of rows in a page. */
 const maxBytes = 4 * 1024 * 1024
 
-// import_row_pk and import_batch_pk. Staged rows are no changes before all are compared.
+// import_row_pk and import_batch_pk. Staged rows count only after all are compared.
 const changesOf = `
   from universe.import i
   join universe.import_row r on r.tenant_id = i.tenant_id and r.run_id = i.run_id
@@ -72,7 +72,7 @@ const selectErrors = statement(
   order by r.seq, one.at`,
 )
 
-/** Why rows behind `after` were rejected: of so many rows. `applying`: those of planned changes, else staged rows. */
+/** Lists errors of rows after `after`: of planned changes if `applying`, else of staged rows. */
 export async function listErrors(
   tx: Tx,
   runId: string,
@@ -98,7 +98,7 @@ const selectMissing = statement(
 )
 const countMissing = statement('universe_count_missing_source_rows', `select count(*)::integer as total ${missingOf}`)
 
-/** Rows that the source of a connector lacks, behind the key `after`. */
+/** Lists missing rows of a connector's source after the key `after`. */
 export async function listMissing(
   tx: Tx,
   { connectorId, scope }: Source,

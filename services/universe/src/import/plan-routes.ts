@@ -47,7 +47,7 @@ export function planRoutes(app: App, deps: Imports): void {
         }
         const opened = assertHeld(await openImport(tx, body, about))
         await unstage(tx, body.run_id)
-        // What a crash has left. More than one request removes is left to the next run.
+        // Cleans up after a crash. The next run removes the rest.
         const ended = await listUnclearedImports(tx, context.id, body.run_id)
         if (ended.length > 0) await clearImports(tx, ended, false)
         return { known: await countSourceRows(tx, opened) }

@@ -8,10 +8,7 @@ import type { Import, Tx } from './store.ts'
 
 type MissingPolicy = Connector['missing_policy']
 
-/**
- * Whether rows that were not sent can no longer be taken for unchanged: their resources were written since, or a row that was sent
- * has the key or address of one of them.
- */
+/** Whether unsent rows may have changed: their resources were written since, or a sent row has the same key or address. */
 export async function mustReadAgain(tx: Tx, { runId, connectorId, scope }: Import, hashes: number): Promise<boolean> {
   const values = [runId, connectorId, scope]
   const [hashed, repeated, addresses] = await Promise.all([
@@ -22,7 +19,7 @@ export async function mustReadAgain(tx: Tx, { runId, connectorId, scope }: Impor
   return getRow(hashed).total < hashes || getRow(repeated).found || addresses[0]?.found === true
 }
 
-/** Whether a resource that counts as unchanged was written since. Call it after the missing rows are found. */
+/** Whether an unchanged resource was written since. Call it after missing rows are found. */
 export async function hasLostHashes(tx: Tx, { connectorId, scope }: Import, hashes: number): Promise<boolean> {
   return getRow(await tx.query<{ total: number }>(countHashed([connectorId, scope]))).total < hashes
 }
@@ -56,7 +53,7 @@ const repeatsAddress = statement(
   ) as found`,
 )
 
-/** Rejects staged rows that cannot be stored together: repeated keys and addresses, unknown parents, circles, too deep trees. */
+/** Rejects staged rows with repeated keys or addresses, unknown parents, circles or too much depth. */
 export async function rejectInvalidRows(tx: Tx, { runId, scope }: Import): Promise<void> {
   const { dataset, hierarchy } = parseScope(scope)
   const { keyField, parentField, maxDepth, uniqueField } = importRules[dataset]
@@ -87,7 +84,7 @@ const rejectRepeated = statement(
   where r.run_id = $1::uuid and r.op = 'create' and r.source_key = first.source_key and r.seq <> first.seq`,
 )
 
-// Only one active person can have an address. People that a connector has brought before keep theirs.
+// Only one active person can have an address. A person whom a connector delivered before keeps it.
 const rejectAddresses = statement(
   'universe_reject_repeated_addresses',
   `with active as materialized (
@@ -115,8 +112,8 @@ const rejectAddresses = statement(
   where r.run_id = $1::uuid and r.seq = ranked.seq and ranked.seq <> ranked.first`,
 )
 
-// The trees of the staged rows. A tree begins at a root or below a stored row. The database checks the whole tree when rows are
-// applied. A second walk tells what hangs below an unknown parent or too deep from what hangs in a circle.
+// A tree of staged rows begins at a root or below a stored row. The database checks the whole tree later. A second walk tells rows
+// below unknown parents or too deep from circles.
 const rejectMisplaced = (stored: string): string => `
   with recursive tree as materialized (
     select r.seq, r.source_key, r.parent_key
@@ -195,7 +192,7 @@ const rejectNodes = statement(
 /** Rows that one statement compares. */
 const comparedAtOnce = 20_000
 
-/** Compares the next staged rows with the stored ones. Returns the seq of the last one, or undefined if none is left. */
+/** Compares the next staged rows with the stored ones. Returns the last seq, or undefined if none is left. */
 export async function compareRows(tx: Tx, { runId, scope }: Import, after: number): Promise<number | undefined> {
   const [row] = await tx.query<{ last: number | null }>(lastCompared([runId, after, comparedAtOnce]))
   const last = row?.last ?? undefined
@@ -245,8 +242,8 @@ const compare = byDataset(
 type Missing = Pick<ImportPlan, 'missing' | 'lately_missing' | 'gone' | 'drafts' | 'keyless'>
 
 /**
- * Finds the rows of the connector that its source lacks, and plans what becomes of them. If a row has no readable key, nothing is
- * planned: it may be any of them. `isComplete`: all rows of the source were sent.
+ * Finds missing rows of the connector and plans what happens to them. Plans nothing if a row has no readable key, because it may
+ * be any of them. `isComplete`: all rows were sent.
  */
 export async function planMissingRows(
   tx: Tx,
@@ -287,7 +284,7 @@ const forgetGone = statement(
   'delete from universe.import_row r where r.run_id = $1::uuid and r.seq < 0',
 )
 
-/** SQL: that another connector brings the key. With `offset 0`, PostgreSQL looks it up once a row, and joins nothing. */
+/** SQL: whether another connector delivers the key. `offset 0` makes PostgreSQL look it up per row instead of joining. */
 export const isBroughtByOthers = (key: string, scope: string, connector: string, end = ''): string => `exists (
       select
       from universe.source_row other

@@ -3,13 +3,13 @@ import { problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import type { Tx } from './store.ts'
 
-/** What each route of imports has in common. Only the sync service calls them, as a connector. */
+/** Common to all routes of imports. Only the sync service calls them, as a connector. */
 export const bySync = { method: 'POST', signedBy: ['sync-universe'], callers: ['service'] } as const
 
-/** Larger than the rows of a request, which the sync service limits. */
+/** Larger than the requests of the sync service. */
 export const maxRowsBytes = 24 * 1024 * 1024
 
-/** The transactions of imports take longer than others, and have connections of their own. */
+/** Imports have their own connections, because their transactions are long. */
 export type Imports = Pick<Deps, 'importDb'>
 
 /** Runs statements of an import in one transaction. */
@@ -21,7 +21,7 @@ export async function write<T>(
   return await importDb.write({ assertion }, work)
 }
 
-/** Returns the import, or rejects the request because a later attempt has it. */
+/** Returns the import. Throws 409 if a later attempt has it. */
 export function assertHeld<T>(found: T | undefined): T {
   if (found === undefined) throw problem('conflict', { detail: 'A later attempt has taken over the run.' })
   return found

@@ -11,10 +11,9 @@ const isApplied = (change: string, owner: string): string => `(
       and ${change}.seq <= ${owner}.applied_sequence
     )`
 
-// What undoes the applied changes of the run `$1` among `changes`. What the run created becomes inactive, if it can, and gives up a
-// unique value that another row gets back (`given_back`). What was a draft before is none again. `latest` is what later runs of the
-// connector made of the same row. It is looked up row by row, because most of many later runs have changed other rows.
-// import_row_pk, import_row_changed and import_pk
+// Inverts the applied changes of run `$1` among `changes`. Created rows become inactive and give up a unique value that another
+// row gets back (`given_back`). Drafts do not come back. `latest` is the result of later runs for the row, looked up per row
+// because few match. import_row_pk, import_row_changed and import_pk
 const undoing = (changes: string): string => `
   mine as materialized (
     select i.tenant_id, i.run_id, i.connector_id, i.applied_sequence from universe.import i where i.run_id = $1::uuid
@@ -73,7 +72,7 @@ const undoing = (changes: string): string => `
     where inverse.before is distinct from inverse.after
   )`
 
-/** Changes that are looked at while the caller waits. */
+/** Changes to check while a client waits. */
 const lookedAt = 20_000
 
 const stands = statement(
@@ -92,7 +91,7 @@ const stands = statement(
       or (select count(*) from looked) >= $6::integer as left`,
 )
 
-/** Whether a run can be undone, by the first of its changes. */
+/** Whether a run can be undone, judged by its first changes. */
 export async function findUndoable(
   tx: Tx,
   runId: string,
@@ -119,7 +118,7 @@ const next = statement(
   ) as c`,
 )
 
-// The last change first, so that each tree on the way back is one that was there on the way forth.
+// In reverse order, so that each intermediate tree existed before.
 const insertInverse = statement(
   'universe_insert_inverse',
   `with ${undoing(`
@@ -140,8 +139,8 @@ const insertInverse = statement(
 )
 
 /**
- * Plans what undoes the last changes of another run below the seq `below`. Returns where to go on, undefined if none is left, and of
- * how many rows something stays that cannot be undone.
+ * Plans the inverse of the last changes below `below` of another run. Returns where to continue, if any are left, and how many
+ * rows cannot be undone completely.
  */
 export async function planInverse(
   tx: Tx,

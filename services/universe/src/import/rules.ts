@@ -3,7 +3,7 @@ import { maxDepth } from '../push/rules.ts'
 
 type Dataset = Connector['dataset']
 
-/** What the comparison has to know of the rows of a dataset. */
+/** Properties of a dataset that the comparison needs. */
 export interface ImportRules {
   readonly keyField: string
   /** Null for rows that form no tree. */
@@ -57,12 +57,12 @@ export const importRules: Readonly<Record<Dataset, ImportRules>> = {
   },
 }
 
-/** The seq of a row at the top of a tree is its number plus this, of a row below it twice this, and so on. */
+/** The seq of a row is its number plus this once per level of its depth. */
 export const seqsADepth = 10_000_000
-/** The seqs of missing rows follow those of all trees. */
+/** Missing rows come after all trees. */
 export const firstMissingSeq = 100 * seqsADepth
 
-/** Which keys are distinct from each other: those of a dataset, or of one hierarchy. */
+/** Returns the scope within which keys are unique: a dataset, or one hierarchy. */
 export function scopeOf(dataset: Dataset, hierarchyKey: string | undefined): string {
   return dataset === 'org_structure' ? `${dataset}/${hierarchyKey ?? ''}` : dataset
 }

@@ -13,7 +13,7 @@ export async function unstage(tx: Tx, runId: string): Promise<void> {
 
 const removeAll = statement('universe_unstage_import', 'delete from universe.import_row r where r.run_id = $1::uuid')
 
-/** Counts the rows that the connector has brought before. */
+/** Counts the rows that the connector delivered before. */
 export async function countSourceRows(tx: Tx, { connectorId, scope }: Source): Promise<number> {
   return getRow(await tx.query<{ known: number }>(countRows([connectorId, scope]))).known
 }
@@ -25,7 +25,7 @@ const countRows = statement(
   where s.connector_id = $1::text and s.scope = $2::text`,
 )
 
-/** A page of hashes of what is stored as the connector brought it; `last` is undefined on the last page. */
+/** Returns a page of hashes of rows that are stored as delivered. `last` is undefined on the last page. */
 export async function listHashes(
   tx: Tx,
   { connectorId, scope }: Source,
@@ -52,7 +52,7 @@ const hashesOf = statement(
   ) as one`,
 )
 
-/** Stages rows as if each creates something. A row that is staged already is left as it is. */
+/** Stages rows as creations. Skips rows that are staged already. */
 export async function stageRows(tx: Tx, runId: string, rows: readonly ImportRow[]): Promise<void> {
   if (rows.length === 0) return
   await tx.execute(
@@ -63,7 +63,7 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly ImportRow[
       arrayLiteral(rows.map(({ key }) => key)),
       arrayLiteral(rows.map(({ parent }) => parent)),
       arrayLiteral(rows.map(({ hash }) => (hash === undefined ? undefined : Buffer.from(hash, 'base64')))),
-      // JSON contains no line feed, and is not empty.
+      // JSON contains no line feed and is never empty.
       rows.map(({ content }) => (content === undefined ? '' : JSON.stringify(content))).join('\n'),
     ]),
   )

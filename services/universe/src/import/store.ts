@@ -27,7 +27,7 @@ export interface Attempt {
   readonly attempt: number
 }
 
-/** Statements about a whole source take longer than those of other requests. Sets are compared by hashing. */
+/** Allows long statements, and compares sets by hashing. */
 export async function allowLongStatements(tx: Tx): Promise<void> {
   await tx.execute(allowLong([]))
 }
@@ -38,7 +38,7 @@ const allowLong = statement(
     set_config('enable_seqscan', 'off', true), set_config('work_mem', '32MB', true)`,
 )
 
-/** Opens an import for the attempt, unless a later one has it. Returns undefined then. */
+/** Opens an import. Returns undefined if a later attempt has it. */
 export async function openImport(
   tx: Tx,
   { run_id: runId, attempt }: Attempt,
@@ -62,7 +62,7 @@ const open = statement(
   returning ${columns}`,
 )
 
-/** Locks an import until the transaction ends. Returns undefined if a later attempt has it, or if it was never opened. */
+/** Locks an import until the transaction ends. Undefined if a later attempt has it or none opened it. */
 export async function lockImport(tx: Tx, { run_id: runId, attempt }: Attempt): Promise<Import | undefined> {
   const [row] = await tx.query<ImportRow>(lock([runId, attempt]))
   return row
@@ -86,15 +86,15 @@ export async function findImport(tx: Tx, runId: string): Promise<Import | undefi
 const find = statement('universe_find_import', `select ${columns} from universe.import i where i.run_id = $1::uuid`)
 
 /**
- * Rejects later requests of the attempt, and returns how many changes are applied. Waits for changes that are being applied.
- * Returns undefined if a later attempt has the run.
+ * Waits for a batch in progress, then rejects later requests of the attempt. Returns the number of applied changes, or undefined
+ * if a later attempt has the run.
  */
 export async function stopImport(tx: Tx, { run_id: runId, attempt }: Attempt): Promise<number | undefined> {
   const [row] = await tx.query<{ applied: number }>(stop([runId, attempt]))
   return row?.applied
 }
 
-// A run that has opened no import cannot open one later.
+// A run without an import cannot open one later.
 const stop = statement(
   'universe_stop_import',
   `insert into universe.import as i (tenant_id, run_id, attempt, applied_sequence)
@@ -119,7 +119,7 @@ const plan = statement(
   'update universe.import i set diff_hash = $2::text, is_whole = $3::boolean where i.run_id = $1::uuid',
 )
 
-/** Records that all rows up to `sequence` are applied, and returns the number of all applied changes. */
+/** Records that rows up to `sequence` are applied. Returns the number of all applied changes. */
 export async function recordBatch(
   tx: Tx,
   runId: string,
@@ -145,7 +145,7 @@ const insertBatch = statement(
   values ((select tenancy.tenant_id()), $1::uuid, $2::integer)`,
 )
 
-/** Lists ended imports of the connector, and of retired ones, of which not only changes are left. */
+/** Lists ended imports, of this connector and retired ones, that still have rows besides changes. */
 export async function listUnclearedImports(tx: Tx, connectorId: string, exceptRunId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(uncleared([connectorId, exceptRunId]))
   return rows.map(({ id }) => id)
@@ -167,7 +167,7 @@ const uncleared = statement(
 
 const maxCleared = 50_000
 
-/** Removes rows of ended imports: those that are no changes of a plan, or all of them. Returns whether there may be more. */
+/** Deletes rows of ended imports, with `withChanges` also changes. Returns whether there may be more. */
 export async function clearImports(tx: Tx, runIds: readonly string[], withChanges: boolean): Promise<boolean> {
   const removed = await tx.execute(clear([runIds, withChanges, maxCleared]))
   if (removed >= maxCleared) return true

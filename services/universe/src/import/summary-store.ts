@@ -16,7 +16,7 @@ type Summary = Pick<
   'valid' | 'invalid' | 'created' | 'updated' | 'moved' | 'reactivated' | 'deactivated' | 'diff_hash'
 >
 
-/** How many staged rows are valid, how many changes of each kind there are, and the hash under which they are reviewed. */
+/** Counts valid rows and changes of each kind, and hashes the changes for their review. */
 export async function summarizeChanges(tx: Tx, runId: string): Promise<Summary> {
   return getRow(await tx.query<Summary & { [column: string]: unknown }>(summarize([runId, firstMissingSeq])))
 }
@@ -40,7 +40,7 @@ const summarize = statement(
   where r.run_id = $1::uuid`,
 )
 
-/** Counts the rows that the connector brought before and that were present. */
+/** Counts rows that the connector delivered before and that were not missing. */
 export async function countPresent(tx: Tx, { connectorId, scope }: Import): Promise<number> {
   return getRow(await tx.query<{ total: number }>(countPresentRows([connectorId, scope]))).total
 }
@@ -54,7 +54,7 @@ const countPresentRows = statement(
 
 const flaggedShown = 1000
 
-/** The rows that will be listed as missing: the keys of the first ones, and the hash of all. Undefined if there are none. */
+/** Returns the first keys of rows that will be listed as missing, and the hash of all. Undefined if there are none. */
 export async function findFlagged(
   tx: Tx,
   runId: string,
@@ -96,7 +96,7 @@ const fieldsOf: Readonly<Record<Connector['dataset'], readonly string[]>> = {
   test_procedures: Object.keys(pushedTestProcedureSchema.shape),
 }
 
-/** Lists fields that rows lose by this run and that no row of the source has. Call it only if all rows were sent. */
+/** Lists fields that rows lose and no row of the source has. Call it only if all rows were sent. */
 export async function listLostFields(tx: Tx, { runId, scope }: Import): Promise<ImportPlan['lost_fields']> {
   const fields = fieldsOf[parseScope(scope).dataset]
   return await tx.query<{ field: string; rows: number }>(lostFields([runId, fields, firstMissingSeq]))

@@ -2,16 +2,16 @@ import { text } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** Where a page begins: behind the row with this sort value and, among equals, this tie. */
+/** The position before a page: a sort value and, among equals, a tie. */
 export interface ListKey {
   readonly value: string | number
   readonly tie: string | number
 }
 
-/** Bytes that the rows of a page may have: their texts are as long as sources write them. A page of more is shorter. */
+/** The most bytes of rows in a page. A longer page is cut. */
 const mostBytes = 4 * 1024 * 1024
 
-/** What a list can be sorted by: an expression that an index ends with, before the column that breaks ties. */
+/** A sort expression. An index ends with it and the column that breaks ties. */
 interface SortColumn {
   readonly expression: string
   readonly type: 'text' | 'timestamptz' | 'date' | 'integer'
@@ -26,14 +26,14 @@ interface ListParts<Sort extends string> {
   readonly where: string
   readonly filters: number
   readonly sorts: Readonly<Record<Sort, SortColumn>>
-  /** Unique in the tenant, hence the order is total. */
+  /** Unique in the tenant, for a total order. */
   readonly tie: { readonly column: string; readonly type: 'integer' | 'uuid' }
 }
 
 /** The statements of a list, two a sort: one for each direction. */
 export interface ListStatements<Sort extends string> {
   page(order: Order<Sort>, filters: readonly unknown[], after: ListKey | undefined, limit: number): Statement
-  /** What a cursor of the order may hold: it comes from a client. */
+  /** The schema of a cursor, which comes from a client. */
   keySchema(order: Order<Sort>): z.ZodType<ListKey>
   count(filters: readonly unknown[]): Statement
 }
@@ -41,12 +41,12 @@ export interface ListStatements<Sort extends string> {
 export type Order<Sort extends string> = Sort | `-${Sort}`
 
 /**
- * One statement a sort and direction, the same for every page and filter: it always begins behind a key, so that even a
- * generic plan enters the sort's index where the page begins and stops after the page.
+ * One statement per sort and direction. It always starts after a key, so that even a generic plan enters the sort's index there
+ * and stops after the page.
  */
 export function listStatements<const Sort extends string>(parts: ListParts<Sort>): ListStatements<Sort> {
   const { name, columns, from, where, filters, sorts, tie } = parts
-  // Once a sort: to make a schema takes longer than to make the statement.
+  // Cached, because creating a schema is slower than the statement.
   const schemas = new Map<Sort, z.ZodType<ListKey>>()
   return {
     page: (order, values, after, limit) => {
@@ -97,7 +97,7 @@ const valueSchemas = {
 } as const
 const tieSchemas = { integer: z.int().min(1).max(2_147_483_647), uuid: z.uuid() } as const
 
-/** What is before, and behind, all keys of a list that is sorted by such a value and tie. */
+/** Returns keys before and after all others of a list. */
 export function edges(
   type: SortColumn['type'],
   tie: 'integer' | 'uuid',
@@ -110,7 +110,7 @@ function first(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   return { value, tie: { integer: 0, uuid: '00000000-0000-0000-0000-000000000000' }[tie] }
 }
 
-/** Behind everything that a column can hold: no text of ours is longer than 255 characters. */
+/** After every value of a column: texts have at most 255 characters. */
 function last(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   const value = { text: '\u{10ffff}'.repeat(256), integer: 2_147_483_647, date: 'infinity', timestamptz: 'infinity' }[
     type
@@ -120,49 +120,46 @@ function last(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
 
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** PostgreSQL reads no year 0 and no year 10000; nothing was changed that early or will be that late. */
+/** PostgreSQL cannot read the years 0 and 10000, in which nothing was changed. */
 export function timeOrInfinity(time: string | undefined): string {
   const at = time === undefined ? -1 : Date.parse(time)
   if (at < 0) return '-infinity'
   return at > lastTime ? 'infinity' : new Date(at).toISOString()
 }
 
-/** A day of a query as PostgreSQL reads it; null where there is none. */
+/** Returns a day for PostgreSQL; null if there is none. */
 export function dayOrNull(day: string | undefined): string | null {
   if (day === undefined) return null
   return day < '0001' ? '-infinity' : day
 }
 
-/** A statement that brings a page of rows, as `listStatements` does. */
+/** Creates a statement for a page of rows, as in `listStatements`. */
 export function listStatement(name: string, sql: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text: sql, values, maxBytes: mostBytes })
 }
 
 /**
- * Has the rest of the transaction read by indexes. PostgreSQL keeps the plans of foreign keys and triggers for as long as a
- * connection lives: one that was made while a table was small, and reads all of it, would be kept when it has grown.
+ * Makes the rest of the transaction use indexes. Plans of foreign keys and triggers live as long as the connection, so a full scan
+ * that was planned for a small table would stay when it has grown.
  */
 export async function readByIndexes(tx: Tx): Promise<void> {
   await tx.execute({ text: 'set local enable_seqscan = off', values: [] })
 }
 
 /**
- * Has the rest of the transaction keep the rows of a push in memory: of the 4 MiB that PostgreSQL gives a step otherwise, a push
- * of 24 MiB goes through files several times over, and where disks are slow is not done within the time of a statement.
+ * Keeps the rows of a push in memory for the rest of the transaction. With the default of 4 MiB, a push of 24 MiB would use
+ * temporary files and exceed the time limit on slow disks.
  */
 export async function keepInMemory(tx: Tx): Promise<void> {
   await tx.execute({ text: `set local work_mem = '32MB'`, values: [] })
 }
 
-/**
- * How long the rows of a push are that one statement takes in, in characters: it has five seconds, however busy the database is,
- * and a push may have 24 MiB.
- */
+/** The most characters of rows in one statement, so that it ends within five seconds on a busy database. */
 export const sliceLength = 4_000_000
 
 /**
- * Has the rest of the transaction compare sets by hashing. PostgreSQL knows nothing yet of rows that the transaction has
- * just written, takes them for one or two, and would go through all of them for each of them.
+ * Compares sets by hashing for the rest of the transaction. PostgreSQL underestimates rows that were just written and would use
+ * nested loops.
  */
 export async function compareAsSets(tx: Tx): Promise<void> {
   await Promise.all([readByIndexes(tx), tx.execute({ text: 'set local enable_nestloop = off', values: [] })])

@@ -17,8 +17,8 @@ export interface OpenHierarchy {
 }
 
 /**
- * Locks the tenant's trees, and creates or renames the hierarchy. The first hierarchy of a tenant is primary, until a push makes
- * another one primary.
+ * Locks the tenant's trees, and creates or renames the hierarchy. A tenant's first hierarchy is primary until a push selects
+ * another.
  */
 export async function openHierarchy(
   tx: Tx,
@@ -130,8 +130,7 @@ const findHierarchy = statement(
   'select h.id, h.version from universe.hierarchy h where h.key = $1::text for update',
 )
 
-// A row is matched by node_key_unique. Every row has its node's id before any is written, so that a parent may come
-// after its child.
+// Matched by node_key_unique. Every row gets its id before any is written, so that children may precede parents.
 const stage = statement(
   'universe_stage_nodes',
   `insert into universe.staged_node (
@@ -169,8 +168,7 @@ const orphans = statement(
   limit $4`,
 )
 
-// What all rows name comes first, and is then compared with the entities as a set: joined to the keys of each row,
-// PostgreSQL would read all entities for each.
+// Collects all names first, and compares them as a set. A join per row would read all entities each time.
 const named = `
   named as materialized (
     select s.index, one.key, one.at
@@ -198,9 +196,8 @@ const linked = `
     group by named.index
   )`
 
-// A new node has its path from the rows above it and the stored node where these end. Where that node moves as well, or
-// the path grows too long, the walk down the tree has the last word. Numbers follow the rows; those of rows that were
-// known already are left out.
+// New nodes get their path from the rows above and the stored node there. If that node moves too or the path is too long, the walk
+// down the tree corrects it. Numbers skip existing rows.
 const insertNew = statement(
   'universe_insert_nodes',
   `with recursive ${linked},
@@ -282,8 +279,7 @@ const deactivateAbsent = statement(
     )`,
 )
 
-// Walks down from the roots by node_by_parent and corrects the paths that have changed. What is not reached hangs in a
-// circle.
+// Walks down from the roots by node_by_parent and corrects changed paths. Nodes that are not reached are in a circle.
 const place = statement(
   'universe_place_nodes',
   `with recursive placed as (
@@ -308,7 +304,7 @@ const place = statement(
   from placed`,
 )
 
-// A branch that grows too deep is the fault of the row that is nearest above.
+// A too deep branch is the fault of its nearest row above.
 const misplacedRows = statement(
   'universe_misplaced_nodes',
   `with recursive placed as (

@@ -22,8 +22,8 @@ export async function listTakenEmails(
 }
 
 /**
- * Creates and updates people. An active row takes its address from a person who is inactive. An inactive row whose address somebody
- * else has is stored without it. Call it under the lock, after `listTakenEmails` has returned nothing.
+ * Creates and updates people. An active row takes its address from an inactive person; an inactive row cannot keep somebody
+ * else's. Call it under the lock, after `listTakenEmails` returned nothing.
  */
 export async function applyPeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   const [counts] = await tx.query<{ created: number; updated: number }>(apply([asJson(people)]))
@@ -50,8 +50,8 @@ const takenEmails = statement(
   limit $2`,
 )
 
-// Served by person_external_id_unique and person_email_unique, which is checked at the end of the statement: addresses can change
-// hands within it. Of several rows with one address the active row has it, else its present holder, else the first row.
+// Served by person_external_id_unique and person_email_unique, which is checked last, so that addresses can change hands. Among
+// rows with one address, the active one gets it, else its present holder, else the first.
 const apply = statement(
   'universe_apply_people',
   `with pushed as materialized (

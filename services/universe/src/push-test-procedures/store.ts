@@ -122,8 +122,7 @@ const statusesNow = statement(
   join universe.test_procedure t on t.external_id = wanted.external_id`,
 )
 
-// What all rows name comes first, and is then compared with the entities as a set: joined to the keys of each row,
-// PostgreSQL would read all entities for each.
+// Collects all names first, and compares them as a set. A join per row would read all entities each time.
 const named = `
   named as materialized (
     select pushed.index, one.key, one.at
@@ -151,8 +150,8 @@ const unknownEntities = statement(
   limit $2`,
 )
 
-// A row is matched by test_procedure_external_id_unique. New rows are numbered in the order of the push, from the counter
-// that the caller has locked. A row that is as it was is not written: its version and its time of change stay.
+// Matched by test_procedure_external_id_unique. New rows are numbered in order, from the locked counter. Unchanged rows are not
+// written and keep their version.
 const apply = statement(
   'universe_apply_test_procedures',
   `with ${named},

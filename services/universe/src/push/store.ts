@@ -6,10 +6,7 @@ import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list
 
 export type { Tx } from '@postern/tenant-db'
 
-/**
- * Locks the tenant's tree of entities until the transaction ends, and returns the last number of an entity. Other tenants and
- * readers do not wait.
- */
+/** Locks the tenant's tree of entities until the transaction ends. Returns the last number of an entity. */
 export async function lockTree(tx: Tx): Promise<number> {
   const [, rows] = await Promise.all([
     tx.execute(makeCounter([])),
@@ -42,10 +39,7 @@ export interface IdentifiedEntity {
   readonly parentId: string | undefined
 }
 
-/**
- * Creates new rows, numbered in the order of the push, and updates changed ones. Call it under `lockTree`, with its last number
- * and existing parents.
- */
+/** Creates new rows, numbered in order, and updates changed ones. Call it under `lockTree`, with existing parents. */
 export async function applyIdentified(
   tx: Tx,
   rows: readonly IdentifiedEntity[],
@@ -81,7 +75,7 @@ export async function applyIdentified(
 /** The most rows of one statement. Long rows need smaller slices. */
 const sliceRows = 1000
 
-/** Bounds of the slices. One slice if a row has its parent in a later one, because each slice is placed separately. */
+/** Returns the bounds of slices: one if a row precedes its parent, because slices are placed separately. */
 function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number])[] {
   const slices: [number, number][] = []
   const sliceOf = new Map<string, number>()
@@ -203,10 +197,8 @@ const insert = (from: string): string => `
 
 const insertAll = statement('universe_insert_entities', insert(given))
 
-// One statement, so that a new entity may hang below one that moves, and one that moves below a new one; what is new gets its place
-// first, since it is asked for first. A row that is as it was is
-// not written: its version and its time of change stay. Without a name it is planned each time: a plan that was made for a few entities, and
-// goes through the rows of the push for each of them, would be kept when there are many.
+// One statement, so that new and moved entities may hang below each other; new ones are placed first. Unchanged rows are not
+// written and keep their version. Unnamed, so that each is planned anew: a plan for a few entities is slow for many.
 const applyStatement = (values: readonly unknown[]): Statement => ({
   text: `with given as materialized (select * from ${given}),
   made as (${insert('given')} where given.number is not null returning 1 as one),
@@ -225,9 +217,9 @@ const applyStatement = (values: readonly unknown[]): Statement => ({
   values,
 })
 
-// The tree as the push would leave it, as far as the push can break it: its rows, what they hang below, and what of the stored tree
-// hangs below a row that comes to stand deeper than before. What no root leads to hangs in a circle. A branch that grows too deep is
-// the fault of the row of the push that is nearest above. By entity_external_id_unique, entity_pk and entity_by_parent_number, once a row.
+// The part of the tree that the push can break: its rows, their parents, and stored rows below rows that move down. Rows that no
+// root reaches are in a circle. A too deep branch is the fault of its nearest pushed row. entity_external_id_unique, entity_pk and
+// entity_by_parent_number, once a row.
 const misplacedRows = statement(
   'universe_misplaced_rows',
   `with recursive pushed as materialized (

@@ -6,8 +6,8 @@ import { rejectionOf } from './rejection.ts'
 import { isTreeRefusal, listMisplaced } from './store.ts'
 
 /**
- * Returns the error, or, if the database rejected the tree of entities, the problem that names the rows that caused it. The
- * transaction of the push must have ended.
+ * Converts a rejection of the tree by the database to a problem that names the rows. Returns other errors. Call it after the
+ * transaction has ended.
  */
 export async function asProblem(
   db: TenantDb,
