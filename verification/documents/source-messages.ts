@@ -70,13 +70,14 @@ export function listTexts(pattern: string): Message[] {
   })
 }
 
-/** Three words, and no SQL, selector, style or type. */
+/** Three words, and no SQL, selector, style, page, header or type. */
 function isProse(text: string): boolean {
   const words = text.match(/[A-Za-z’']{2,}/g) ?? []
   return (
     words.length >= 3 &&
     / [a-z]{2,} /.test(` ${text} `) &&
     !/^\s*(?:select|insert|update|delete|with|default-src|@media)\b/.test(text) &&
+    !/^(?:<!doctype|public, |button |\[)/.test(text) &&
     !/[{;=]\s*$/.test(text)
   )
 }
