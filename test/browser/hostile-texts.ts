@@ -149,7 +149,7 @@ export function hostileTextTests(world: () => World): void {
       )
     })
 
-    test.each(Object.entries(payloads))('the control: %s does run where nothing prevents it', async (_what, one) => {
+    test.each(Object.entries(payloads))('control: %s does run where nothing prevents it', async (_what, one) => {
       const { context, page } = await world().openFor()
       await page.route('**/*', async (route) => {
         const isPage = new URL(route.request().url()).pathname === '/careless'

@@ -79,6 +79,6 @@ test.each([
   ['vi.waitFor(done, 500)', ['vi.waitFor waits 500 ms']],
   ['expect.poll(done, { timeout: 5000 }).toBe(1)', ['expect.poll waits 5000 ms']],
   ['vi.waitFor(done, { timeout: 30_000 }); expect.poll(done, { interval: 5 }).toBe(1); page.waitFor()', []],
-])('the control: %s is reported', (text, faults) => {
+])('control: %s is reported', (text, faults) => {
   expect(faultsIn(text)).toEqual(faults)
 })

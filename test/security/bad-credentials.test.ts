@@ -56,7 +56,7 @@ async function post(body: unknown, headers: Record<string, string> = {}) {
 }
 
 describe('invalid credentials are rejected with 401 before any lookup', () => {
-  test('the control: a valid key is accepted, with its scheme in any case', async () => {
+  test('control: a valid key is accepted, with its scheme in any case', async () => {
     for (const scheme of ['ApiKey', 'apikey', 'APIKEY', 'aPiKeY']) {
       expect((await ask(`${scheme} ${key}`)).status, scheme).toBe(200)
     }

@@ -275,7 +275,7 @@ const meantFor = {
 
 const statistics = ['pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs'].map((view) => `select * from ${view}`)
 
-test('the control: without protection, each attack reveals rows of tenant B', async () => {
+test('control: without protection, each attack reveals rows of tenant B', async () => {
   const [{ full } = { full: '' }] = tables
   const ways = waysToRead(full, tenantB)
   const outcomes = await attempt(
@@ -290,7 +290,7 @@ test('the control: without protection, each attack reveals rows of tenant B', as
   }
 })
 
-test('the control: the forbidden statements are valid for a role that may run them', async () => {
+test('control: the forbidden statements are valid for a role that may run them', async () => {
   const right = forbiddenStatements.filter(({ uncontrolled }) => uncontrolled !== true)
   const outcomes = await attempt(
     'superuser',
@@ -300,7 +300,7 @@ test('the control: the forbidden statements are valid for a role that may run th
   expect(outcomes.filter(({ state }) => state !== 'done')).toEqual([])
 })
 
-test('the control: without protection, a table accepts copied rows', async () => {
+test('control: without protection, a table accepts copied rows', async () => {
   const client = new Client({ connectionString: database.url('superuser') })
   await client.connect()
   try {
@@ -372,7 +372,7 @@ test('every table is tested', () => {
   expect(tables.length).toBeGreaterThan(40)
 })
 
-test('the control: statistics contain values of tenant B for a role that can read them', async () => {
+test('control: statistics contain values of tenant B for a role that can read them', async () => {
   const [{ said } = { said: '' }] = await attempt('superuser', undefined, statistics)
   expect(said).toContain(markB)
 })

@@ -259,7 +259,7 @@ async function plantAndUse(): Promise<number> {
 }
 
 describe('an attacker who writes to Redis', () => {
-  test('the control: with the secret of the keys service, an invented key is accepted', async () => {
+  test('control: with the secret of the keys service, an invented key is accepted', async () => {
     // Without a lease the gateway does not ask Redis, so this may need several attempts.
     await expect.poll(plantAndUse, { timeout: 20_000 }).toBe(200)
   })

@@ -128,7 +128,7 @@ describe('the gateway removes headers that Connection names', () => {
 
   // The client could omit these headers. They do not identify it.
   test.each(['if-match', 'idempotency-key', 'accept', 'prefer'])(
-    'the control: %s is removed if Connection names it',
+    'control: %s is removed if Connection names it',
     async (name) => {
       const [usual, named] = [await forwarded(...given), await forwarded(...given, `Connection: ${name}`)]
       expect([usual.has(name), named.has(name)]).toEqual([true, false])

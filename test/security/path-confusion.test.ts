@@ -91,7 +91,7 @@ describe('a path that is not in the route table returns 404, even if it resemble
     expect(statuses, text).toEqual([404])
   })
 
-  test('the control: the same key can read the real path', async () => {
+  test('control: the same key can read the real path', async () => {
     expect((await ask('/api/v1/findings')).statuses).toEqual([200])
   })
 

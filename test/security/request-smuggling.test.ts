@@ -311,7 +311,7 @@ async function askRightly(at: number, origin = gateway): Promise<unknown> {
 }
 
 describe('responses never reach another request', () => {
-  test('the control: swapped responses or bodies are detected', async () => {
+  test('control: swapped responses or bodies are detected', async () => {
     // That nothing shows where he swaps nothing: it is not the way through him.
     const seen = { answer: 2, body: 2, nothing: 0 } as const
     for (const what of ['answer', 'body', 'nothing'] as const) {
