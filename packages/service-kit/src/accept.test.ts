@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { negotiate, takesGzip } from './accept.ts'
+import { negotiate, acceptsGzip } from './accept.ts'
 
 const offered = ['application/json', 'application/x-ndjson', 'text/csv']
 
@@ -32,12 +32,12 @@ test.each([
 })
 
 test.each(['gzip', 'br, gzip', 'GZIP;q=0.1', '*', 'br;q=1, *;q=0.1'])('an answer is compressed for %j', (header) => {
-  expect(takesGzip(header)).toBe(true)
+  expect(acceptsGzip(header)).toBe(true)
 })
 
 test.each([undefined, '', 'br', 'identity', 'gzip;q=0', 'gzip; q=0.000, *', '*;q=0', 'x-gzips', 'gzip;q=x'])(
   'an answer is sent uncompressed for %j',
   (header) => {
-    expect(takesGzip(header)).toBe(false)
+    expect(acceptsGzip(header)).toBe(false)
   },
 )

@@ -13,7 +13,7 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
 }
 
 /** Whether an Accept-Encoding header (RFC 9110, section 12.5.3) accepts gzip. A missing one does not. */
-export function takesGzip(header: string | undefined): boolean {
+export function acceptsGzip(header: string | undefined): boolean {
   const codings = (header ?? '').split(',').map(parseRange)
   const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')
   return coding !== undefined && coding.quality > 0

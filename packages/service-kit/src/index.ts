@@ -1,4 +1,4 @@
-export { negotiate, takesGzip } from './accept.ts'
+export { negotiate, acceptsGzip } from './accept.ts'
 export { createApp, closeConnectionsWhenDraining, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,
@@ -30,10 +30,10 @@ export { announcedSha256, digestMismatch, unreadableDigest } from './content-dig
 export { assertIfMatch, matchesEtag, notThisVersion, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
-export { handled } from './handled.ts'
+export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
-export { type ListHandlers, allPages, contractList, each, isTooLarge, nothingYet, wholeList } from './list-route.ts'
+export { type ListHandlers, allPages, contractList, each, isTooLarge, nothingYet, streamList } from './list-route.ts'
 export { bodyError, inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { decimalOf } from './json-scan.ts'

@@ -249,7 +249,7 @@ const followedWithSeconds = 30
 const noLimit = 2_147_483_647
 
 /** Reads pages while the assertion is valid, then the rest as one open result. */
-export async function* wholeList<Item, Key, Tx>(
+export async function* streamList<Item, Key, Tx>(
   source: ListSource<Tx>,
   context: RequestContext,
   parts: {

@@ -1,7 +1,7 @@
 import type { Route } from '@postern/contracts'
 import type { z } from 'zod'
 import type { AnswerBody, App, ContractInput } from './contract-route.ts'
-import { type ListSource, contractList, wholeList } from './list-route.ts'
+import { type ListSource, contractList, streamList } from './list-route.ts'
 import { type PageInput, openPage } from './page.ts'
 import { problem } from './problem.ts'
 
@@ -59,7 +59,7 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
       if (isThere !== undefined && !(await source.read(input.context, async (tx) => await isThere(tx, asked)))) {
         throw problem('not_found')
       }
-      const rows = wholeList(source, input.context, {
+      const rows = streamList(source, input.context, {
         after: page.after,
         size: exportBatch,
         list: async (tx: Tx, after: Key | undefined, limit) => await parts.list(tx, asked, { after, limit }),

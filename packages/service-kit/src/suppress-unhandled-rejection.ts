@@ -1,5 +1,5 @@
 /** Prevents an unhandled rejection if the promise fails before it is awaited. */
-export function handled<T>(promise: Promise<T>): Promise<T> {
+export function suppressUnhandledRejection<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined)
   return promise
 }

@@ -108,7 +108,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
  * Outages, overload and rejected assertions reject with `refusal`'s error. Other errors pass unchanged, including a
  * missing assertion.
  */
-export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown, access: 'read' | 'write') => Error): TenantDb {
+export function rejectOnOutage(db: TenantDb, refusal: (cause: unknown, access: 'read' | 'write') => Error): TenantDb {
   const refuse =
     (tenant: TenantAssertion, access: 'read' | 'write' = 'read') =>
     (error: unknown): never => {

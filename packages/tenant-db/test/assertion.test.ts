@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantDb } from '../src/index.ts'
 import {
   withRejectionsAsOutage,
-  refusingWhenAway,
+  rejectOnOutage,
   retireAssertionSecrets,
   setAssertionSecret,
   sqlError,
@@ -120,7 +120,7 @@ describe('a service with a rejected assertion', () => {
     ['is over', { lifetimeSeconds: -3600 }],
     ['has an unknown secret', { secret: randomBytes(32) }],
   ])('one that %s returns an error that can be retried', async (_what, parts) => {
-    const answering = refusingWhenAway(db, (cause) => Object.assign(away, { cause }))
+    const answering = rejectOnOutage(db, (cause) => Object.assign(away, { cause }))
     expect(await ask(answering, tables.mint(tenantA, parts))).toEqual([away, away])
     expect(away.cause).toMatchObject({ code: '28000' })
     expect(await ask(answering, tables.mint(tenantA))).toEqual(['answered', 'answered'])
@@ -156,7 +156,7 @@ describe('a service with a rejected assertion', () => {
       const rows = asked.follow(forged, (tx) => tx.query(list), 10)[Symbol.asyncIterator]()
       return await rows.next().catch((error: unknown) => error)
     }
-    expect(await follow(refusingWhenAway(db, () => away))).toBe(away)
+    expect(await follow(rejectOnOutage(db, () => away))).toBe(away)
     expect(sqlError(await follow(withRejectionsAsOutage(db, Date.now))).kind).toBe('unavailable')
     expect(sqlError(await follow(db)).kind).toBe('assertion')
   })
@@ -165,7 +165,7 @@ describe('a service with a rejected assertion', () => {
     const refused = expect.objectContaining({ code: '28000' })
     expect(
       await ask(
-        refusingWhenAway(db, () => away),
+        rejectOnOutage(db, () => away),
         { assertion },
       ),
     ).toEqual([refused, refused])

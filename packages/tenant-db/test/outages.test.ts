@@ -6,7 +6,7 @@ import {
   type TenantAssertion,
   type TenantDb,
   withRejectionsAsOutage,
-  refusingWhenAway,
+  rejectOnOutage,
   sqlError,
 } from '../src/index.ts'
 
@@ -53,7 +53,7 @@ describe('errors that callers can retry', () => {
   const again = new Error('try again')
   const ask = async (error: unknown, tenant = shown): Promise<unknown[]> =>
     await rejections(
-      refusingWhenAway(failing(error), (cause) => (expect(cause).toBe(error), again)),
+      rejectOnOutage(failing(error), (cause) => (expect(cause).toBe(error), again)),
       tenant,
     )
 
@@ -112,7 +112,7 @@ describe('work that may outlive its assertion', () => {
 test('passes all other calls to the database', async () => {
   const error = new Error('ours')
   for (const db of [
-    refusingWhenAway(failing(error), () => new Error('no')),
+    rejectOnOutage(failing(error), () => new Error('no')),
     withRejectionsAsOutage(failing(error), () => 0),
   ]) {
     await expect(db.ping()).rejects.toBe(error)

@@ -7,7 +7,7 @@ import {
   withNumberSeries,
   openAnswerMemory,
   openTenantDb,
-  refusingWhenAway,
+  rejectOnOutage,
   sqlError,
 } from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
@@ -71,7 +71,7 @@ export async function openDeps(
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
     db,
-    answering: refusingWhenAway(db, databaseAway),
+    answering: rejectOnOutage(db, databaseAway),
     answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
     blobs,
     partials,

@@ -1,5 +1,5 @@
 import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, rejectOnOutage } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
@@ -32,7 +32,7 @@ export async function openDeps(
     applicationName: 'postern-findings',
     observer: observeDatabase(metrics),
   })
-  const answering = refusingWhenAway(db, databaseAway)
+  const answering = rejectOnOutage(db, databaseAway)
   const checkpoints = await openCheckpointSigner(config.checkpointKeys, createBadEndReporter({ logger, metrics }))
   const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
   const universe = openUniverse(config.universe)

@@ -8,7 +8,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { type ReadAheadBudget, matchesEtag, negotiate, takesGzip } from '@postern/service-kit'
+import { type ReadAheadBudget, matchesEtag, negotiate, acceptsGzip } from '@postern/service-kit'
 import {
   type AssertionMinter,
   UnsignableValueError,
@@ -89,7 +89,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
     made
       .then(({ mediaType, headers: own, packed, ...plain }) => {
-        const isPacked = takesGzip(exchange.request.headers['accept-encoding'])
+        const isPacked = acceptsGzip(exchange.request.headers['accept-encoding'])
         const { content, etag } = isPacked ? packed : plain
         const kept = ['etag', etag, 'cache-control', 'public, max-age=60', 'vary', 'accept-encoding']
         if (isKnown(exchange, etag)) {

@@ -6,7 +6,7 @@ import {
   openAnswerMemory,
   openServers,
   openTenantDb,
-  refusingWhenAway,
+  rejectOnOutage,
 } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { openOutbound } from './outbound/open-outbound.ts'
@@ -68,7 +68,7 @@ export async function openDeps(
     observer: observeDatabase(metrics, 'workers'),
   })
   const universe = openUniverse(config.universe)
-  const answering = refusingWhenAway(db, databaseAway)
+  const answering = rejectOnOutage(db, databaseAway)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config
   const queue = openQueue({

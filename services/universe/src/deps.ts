@@ -1,5 +1,5 @@
 import { type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
-import { type TenantDb, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
+import { type TenantDb, openTenantDb, rejectOnOutage } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Findings, openFindings } from './findings/findings.ts'
 
@@ -36,8 +36,8 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
   )
   const findings = openFindings(config.findings)
   return {
-    db: refusingWhenAway(db, databaseAway),
-    importDb: refusingWhenAway(importDb, databaseAway),
+    db: rejectOnOutage(db, databaseAway),
+    importDb: rejectOnOutage(importDb, databaseAway),
     now: () => new Date(),
     findings,
     ready: async () => await db.ping('universe'),

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { takesGzip } from '@postern/service-kit'
+import { acceptsGzip } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import { pagePolicy } from '../http/security-headers.ts'
@@ -43,7 +43,7 @@ export function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: A
   if (asset.isHashed) reply.header('cache-control', forEver)
   if (asset.gzip === undefined) return reply.send(asset.bytes)
   reply.header('vary', 'accept-encoding')
-  return takesGzip(request.headers['accept-encoding'])
+  return acceptsGzip(request.headers['accept-encoding'])
     ? reply.header('content-encoding', 'gzip').send(asset.gzip)
     : reply.send(asset.bytes)
 }

@@ -21,7 +21,7 @@ import {
   contractRoute,
   openPage,
   problem,
-  wholeList,
+  streamList,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
@@ -88,7 +88,7 @@ export function findingRoutes(
     all: async function* (input) {
       const { sort, page, filter, keyOf } = await listOf(input)
       const day = today()
-      yield* wholeList(db, input.context, {
+      yield* streamList(db, input.context, {
         after: page.after,
         size: exportBatch,
         list: async (tx, after, limit) =>

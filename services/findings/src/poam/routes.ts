@@ -7,7 +7,7 @@ import {
   allPages,
   contractRoute,
   problem,
-  wholeList,
+  streamList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { type FindingFilter, findingStamps, listFindingStamps } from '../finding/list/store.ts'
@@ -59,7 +59,7 @@ async function* read(
   today: string,
 ): AsyncGenerator<StoredPiece> {
   let done = 0
-  const placed = wholeList(db, context, {
+  const placed = streamList(db, context, {
     after: 0,
     size: pieceBatch,
     list: async (tx, after: number | undefined = 0, limit) => {

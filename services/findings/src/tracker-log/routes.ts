@@ -19,7 +19,7 @@ import {
   nothingYet,
   openPage,
   problem,
-  wholeList,
+  streamList,
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
@@ -68,7 +68,7 @@ export function trackerLogRoutes(
       const page = openPage(input, listLogOfFinding, numberKey)
       const findingId = await getFindingId(db, input)
       await sealer.settle(input.context)
-      yield* wholeList(db, input.context, {
+      yield* streamList(db, input.context, {
         after: page.after?.after ?? after_seq ?? 0,
         size: batch,
         list: async (tx, after = 0, limit) => listFindingLog(tx, findingId, { kinds, after, limit }),
@@ -100,7 +100,7 @@ export function trackerLogRoutes(
       const { kind: kinds, actor, since_seq } = input.query
       const page = openPage(input, listLog, numberKey)
       await sealer.settle(input.context)
-      const rows = wholeList(db, input.context, {
+      const rows = streamList(db, input.context, {
         after: page.after?.after ?? since_seq ?? 0,
         size: batch,
         list: async (tx, after = 0, limit) => listTenantLog(tx, { wanted: { kinds, actor }, after, limit }),

@@ -1,4 +1,4 @@
-import { handled } from '@postern/service-kit'
+import { suppressUnhandledRejection } from '@postern/service-kit'
 import { SourceFailure } from './failure.ts'
 
 /** Limits of a wait for the other side. */
@@ -32,7 +32,7 @@ export async function withSilenceLimit<T>(
   const timer = setTimeout(() => giveUp(new SourceFailure('source_too_slow', tooSlow, { retryable: true })), maxMs)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
-    const answered = handled(answer)
+    const answered = suppressUnhandledRejection(answer)
     if (signal.aborted) onAbort()
     return await Promise.race([answered, ended])
   } finally {

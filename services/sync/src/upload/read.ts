@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { countPassedBytes, handled } from '@postern/service-kit'
+import { countPassedBytes, suppressUnhandledRejection } from '@postern/service-kit'
 import { type Tx, findChunks, isNotUtf8 } from './store.ts'
 
 /** Streams the bytes of an uploaded file. */
@@ -23,12 +23,12 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
  */
 export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
   async function* every(): AsyncGenerator<Buffer> {
-    let next = handled(chunksFrom(0))
+    let next = suppressUnhandledRejection(chunksFrom(0))
     for (let first = 0; ;) {
       const chunks = await next
       if (chunks.length === 0) return
       first += chunks.length
-      next = handled(chunksFrom(first))
+      next = suppressUnhandledRejection(chunksFrom(first))
       for (const chunk of chunks) {
         // The chunk, the text that it was read from, and a copy.
         countPassedBytes(chunk.length * 3)

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, digestMismatch, discardRest, handled, problem, watchStall } from '@postern/service-kit'
+import {
+  countPassedBytes,
+  digestMismatch,
+  discardRest,
+  suppressUnhandledRejection,
+  problem,
+  watchStall,
+} from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -53,7 +60,7 @@ export async function receiveUpload(
     isStoring = false
     stall.refresh()
     before = storing
-    storing = handled(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
+    storing = suppressUnhandledRejection(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
     // The chunk and its encoded form.
     countPassedBytes(contents.reduce((sum, { length }) => sum + length * 2, 0))
   }

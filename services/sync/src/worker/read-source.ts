@@ -1,5 +1,5 @@
 import { type ImportRow, maxImportHashes, rowHashBytes } from '@postern/contracts/internal'
-import { handled } from '@postern/service-kit'
+import { suppressUnhandledRejection } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
 import type { Imports } from '../import/imports.ts'
 import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
@@ -84,7 +84,7 @@ export async function stageSource(
     batch = newBatch()
     const counts = { fetched, valid, invalid: fetched - valid }
     await sending
-    sending = handled(
+    sending = suppressUnhandledRejection(
       (async () => {
         if (rows.length > 0) await imports.stage(await hold.importAttempt(), rows)
         await hold.step(async (tx) => {

@@ -20,7 +20,7 @@ import {
   openPage,
   problem,
   storedList,
-  wholeList,
+  streamList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
@@ -46,7 +46,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
 
   const readAll = (context: RequestInfo['context'], page: Page<ListKey>, { filter, sort }: EntityList) => {
     const day = today()
-    const rows = wholeList(db, context, {
+    const rows = streamList(db, context, {
       after: page.after,
       size: exportBatch,
       list: async (tx, after, limit) => listEntities(tx, { filter, sort, after, limit }),

@@ -19,7 +19,7 @@ import {
   openPage,
   problem,
   storedList,
-  wholeList,
+  streamList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { type ListedChange, changeKeySchema, listWrittenBetween } from './diff-store.ts'
@@ -79,7 +79,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       assertVersion(found, 'as_of')
       // The whole export has one version.
       const pinned: NodeFilter = { ...filter, asOf: { version: found.wanted } }
-      const rows = wholeList(db, input.context, {
+      const rows = streamList(db, input.context, {
         after: page.after,
         size: exportBatch,
         list: async (tx, after, limit) => listNodes(tx, pinned, { sort, after, limit }),
@@ -143,7 +143,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       )
       assertVersion(found, to === undefined ? 'from' : 'to')
       const span = { key: params.key, from, to: to ?? found.hierarchy.version }
-      const rows = wholeList(db, context, {
+      const rows = streamList(db, context, {
         after: page.after,
         size: exportBatch,
         list: async (tx, after, limit) => listWrittenBetween(tx, span, after, limit),

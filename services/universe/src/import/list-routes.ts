@@ -9,7 +9,7 @@ import {
   maxImportRows,
   missingRowsBodySchema,
 } from '@postern/contracts/internal'
-import { type App, StreamedAnswer, internalRoute, isTooLarge, wholeList } from '@postern/service-kit'
+import { type App, StreamedAnswer, internalRoute, isTooLarge, streamList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countImportChanges, countMissingRows, listChanges, listErrors, listMissing } from './list-store.ts'
 import { type Imports, bySync, write } from './requests.ts'
@@ -80,7 +80,7 @@ export function importListRoutes(app: App, deps: Imports & Pick<Deps, 'db'>): vo
     { ...bySync, path: internalPaths.exportImport, body: exportImportBodySchema },
     async ({ body, context }) => {
       if ('run_id' in body) {
-        const changes = wholeList(db, context, {
+        const changes = streamList(db, context, {
           after: body.after,
           size: exportBatch,
           list: async (tx: Tx, after = 0, limit) => await listChanges(tx, body.run_id, { ops: body.ops, after, limit }),
@@ -89,7 +89,7 @@ export function importListRoutes(app: App, deps: Imports & Pick<Deps, 'db'>): vo
         return linesOf(changes)
       }
       const source = { connectorId: context.id, scope: scopeOf(body.dataset, body.hierarchy) }
-      const rows = wholeList(db, context, {
+      const rows = streamList(db, context, {
         after: body.after,
         size: exportBatch,
         list: async (tx: Tx, after = '', limit) => await listMissing(tx, source, { after, limit }),
