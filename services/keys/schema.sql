@@ -496,6 +496,17 @@ $function$;
 alter routine keys.find_tenant(uuid) owner to postern_keys_definer;
 grant execute on routine keys.find_tenant(uuid) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.find_tenant_id(wanted_slug text)
+ RETURNS uuid
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select t.tenant_id from keys.tenant as t where t.slug = wanted_slug
+$function$;
+alter routine keys.find_tenant_id(text) owner to postern_keys_definer;
+grant execute on routine keys.find_tenant_id(text) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.follow_log(cursor_seq bigint, cursor_mark text, at_most integer)
  RETURNS TABLE(log_seq bigint, mark text, reset boolean, entries jsonb, now_ms bigint)
  LANGUAGE sql

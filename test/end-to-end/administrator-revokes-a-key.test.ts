@@ -66,6 +66,19 @@ describe('only administrators manage keys', () => {
     const control = await send(gateway, '/api/v1/api-keys', { headers: { authorization: `Bearer ${good}` } })
     expect(control.status).toBe(200)
   })
+
+  test('a token that names the tenant by its slug is accepted, and an unknown slug is not', async () => {
+    const { id } = await stack.createTenant('named-by-slug')
+    for (const [tenantId, status] of [
+      ['named-by-slug', 200],
+      ['nobody', 401],
+    ] as const) {
+      const token = await issuer.issue({ tenantId, roles: ['admin'] })
+      const answer = await send(gateway, '/api/v1/whoami', { headers: { authorization: `Bearer ${token}` } })
+      expect(answer.status).toBe(status)
+      if (status === 200) expect(answer.json).toMatchObject({ tenant: { id } })
+    }
+  })
 })
 
 describe('an administrator', () => {

@@ -22,6 +22,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
 
   'signed-context': { uses: ['contracts'] },
   client: { uses: ['contracts'], tests: ['local-stack'] },
+  'sign-in': { uses: ['contracts'] },
 
   'key-cache': { uses: ['contracts', 'signed-context'] },
   'service-client': { uses: ['contracts', 'signed-context'] },
@@ -29,14 +30,17 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   'service-kit': { uses: ['contracts', 'service-client', 'signed-context'] },
 
   gateway: {
-    uses: ['api-key', 'contracts', 'key-cache', 'service-client', 'service-kit', 'signed-context'],
+    uses: ['api-key', 'contracts', 'key-cache', 'service-client', 'service-kit', 'sign-in', 'signed-context'],
     tests: ['local-stack'],
   },
   keys: {
     uses: ['api-key', 'contracts', 'key-cache', 'service-kit', 'signed-context', 'tenant-db'],
     tests: ['local-stack'],
   },
-  console: { uses: ['contracts', 'service-client', 'service-kit', 'signed-context'], tests: ['local-stack'] },
+  console: {
+    uses: ['contracts', 'service-client', 'service-kit', 'sign-in', 'signed-context'],
+    tests: ['local-stack'],
+  },
   // For browsers: what it is built from is bundled, and nothing of it runs on a server.
   'console-web': { uses: [], tests: ['contracts'] },
   findings: {
@@ -62,7 +66,16 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
     uses: ['client', 'contracts', 'installation', 'log-chain', 'service-client', 'signed-context', 'tenant-db'],
   },
   cli: {
-    uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'service-client', 'signed-context'],
+    uses: [
+      'api-key',
+      'client',
+      'contracts',
+      'installation',
+      'log-chain',
+      'service-client',
+      'sign-in',
+      'signed-context',
+    ],
     tests: ['local-stack'],
   },
   test: {

@@ -137,7 +137,7 @@ describe('the compose file', () => {
 
   test('gives gateway and console a valid configuration without an OpenID provider', () => {
     expect(fill(find('console').environment['POSTERN_OIDC_ISSUER'] ?? 'none', {})).toBe('')
-    expect(console.readConfig({ ...environmentOf('console'), POSTERN_OIDC_ISSUER: '' }).provider).toBeUndefined()
+    expect(console.readConfig({ ...environmentOf('console'), POSTERN_OIDC_ISSUER: '' }).providers).toEqual([])
     expect(gateway.readConfig({ ...environmentOf('gateway'), POSTERN_OIDC_ISSUER: '' })).toMatchObject({
       host: '0.0.0.0',
     })

@@ -28,7 +28,7 @@ export function createTokenSource(url: string, key: CryptoKey, keyId: string): T
 }
 
 function payload({ tenantId, roles }: TokenClaims): Record<string, unknown> {
-  return { postern_tenant: tenantId, postern_roles: roles, name: 'Ada Auditor' }
+  return { postern_tenant: tenantId, postern_roles: roles.map((role) => `postern-${role}`), name: 'Ada Auditor' }
 }
 
 interface Builder<T> {

@@ -21,6 +21,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addOperatorCommands(program, context)
   addInstallationCommands(program, context)
   addLogCommands(program, context)
+  addSignInCommands(program, context)
   addConnectorCommands(program, context)
   return program
 }
@@ -222,6 +223,21 @@ function addLogCommands(program: Command, context: CommandContext): void {
     .action(async (path, options) => await (await logCommands()).verifyLog(context, path, options))
 }
 
+function addSignInCommands(program: Command, context: CommandContext): void {
+  const signIn = withExamples(
+    program.command('sign-in').description('Sign-in of people with an OpenID provider').helpCommand(false),
+    'sign-in check --token token.txt',
+  )
+  leaf(
+    signIn,
+    'check',
+    'Verify a token with POSTERN_SIGN_IN_FILE or POSTERN_OIDC_…, and show what Postern reads from it; exits with 1 if it signs nobody in',
+    'sign-in check --token token.txt',
+  )
+    .requiredOption('--token <file>', 'file with an access token, or an ID token with `read: id_token`; a secret')
+    .action(async (options) => await (await signInCommands()).checkSignIn(context, options))
+}
+
 function addConnectorCommands(program: Command, context: CommandContext): void {
   const connectors = withExamples(
     program.command('connectors').description('Connectors of the tenant of an API key').helpCommand(false),
@@ -337,6 +353,7 @@ Settings, each also as NAME_FILE:
 const connectorCommands = async () => await import('./commands/connectors.ts')
 const createCommand = async () => await import('./commands/create-connector.ts')
 const runCommands = async () => await import('./commands/runs.ts')
+const signInCommands = async () => await import('./commands/sign-in.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'

@@ -39,7 +39,7 @@ export async function startIssuer(): Promise<Issuer> {
         name: 'Ada',
         postern_tenant: tenantId,
       }
-      const text = `${encode({ alg: 'ES256', kid: 'one' })}.${encode({ ...claims, postern_roles: ['admin'] })}`
+      const text = `${encode({ alg: 'ES256', kid: 'one' })}.${encode({ ...claims, postern_roles: ['postern-admin'] })}`
       const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' })
       return `${text}.${signature.toString('base64url')}`
     },

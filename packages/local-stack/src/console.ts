@@ -48,7 +48,8 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     // Differs if a proxy publishes the console.
     POSTERN_CONSOLE_URL: env['POSTERN_CONSOLE_URL'] ?? url,
     POSTERN_OIDC_CLIENT_ID: clientId,
-    POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile,
+    // Only the development provider may receive it.
+    ...(ports.signInPort === undefined ? {} : { POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile }),
   }
   const processes: ManagedProcess[] = []
   const failed = Promise.withResolvers<ManagedProcess>()

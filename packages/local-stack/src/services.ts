@@ -307,10 +307,14 @@ async function environment(
   }
   for (const [variable, value] of Object.entries(options.env ?? {})) {
     // A process warns of settings that it does not know.
-    if (variable.startsWith(kind === 'gateway' ? 'POSTERN_DATABASE_' : 'POSTERN_OIDC_')) continue
+    if (kind === 'gateway' ? variable.startsWith('POSTERN_DATABASE_') : isOfSignIn(variable)) continue
     // Services reject a setting with both a value and a file.
     delete env[`${variable}_FILE`]
     env[variable] = value
   }
   return env
+}
+
+function isOfSignIn(variable: string): boolean {
+  return variable.startsWith('POSTERN_OIDC_') || variable.startsWith('POSTERN_SIGN_IN')
 }

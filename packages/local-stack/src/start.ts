@@ -56,9 +56,13 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
       port: consolePort ?? (await prefer(usualPorts.console)),
       adminPort: await prefer(usualPorts.consoleAdmin),
       // The environment names a provider.
-      signInPort: options.env['POSTERN_OIDC_ISSUER'] === undefined ? await prefer(usualPorts.signIn) : undefined,
+      signInPort: hasOwnProvider(options) ? undefined : await prefer(usualPorts.signIn),
     },
   }
+}
+
+function hasOwnProvider({ env }: Pick<StartOptions, 'env'>): boolean {
+  return ['POSTERN_OIDC_ISSUER', 'POSTERN_SIGN_IN', 'POSTERN_SIGN_IN_FILE'].some((name) => (env[name] ?? '') !== '')
 }
 
 async function waitUntilFree(port: number): Promise<void> {
@@ -136,7 +140,7 @@ async function main(): Promise<number> {
     try {
       await writeStackFile(stackFile, ports)
       const demo = await seed(home, stack, options.demoScale, log)
-      if (!signal.aborted) announce(demo, stack.console?.url ?? '')
+      if (!signal.aborted) announce(demo, stack.console?.url ?? '', hasOwnProvider(options))
       return await runUntilEnd(stack, signal)
     } finally {
       await stack.stop()
@@ -151,10 +155,13 @@ async function main(): Promise<number> {
 }
 
 /** The key belongs to a demo tenant of this machine. */
-function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string): void {
+function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string, isOwnProvider: boolean): void {
   const key = tenants['harbourline']?.keys['read:findings'] ?? ''
   console.log(`postern ready ${gateway}`)
-  console.log(`\nThe console: ${consoleUrl} (at its development sign-in you pick a person; not for production)`)
+  const how = isOwnProvider
+    ? 'you sign in with the provider of your settings'
+    : 'at its development sign-in you pick a person; not for production'
+  console.log(`\nThe console: ${consoleUrl} (${how})`)
   console.log(`\nRead the findings of Harbourline Bank:\n`)
   console.log(`  curl -H 'Authorization: ApiKey ${key}' '${gateway}/api/v1/findings?limit=3'\n`)
   console.log(

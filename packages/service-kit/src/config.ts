@@ -135,15 +135,6 @@ function isPublicUrl(text: string): boolean {
   )
 }
 
-const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
-
-/** HTTP is safe only on the loopback address. */
-export function isProtectedUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
-}
-
 /** The first signs; all public halves are published. */
 export type SigningKeys = readonly [KeyObject, ...KeyObject[]]
 
@@ -185,10 +176,6 @@ export const settings = {
       message: 'must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
     })
     .transform((text) => new URL(text).href.replace(/\/$/, '')),
-  /** Compared literally, such as an issuer, so a final slash is kept. */
-  protectedUrl: z.string().refine(isProtectedUrl, {
-    message: 'must be an https URL (http only on the loopback address)',
-  }),
   /** RFC 8410. The first key signs; the others are only published. */
   ed25519Keys,
   operatorNames: z

@@ -9,7 +9,6 @@ export {
   baseEnvironment,
   edgeEnvironment,
   parseEnvironment,
-  isProtectedUrl,
   settings,
 } from './config.ts'
 export { type DatabaseConfig, databaseConfig, databaseEnvironment } from './database-config.ts'

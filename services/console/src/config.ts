@@ -1,13 +1,16 @@
+import { readFileSync } from 'node:fs'
+import { isProtectedUrl } from '@postern/contracts/internal'
 import {
   type BaseConfig,
+  ConfigurationError,
   type Environment,
   baseConfig,
   baseEnvironment,
   edgeEnvironment,
-  isProtectedUrl,
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
+import { type SignInProvider, signInEnvironment, signInProviders } from '@postern/sign-in'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 
@@ -35,18 +38,15 @@ export interface Config extends BaseConfig {
     readonly idleMs: number
     readonly absoluteMs: number
   }
-  /** If undefined, nobody can sign in. */
-  readonly provider: ProviderConfig | undefined
+  /** If empty, nobody can sign in. */
+  readonly providers: readonly ProviderConfig[]
+  /** Whether the page of a refused sign-in says the cause. */
+  readonly explainsSignIn: boolean
 }
 
-export interface ProviderConfig {
-  /** Exactly as the provider names itself; used for discovery. */
-  readonly issuer: string
-  readonly clientId: string
+export interface ProviderConfig extends SignInProvider {
   /** Undefined for a public client, which only PKCE protects. */
   readonly clientSecret: string | undefined
-  readonly scope: string
-  readonly resource: string | undefined
 }
 
 export const environment = {
@@ -77,11 +77,7 @@ export const environment = {
   POSTERN_SESSION_HOURS: settings
     .integer({ min: 1, max: 168, fallback: 12 })
     .describe('A session ends so many hours after the sign-in.'),
-  POSTERN_OIDC_ISSUER: settings.protectedUrl
-    .optional()
-    .describe(
-      'The OpenID provider, exactly as it names itself. Without it nobody can sign in, and every page says so.',
-    ),
+  ...signInEnvironment,
   POSTERN_OIDC_CLIENT_ID: settings.text('postern-console').describe('The client id of the console at the provider.'),
   POSTERN_OIDC_CLIENT_SECRET: z
     .string()
@@ -123,15 +119,37 @@ export function readConfig(env: Environment): Config {
       idleMs: values.POSTERN_SESSION_IDLE_MINUTES * 60_000,
       absoluteMs: values.POSTERN_SESSION_HOURS * 3_600_000,
     },
-    provider:
-      values.POSTERN_OIDC_ISSUER === undefined
-        ? undefined
-        : {
-            issuer: values.POSTERN_OIDC_ISSUER,
-            clientId: values.POSTERN_OIDC_CLIENT_ID,
-            clientSecret: values.POSTERN_OIDC_CLIENT_SECRET,
-            scope: values.POSTERN_OIDC_SCOPE,
-            resource: values.POSTERN_OIDC_RESOURCE,
-          },
+    providers: readProviders(values),
+    explainsSignIn: values.POSTERN_SIGN_IN_DETAILS,
   })
+}
+
+function readProviders(values: z.output<z.ZodObject<typeof environment>>): readonly ProviderConfig[] {
+  const faults: string[] = []
+  let providers: readonly SignInProvider[] = []
+  try {
+    providers = signInProviders(values, {
+      client_id: values.POSTERN_OIDC_CLIENT_ID,
+      scope: values.POSTERN_OIDC_SCOPE,
+      ...(values.POSTERN_OIDC_RESOURCE === undefined ? {} : { resource: values.POSTERN_OIDC_RESOURCE }),
+    })
+  } catch (error) {
+    faults.push(error instanceof Error ? error.message : 'the providers cannot be read')
+  }
+  const own = values.POSTERN_OIDC_CLIENT_SECRET
+  if (own !== undefined && providers.length > 1 && providers.some((each) => each.clientSecretFile === undefined)) {
+    faults.push('POSTERN_OIDC_CLIENT_SECRET: is for one provider. Set client_secret_file of each provider')
+  }
+  const read = providers.map((provider): ProviderConfig => {
+    const { name, clientSecretFile: file } = provider
+    if (file === undefined) return { ...provider, clientSecret: own }
+    try {
+      return { ...provider, clientSecret: readFileSync(file, 'utf8').trim() }
+    } catch {
+      faults.push(`POSTERN_SIGN_IN: the file client_secret_file of ${name} cannot be read`)
+      return { ...provider, clientSecret: undefined }
+    }
+  })
+  if (faults.length > 0) throw new ConfigurationError(faults)
+  return read
 }

@@ -15,8 +15,8 @@ import type { Refusal } from './sign-in/complete.ts'
 import { type Provider, createProvider } from './sign-in/provider.ts'
 
 export interface SignIn {
-  readonly issuer: string
-  readonly provider: Provider
+  /** By issuer, in the order of the settings. */
+  readonly providers: ReadonlyMap<string, Provider>
   readonly access: Access
   readonly attemptSeal: Seal
 }
@@ -55,7 +55,7 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     name: 'postern_console_sign_in_configured',
     help: 'Whether an OpenID provider is configured (1 or 0); without one, nobody can sign in',
     registers: [base.metrics],
-  }).set(config.provider === undefined ? 0 : 1)
+  }).set(config.providers.length === 0 ? 0 : 1)
   return {
     signIn: openSignIn(config, { sessions, store, gateway, now, logger }),
     gateway,
@@ -68,7 +68,7 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     logger,
     // Sessions work without the provider, and later gateway failures are shown in the pages.
     ready: async () => {
-      if (config.provider === undefined) return
+      if (config.providers.length === 0) return
       await Promise.all([store.ping(), gatewayFound || gateway.ping()])
       gatewayFound = true
     },
@@ -80,15 +80,18 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
 }
 
 function openSignIn(config: Config, parts: Omit<AccessParts, 'provider'>): SignIn | undefined {
-  if (config.provider === undefined) {
+  if (config.providers.length === 0) {
     parts.logger.warn({ event: 'sign_in_not_configured' })
     return undefined
   }
-  const provider = createProvider(config.provider, config, parts.now)
+  const providers = new Map(
+    config.providers.map((each): [string, Provider] => [each.issuer, createProvider(each, config, parts.now)]),
+  )
+  const accesses = new Map([...providers].map(([issuer, provider]) => [issuer, createAccess({ ...parts, provider })]))
   return {
-    issuer: config.provider.issuer,
-    provider,
-    access: createAccess({ ...parts, provider }),
+    providers,
+    // A session ends if its provider is no longer configured.
+    access: { fresh: async (session) => await accesses.get(session.content.issuer)?.fresh(session) },
     attemptSeal: createSeal(config.sessionRing, 'attempt'),
   }
 }

@@ -53,7 +53,7 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
 
   async function tokens(): Promise<unknown> {
     const common = { iss: issuer, sub: 'person-1', iat: seconds(), exp: seconds() + 300 }
-    const person = { name: 'Ada', postern_tenant: tenantId, postern_roles: ['admin'] }
+    const person = { name: 'Ada', postern_tenant: tenantId, postern_roles: ['postern-admin'] }
     return {
       token_type: 'Bearer',
       expires_in: 300,

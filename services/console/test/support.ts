@@ -83,7 +83,11 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
 }
 
 function whoamiOf(authorization: string): unknown {
-  const { sub, name, postern_tenant: tenant, postern_roles: roles } = decodeJwt(authorization.replace('Bearer ', ''))
+  const { sub, name, postern_tenant: tenant, postern_roles: given } = decodeJwt(authorization.replace('Bearer ', ''))
+  const roles = z
+    .array(z.string())
+    .parse(given ?? [])
+    .map((role) => role.replace('postern-', ''))
   return {
     kind: 'user',
     id: sub,

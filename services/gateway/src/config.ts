@@ -3,6 +3,7 @@ import type { Upstream } from '@postern/contracts'
 import { maxGatewayName } from '@postern/contracts/internal'
 import {
   type BaseConfig,
+  ConfigurationError,
   type Environment,
   baseConfig,
   baseEnvironment,
@@ -10,6 +11,7 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
+import { type SignInProvider, signInEnvironment, signInProviders } from '@postern/sign-in'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { parseAddressRanges } from './authenticate/addresses.ts'
@@ -18,17 +20,6 @@ export interface UpstreamConfig {
   readonly url: string
   /** For requests to this service only. */
   readonly ring: KeyRing
-}
-
-/** The OpenID provider. Without it, `Authorization: Bearer` is rejected. */
-export interface OidcConfig {
-  /** Exactly the token's `iss`. */
-  readonly issuer: string
-  readonly audience: string
-  /** The tenant's id. */
-  readonly tenantClaim: string
-  /** The list of roles. */
-  readonly rolesClaim: string
 }
 
 export interface GatewayConfig extends BaseConfig {
@@ -63,7 +54,10 @@ export interface GatewayConfig extends BaseConfig {
   readonly tenantConnections: number
   /** Per upstream. */
   readonly upstreamWaiting: number
-  readonly oidc: OidcConfig | undefined
+  /** If empty, `Authorization: Bearer` is rejected. */
+  readonly providers: readonly SignInProvider[]
+  /** Whether answers name the cause of a refused token. */
+  readonly explainsTokens: boolean
 }
 
 export const environment = {
@@ -140,12 +134,7 @@ export const environment = {
   POSTERN_UPSTREAM_WAITING: settings
     .integer({ min: 0, max: 1_000_000, fallback: 1024 })
     .describe('Requests that may wait for a connection to one service. Further ones get 503.'),
-  POSTERN_OIDC_ISSUER: settings.protectedUrl
-    .optional()
-    .describe('The issuer of access tokens of people, exactly as in their `iss`. Without it, `Bearer` is rejected.'),
-  POSTERN_OIDC_AUDIENCE: settings.text('postern').describe('The audience that access tokens must have.'),
-  POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant').describe('The claim that holds the id of the tenant.'),
-  POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles').describe('The claim that holds the list of roles.'),
+  ...signInEnvironment,
 } as const
 
 /** Throws a ConfigurationError that lists every fault. */
@@ -180,18 +169,19 @@ export function readConfig(env: Environment): GatewayConfig {
     upstreamConnections: values.POSTERN_UPSTREAM_CONNECTIONS,
     tenantConnections: values.POSTERN_TENANT_CONNECTIONS,
     upstreamWaiting: values.POSTERN_UPSTREAM_WAITING,
-    oidc:
-      values.POSTERN_OIDC_ISSUER === undefined
-        ? undefined
-        : {
-            issuer: values.POSTERN_OIDC_ISSUER,
-            audience: values.POSTERN_OIDC_AUDIENCE,
-            tenantClaim: values.POSTERN_OIDC_TENANT_CLAIM,
-            rolesClaim: values.POSTERN_OIDC_ROLES_CLAIM,
-          },
+    providers: readProviders(values),
+    explainsTokens: values.POSTERN_SIGN_IN_DETAILS,
   })
 }
 
 function basePathOf(apiUrl: string | undefined): string {
   return apiUrl === undefined ? '' : new URL(apiUrl).pathname.replace(/\/$/, '')
+}
+
+function readProviders(values: z.output<z.ZodObject<typeof environment>>): readonly SignInProvider[] {
+  try {
+    return signInProviders(values)
+  } catch (error) {
+    throw new ConfigurationError([error instanceof Error ? error.message : 'the providers cannot be read'])
+  }
 }

@@ -19,6 +19,7 @@ import {
   watchServer,
   watchEventLoop,
 } from '@postern/service-kit'
+import { refusalFields } from '@postern/sign-in'
 import { createAssertionMinter } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
 import { createGatewayApp, requestIdOf } from './app.ts'
@@ -272,7 +273,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     authenticate: createAuthenticate({
       keys: keyLookup,
       tenants: tenantLookup,
-      tokens: config.oidc === undefined ? undefined : createTokenVerifier(config.oidc, logger),
+      tokens: config.providers.length === 0 ? undefined : createTokenVerifier(config.providers, logger),
+      explainsTokens: config.explainsTokens,
+      onToken: (exchange, event, refusal) =>
+        logger.info({ event, request_id: exchange.requestId, ...refusalFields(refusal), ...traceOf(exchange) }),
       watermarks,
       databaseClock,
       failedAttempts,

@@ -26,8 +26,9 @@ export const tenant: TenantRecord = {
 export const token = {
   subject: 'ada',
   name: 'Ada Lund',
-  tenantId: tenant.tenantId,
+  tenant: tenant.tenantId,
   roles: ['viewer' as const],
+  withoutRoles: undefined,
   expiresAt: 9e12,
 }
 
@@ -49,6 +50,8 @@ export function setUp(
     isTokenKnown?: boolean
     /** Seconds that an address must wait which sent too many requests without credentials. */
     unreadableWait?: number
+    /** Whether answers name the cause of a refused token. */
+    explainsTokens?: boolean
     /** The refusal of a request that would have to wait. */
     noWait?: Refusal
   } = {},
@@ -64,6 +67,7 @@ export function setUp(
   const failed: string[] = []
   const denied: unknown[] = []
   const crashes: unknown[] = []
+  const logged: unknown[] = []
   const said: unknown[] = []
   /** Runs during a look-up. */
   const meanwhile = { run: () => undefined as void }
@@ -116,6 +120,8 @@ export function setUp(
     reserveWait: () => given.noWait,
     usage: { denied: (principal, from, reason) => void denied.push([principal.id, from, reason]) },
     found,
+    explainsTokens: given.explainsTokens ?? false,
+    onToken: (_of, event, refusal) => void logged.push([event, refusal]),
     onCrash: (of, error) => void crashes.push([of.requestId, error]),
   })
   const note = (outcome: Principal | Refusal): void => {
@@ -135,7 +141,7 @@ export function setUp(
     await settle()
     return exchange
   }
-  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, found, watermarks, meanwhile }
+  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, logged, found, watermarks, meanwhile }
 }
 
 export const withKey = `ApiKey ${value}`
@@ -148,7 +154,7 @@ export const foundTenant = (given: Partial<TenantRecord> = {}): TenantFound => (
   kind: 'found',
   tenant: { ...tenant, ...given },
 })
-export const valid: TokenCheck = { kind: 'valid', token }
+export const valid = { kind: 'valid', token } as const
 
 export const unavailable = [
   'auth_unavailable',

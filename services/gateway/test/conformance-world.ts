@@ -231,6 +231,8 @@ export class GatewayUnderTest {
       keys,
       tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
       tokens: undefined,
+      explainsTokens: false,
+      onToken: () => undefined,
       watermarks: this.watermarks,
       databaseClock,
       failedAttempts: { keys: noFailures, tokens: noFailures },

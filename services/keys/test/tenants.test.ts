@@ -108,6 +108,19 @@ describe('a tenant', () => {
     expect(told).toContainEqual(expect.objectContaining({ event: 'tenant_created', operator: localOperator.label }))
     const listed = z.array(tenantSchema).parse((await service.operate('GET', path)).json)
     expect(listed).toContainEqual(tenant)
+    const byId = await lookUpTenant(tenant.id)
+    expect(byId.record).toMatchObject({ tenantId: tenant.id, tenantName: 'Harbourline' })
+    for (const [asked, found] of [
+      [slug, { ...byId.record, readAt: expect.any(Number) }],
+      [`${slug}x`, null],
+      ['harbourline-of-nobody', null],
+    ] as const) {
+      const bySlug = await service.ask(internalPaths.lookupTenant, { slug: asked })
+      expect(tenantLookupAnswerSchema.parse(bySlug.json).record).toEqual(found)
+    }
+    for (const body of [{}, { slug: 'No!' }, { slug, tenantId: tenant.id }]) {
+      expect((await service.ask(internalPaths.lookupTenant, body)).status).toBe(422)
+    }
     expect(listed.map((each) => each.slug)).toEqual(listed.map((each) => each.slug).toSorted())
     const { record, now } = await lookUpTenant(tenant.id)
     expect(record).toMatchObject({ tenantName: 'Harbourline', tenantStatus: 'active', tenantVersion: 1 })
@@ -367,6 +380,7 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.log_change()',
           'keys.find_key_by_hash(bytea)',
           'keys.find_tenant(uuid)',
+          'keys.find_tenant_id(text)',
           'keys.grant_lease(uuid,text,bigint,text,integer)',
           'keys.release_lease(uuid)',
           'keys.read_leases()',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { grantableScopes, roles } from '../scope.ts'
+import { tenantSlugSchema } from './tenants.ts'
 
 /** The internal API between the gateway and the keys service, signed (RFC 9421) with their shared secret. */
 
@@ -116,8 +117,11 @@ export const maxLookups = 100
 export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
-/** `POST /internal/v1/tenants/lookup`: a tenant record or null. */
-export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
+/** `POST /internal/v1/tenants/lookup`: the record of the tenant with this id or slug, or null. */
+export const tenantLookupRequestSchema = z.union([
+  z.strictObject({ tenantId: z.uuid() }),
+  z.strictObject({ slug: tenantSlugSchema }),
+])
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
 /**

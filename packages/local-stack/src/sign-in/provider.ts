@@ -99,7 +99,11 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
     extraTokenClaims: async (_ctx, token) => {
       const person = 'accountId' in token ? find(token.accountId) : undefined
       if (person === undefined) return undefined
-      return { name: person.name, postern_tenant: await tenantId(person.tenant), postern_roles: [...person.roles] }
+      return {
+        name: person.name,
+        postern_tenant: await tenantId(person.tenant),
+        postern_roles: person.roles.map((role) => `postern-${role}`),
+      }
     },
     // The console needs no consent.
     loadExistingGrant: async (ctx) => {

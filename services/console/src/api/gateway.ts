@@ -14,7 +14,8 @@ export type WhoIs =
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
 export interface GatewayClient {
-  whoIs(accessToken: string): Promise<WhoIs>
+  /** The gateway logs the request id. */
+  whoIs(accessToken: string, requestId?: string): Promise<WhoIs>
   ping(): Promise<void>
   close(): Promise<void>
 }
@@ -36,12 +37,16 @@ const pingWithinMs = 1500
 export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, gatewayConnections)
   return {
-    whoIs: async (accessToken) => {
+    whoIs: async (accessToken, requestId) => {
       try {
         const answer = await pool.request({
           method: 'GET',
           path: '/api/v1/whoami',
-          headers: { accept: 'application/json', authorization: `Bearer ${accessToken}` },
+          headers: {
+            accept: 'application/json',
+            authorization: `Bearer ${accessToken}`,
+            ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
+          },
           signal: AbortSignal.timeout(whoIsWithinMs),
         })
         const json: unknown = await answer.body.json()

@@ -51,10 +51,36 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
   },
 }
 
-export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/'): FastifyReply {
+/** What the person can tell the operator, who finds the reference in the log. */
+export interface Cause {
+  readonly code: string
+  readonly reference: string
+  readonly explanation: string | undefined
+}
+
+export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/', cause?: Cause): FastifyReply {
   const { status, title, text } = messages[reason]
   const retry = `login?return_to=${encodeURIComponent(returnTo)}`
-  return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
+  const more = cause === undefined ? '' : describeCause(cause)
+  return answerPage(reply, status, title, `<p>${text}</p>${more}<a class="button" href="${retry}">Sign in again</a>`)
+}
+
+function describeCause({ code, reference, explanation }: Cause): string {
+  const plain = explanation === undefined ? '' : `<p>${escape(explanation)}</p>`
+  return `${plain}<p>For your administrator: <code>${escape(code)}</code>, reference <code>${escape(reference)}</code></p>`
+}
+
+/** For several providers, by name. */
+export function answerProviders(reply: FastifyReply, names: readonly string[], returnTo: string): FastifyReply {
+  const links = names.map(
+    (name, at) =>
+      `<a class="button" href="login?provider=${at}&amp;return_to=${encodeURIComponent(returnTo)}">${escape(name)}</a>`,
+  )
+  return answerPage(reply, 200, 'Where do you sign in?', links.join(''))
+}
+
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`)
 }
 
 export function answerUnconfigured(reply: FastifyReply): FastifyReply {
@@ -62,8 +88,8 @@ export function answerUnconfigured(reply: FastifyReply): FastifyReply {
     reply,
     503,
     'Sign-in is not configured',
-    `<p>Nobody can sign in to this console yet: its setting <code>POSTERN_OIDC_ISSUER</code> is empty.</p>
-<p>Set it to the address of your OpenID provider, here and at the gateway, and restart both. Integrations with an API key are not affected.</p>`,
+    `<p>Nobody can sign in to this console yet: its settings <code>POSTERN_SIGN_IN_FILE</code> and <code>POSTERN_OIDC_ISSUER</code> are empty.</p>
+<p>Set one of them, here and at the gateway, and restart both. Integrations with an API key are not affected.</p>`,
   )
 }
 

@@ -20,7 +20,7 @@ export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | und
       const isPage = isRead && !/^\/(?:api|assets|internal)\//.test(path) && path !== '/auth/session'
       if (isPage && /text\/html|\*\/\*/.test(request.headers.accept ?? '*/*')) return answerUnconfigured(reply)
       throw problem('sign_in_not_configured', {
-        detail: 'The console has no OpenID provider. Set POSTERN_OIDC_ISSUER.',
+        detail: 'The console has no OpenID provider. Set POSTERN_OIDC_ISSUER or POSTERN_SIGN_IN_FILE.',
       })
     })
   })

@@ -1,8 +1,10 @@
 import type { Logger } from '@postern/service-kit'
+import { type SignInRefusal, refusalFields } from '@postern/sign-in'
 import type { GatewayClient } from '../api/gateway.ts'
 import type { Session } from '../session/content.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { Attempt } from './attempts.ts'
+import { explainToken } from './explain-failure.ts'
 import { type Provider, ProviderUnavailable, SignInRefused, type SignedIn } from './provider.ts'
 
 export type Refusal =
@@ -18,45 +20,59 @@ export type Refusal =
 
 export type SignInOutcome =
   | { readonly kind: 'signed_in'; readonly session: Session }
-  | { readonly kind: 'refused'; readonly reason: Refusal }
+  | { readonly kind: 'refused'; readonly reason: Refusal; readonly cause: SignInRefusal | undefined }
 
 export interface CompleteParts {
-  readonly provider: Pick<Provider, 'finish'>
+  readonly provider: Pick<Provider, 'finish' | 'settings'>
   readonly gateway: Pick<GatewayClient, 'whoIs'>
   readonly sessions: Pick<Sessions, 'begin'>
   readonly logger: Logger
+  readonly now: () => number
+  /** The page shows it, and the gateway logs it. */
+  readonly requestId: string
 }
 
 /**
  * Redeems the code and starts a session. The gateway reads tenant and roles, so there is only one mapping of claims.
  */
 export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
-  const { provider, gateway, sessions, logger } = parts
-  const refuse = (reason: Refusal, cause?: unknown): SignInOutcome => {
-    logger.warn({ event: 'sign_in_refused', reason, ...(cause === undefined ? {} : { err: cause }) })
-    return { kind: 'refused', reason }
+  const { provider, gateway, sessions, logger, requestId } = parts
+  const refuse = (reason: Refusal, error?: unknown, cause?: SignInRefusal): SignInOutcome => {
+    logger.warn({
+      event: 'sign_in_refused',
+      reason,
+      request_id: requestId,
+      provider: provider.settings.name,
+      ...(cause === undefined ? {} : refusalFields(cause)),
+      ...(error === undefined ? {} : { err: error }),
+    })
+    return { kind: 'refused', reason, cause }
   }
   let signedIn: SignedIn
   try {
     signedIn = await provider.finish(callback, attempt)
   } catch (error) {
-    if (error instanceof SignInRefused) return refuse(error.reason, error)
+    if (error instanceof SignInRefused) return refuse(error.reason, error, error.refusal)
     if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error)
     throw error
   }
-  const known = await gateway.whoIs(signedIn.tokens.access)
+  const { access } = signedIn.tokens
+  const known = await gateway.whoIs(access, requestId)
+  const explain = (): SignInRefusal => explainToken(access, provider.settings, parts.now())
   switch (known.kind) {
     case 'unavailable':
       return refuse('gateway_unavailable', known.cause)
     case 'refused':
-      return refuse(known.code === 'tenant_suspended' ? 'tenant_suspended' : 'token_refused')
+      return known.code === 'tenant_suspended'
+        ? refuse('tenant_suspended')
+        : refuse('token_refused', undefined, explain())
     case 'person':
       break
     default:
       return known satisfies never
   }
   const { id, label, tenant, roles } = known
-  if (roles.length === 0) return refuse('no_role')
+  if (roles.length === 0) return refuse('no_role', undefined, explain())
   const { subject, sid, tokens, name, email } = signedIn
   const content = {
     issuer: attempt.issuer,

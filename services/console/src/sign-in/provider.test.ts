@@ -1,3 +1,4 @@
+import { parseSignIn } from '@postern/sign-in'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type HostileProvider, client, startHostileProvider } from '../../test/hostile-provider.ts'
 import { type Provider, ProviderUnavailable, SignInRefused, createProvider } from './provider.ts'
@@ -6,8 +7,10 @@ let hostile: HostileProvider
 let provider: Provider
 beforeAll(async () => {
   hostile = await startHostileProvider('0198f6b0-0000-7000-8000-000000000001')
-  const config = { clientId: client.id, clientSecret: client.secret, scope: 'openid', resource: undefined }
-  provider = createProvider({ issuer: hostile.issuer, ...config }, { url: 'http://127.0.0.1:1' }, Date.now)
+  const file = { providers: [{ name: 'Staff', issuer: hostile.issuer, client_id: client.id, scope: 'openid' }] }
+  const [settings] = parseSignIn(JSON.stringify(file))
+  if (settings === undefined) throw new Error('no provider')
+  provider = createProvider({ ...settings, clientSecret: client.secret }, { url: 'http://127.0.0.1:1' }, Date.now)
 })
 afterAll(async () => await hostile.stop())
 

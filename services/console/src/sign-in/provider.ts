@@ -1,6 +1,8 @@
-import { type JWTVerifyGetKey, createRemoteJWKSet } from 'jose'
+import { type JWTVerifyGetKey, createRemoteJWKSet, decodeJwt } from 'jose'
+import type { SignInProvider, SignInRefusal } from '@postern/sign-in'
 import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
+import { explainFailure } from './explain-failure.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
 export interface Tokens {
@@ -33,11 +35,13 @@ export type Renewal =
 /** A response that must not sign anybody in; the cause is for the log. */
 export class SignInRefused extends Error {
   readonly reason: 'cancelled' | 'not_valid'
+  readonly refusal: SignInRefusal | undefined
 
-  constructor(reason: 'cancelled' | 'not_valid', cause: unknown) {
+  constructor(reason: 'cancelled' | 'not_valid', cause: unknown, refusal?: SignInRefusal) {
     super(reason, { cause })
     this.name = 'SignInRefused'
     this.reason = reason
+    this.refusal = refusal
   }
 }
 
@@ -50,6 +54,7 @@ export class ProviderUnavailable extends Error {
 }
 
 export interface Provider {
+  readonly settings: SignInProvider
   /** Throws ProviderUnavailable. */
   signInUrl(secrets: Secrets): Promise<URL>
   /** Redeems the code. Throws SignInRefused or ProviderUnavailable. */
@@ -122,13 +127,16 @@ export function createProvider(
     }
   }
 
-  function tokensOf(answer: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers): Tokens {
-    return {
-      access: answer.access_token,
-      refresh: answer.refresh_token,
-      id: answer.id_token,
-      accessExpiresAt: now() + (answer.expiresIn() ?? defaultLifeSeconds) * 1000,
+  /** `access` is the token that the gateway reads. Returns undefined if the provider did not send it. */
+  function tokensOf(answer: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers): Tokens | undefined {
+    const [refresh, id] = [answer.refresh_token, answer.id_token]
+    if (provider.read === 'access_token') {
+      const accessExpiresAt = now() + (answer.expiresIn() ?? defaultLifeSeconds) * 1000
+      return { access: answer.access_token, refresh, id, accessExpiresAt }
     }
+    const claims = answer.claims()
+    if (id === undefined || claims === undefined) return undefined
+    return { access: id, refresh, id, accessExpiresAt: claims.exp * 1000 }
   }
 
   async function findSignOut(): Promise<openid.Configuration | undefined> {
@@ -141,6 +149,7 @@ export function createProvider(
   }
 
   return {
+    settings: provider,
     signInUrl: async ({ state, nonce, codeVerifier }) => {
       const { client } = await find()
       return openid.buildAuthorizationUrl(client, {
@@ -151,6 +160,7 @@ export function createProvider(
         code_challenge: await openid.calculatePKCECodeChallenge(codeVerifier),
         code_challenge_method: 'S256',
         ...resource,
+        ...Object.fromEntries(provider.parameters),
       })
     },
     finish: async (callback, { state, nonce, codeVerifier }) => {
@@ -166,16 +176,17 @@ export function createProvider(
           resource,
         )
         const claims = tokens.claims()
-        if (claims === undefined) throw new SignInRefused('not_valid', undefined)
+        const kept = tokensOf(tokens)
+        if (claims === undefined || kept === undefined) throw new SignInRefused('not_valid', undefined)
         return {
-          tokens: tokensOf(tokens),
+          tokens: kept,
           subject: claims.sub,
           sid: textOf(claims['sid']),
           name: textOf(claims['name']),
           email: textOf(claims['email']),
         }
       } catch (error) {
-        throw finishFailure(error)
+        throw finishFailure(error, redirectUri)
       }
     },
     refresh: async (refreshToken, subject) => {
@@ -184,7 +195,8 @@ export function createProvider(
         const tokens = await openid.refreshTokenGrant(client, refreshToken, resource)
         const claims = tokens.claims()
         if (claims !== undefined && claims.sub !== subject) return { kind: 'ended' }
-        return { kind: 'renewed', tokens: tokensOf(tokens) }
+        const kept = tokensOf(tokens)
+        return kept === undefined ? { kind: 'ended' } : { kind: 'renewed', tokens: kept }
       } catch (error) {
         if (error instanceof openid.ResponseBodyError && ends.has(error.error)) return { kind: 'ended' }
         return { kind: 'unavailable', cause: error }
@@ -239,13 +251,15 @@ function textOf(claim: unknown): string | undefined {
   return typeof claim === 'string' && claim !== '' ? claim.slice(0, 320).toWellFormed() : undefined
 }
 
-function finishFailure(error: unknown): Error {
+function finishFailure(error: unknown, redirectUri: string): Error {
   if (error instanceof SignInRefused) return error
-  if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error)
-  if (error instanceof openid.ResponseBodyError && !isForNow(error)) return new SignInRefused('not_valid', error)
-  if (error instanceof openid.ClientError && !unreachable.has(error.code ?? ''))
-    return new SignInRefused('not_valid', error)
-  return new ProviderUnavailable(error)
+  const refusal = explainFailure(error, redirectUri)
+  if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error, refusal)
+  const isRefused =
+    error instanceof openid.ResponseBodyError
+      ? !isForNow(error)
+      : error instanceof openid.ClientError && !unreachable.has(error.code ?? '')
+  return isRefused ? new SignInRefused('not_valid', error, refusal) : new ProviderUnavailable(error)
 }
 
 /** The provider throttles or is overloaded (RFC 6585 §4, RFC 6749 §4.1.2.1). */
@@ -268,3 +282,12 @@ const ends: ReadonlySet<string> = new Set([
 ])
 
 const unreachable: ReadonlySet<string> = new Set(['', 'OAUTH_TIMEOUT', 'OAUTH_ABORT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])
+
+/** The issuer that an unverified token names. */
+export function findIssuer(token: string): string | undefined {
+  try {
+    return decodeJwt(token).iss
+  } catch {
+    return undefined
+  }
+}

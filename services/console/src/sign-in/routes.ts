@@ -1,4 +1,5 @@
 import { problem } from '@postern/service-kit'
+import { explainRefusal } from '@postern/sign-in'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
@@ -6,7 +7,8 @@ import type { Deps, SignIn } from '../deps.ts'
 import { parseCookies } from '../http/cookies.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession } from '../http/session-guard.ts'
-import { answerMessage } from '../pages/message-page.ts'
+import { answerMessage, answerProviders } from '../pages/message-page.ts'
+import type { Session } from '../session/content.ts'
 import { randomId } from '../session/sessions.ts'
 import type { Owner } from '../session/store.ts'
 import {
@@ -21,9 +23,13 @@ import {
 } from './attempts.ts'
 import { completeSignIn } from './complete.ts'
 import { type LogoutNotice, logoutTokenLifeSeconds } from './logout-token.ts'
-import { ProviderUnavailable } from './provider.ts'
+import { type Provider, ProviderUnavailable, findIssuer } from './provider.ts'
 
-const loginQuery = z.object({ return_to: z.string().optional().catch(undefined) })
+const loginQuery = z.object({
+  return_to: z.string().optional().catch(undefined),
+  /** The place of the provider in the settings, from 0. */
+  provider: z.coerce.number().optional().catch(undefined),
+})
 const callbackQuery = z.object({ state: z.string().min(1).max(256) })
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
@@ -33,13 +39,23 @@ const signOutLifeMs = 600_000
 export function signInRoutes(
   app: FastifyInstance,
   deps: Omit<Deps, 'signIn'> & SignIn,
-  { origin, url: consoleUrl }: Pick<Config, 'origin' | 'url'>,
+  { origin, url: consoleUrl, explainsSignIn }: Pick<Config, 'origin' | 'url' | 'explainsSignIn'>,
 ): void {
-  const { cookies, issuer: ownIssuer, provider, sessions, store, logger } = deps
+  const { cookies, providers, sessions, store, logger } = deps
 
   app.get('/auth/login', async (request, reply) => {
-    const returnTo = safeReturnTo(loginQuery.parse(request.query).return_to, origin)
-    const attempt = newAttempt({ issuer: ownIssuer, begunAt: deps.now(), returnTo })
+    const query = loginQuery.parse(request.query)
+    const returnTo = safeReturnTo(query.return_to, origin)
+    const all = [...providers.values()]
+    const provider = all.length === 1 ? all[0] : all[query.provider ?? -1]
+    if (provider === undefined) {
+      return answerProviders(
+        reply,
+        all.map(({ settings }) => settings.name),
+        returnTo,
+      )
+    }
+    const attempt = newAttempt({ issuer: provider.settings.issuer, begunAt: deps.now(), returnTo })
     try {
       const url = await provider.signInUrl(attempt)
       const given = attemptCookies(request)
@@ -52,21 +68,31 @@ export function signInRoutes(
       return await reply.header('set-cookie', cookie).redirect(url.href, 303)
     } catch (error) {
       if (!(error instanceof ProviderUnavailable)) throw error
-      logger.error({ event: 'provider_unavailable', err: error })
+      logger.error({ event: 'provider_unavailable', provider: provider.settings.name, err: error })
       return answerMessage(reply, 'provider_unavailable', returnTo)
     }
   })
 
   app.get('/auth/callback', async (request, reply) => {
     const attempt = takeAttempt(request, reply)
-    if (attempt === undefined || !(await store.markOnce(attempt.state, attemptLifeMs))) {
+    // The sign-in started with this provider (mix-up attack, RFC 9700 §4.4).
+    const provider = attempt === undefined ? undefined : providers.get(attempt.issuer)
+    if (attempt === undefined || provider === undefined || !(await store.markOnce(attempt.state, attemptLifeMs))) {
       deps.count('not_ours')
       logger.info({ event: 'sign_in_refused', reason: 'not_ours' })
       return answerMessage(reply, 'not_ours', attempt?.returnTo)
     }
-    const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, deps)
+    const parts = { ...deps, provider, requestId: request.id }
+    const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, parts)
     deps.count(outcome.kind === 'signed_in' ? 'signed_in' : outcome.reason)
-    if (outcome.kind === 'refused') return answerMessage(reply, outcome.reason, attempt.returnTo)
+    if (outcome.kind === 'refused') {
+      const { reason, cause } = outcome
+      return answerMessage(reply, reason, attempt.returnTo, {
+        code: cause?.code ?? reason,
+        reference: request.id,
+        explanation: explainsSignIn && cause !== undefined ? explainRefusal(cause) : undefined,
+      })
+    }
     // A new id prevents session fixation.
     const before = parseCookies(request.headers.cookie).get(cookies.session)
     if (before !== undefined) await sessions.end(before)
@@ -83,11 +109,12 @@ export function signInRoutes(
       await sessions.end(session.id)
       logger.info({ event: 'signed_out', tenant_id: session.content.tenant.id })
       const { refresh } = session.content.tokens
-      const failure = refresh === undefined ? undefined : await provider.revoke(refresh)
+      const failure = refresh === undefined ? undefined : await providerOf(session)?.revoke(refresh)
       if (failure !== undefined) logger.warn({ event: 'token_revocation_failed', err: failure })
     }
     reply.header('set-cookie', cookies.clear(cookies.session))
-    if (session === undefined || !(await provider.hasSignOut())) return { redirect: `${consoleUrl}/` }
+    if (session === undefined || (await providerOf(session)?.hasSignOut()) !== true)
+      return { redirect: `${consoleUrl}/` }
     const { id: idToken } = session.content.tokens
     if (idToken !== undefined) {
       const ticket = randomId()
@@ -101,7 +128,7 @@ export function signInRoutes(
   app.get('/auth/provider-logout', async (request, reply) => {
     const ticket = parseCookies(request.headers.cookie).get(cookies.signOut)
     const idToken = ticket === undefined ? undefined : await store.take(ticket)
-    const url = await provider.signOutUrl(idToken)
+    const url = await findProvider(idToken)?.signOutUrl(idToken)
     reply.header('set-cookie', cookies.clear(cookies.signOut))
     return await reply.redirect(url?.href ?? `${consoleUrl}/`, 303)
   })
@@ -124,7 +151,9 @@ export function signInRoutes(
     )
     scope.post('/auth/backchannel-logout', async (request) => {
       const body = logoutBody.safeParse(request.body)
-      const notice = body.success ? await provider.readLogoutToken(body.data.logout_token).catch(toProblem) : undefined
+      const token = body.success ? body.data.logout_token : ''
+      const provider = providers.get(findIssuer(token) ?? '')
+      const notice = await provider?.readLogoutToken(token).catch(toProblem)
       const mark = JSON.stringify([notice?.issuer, notice?.id])
       if (notice === undefined || (await store.isMarked(mark))) {
         logger.warn({ event: 'logout_notice_refused' })
@@ -139,6 +168,17 @@ export function signInRoutes(
     })
   })
 
+  /** Without an ID token only the provider of everybody can be meant. */
+  function findProvider(idToken: string | undefined): Provider | undefined {
+    if (idToken !== undefined) return providers.get(findIssuer(idToken) ?? '')
+    const [only, ...others] = providers.values()
+    return others.length === 0 ? only : undefined
+  }
+
+  function providerOf({ content }: Session): Provider | undefined {
+    return providers.get(content.issuer)
+  }
+
   function attemptCookies(request: FastifyRequest): string[] {
     return [...parseCookies(request.headers.cookie).keys()].filter((name) => name.startsWith(cookies.signIn('')))
   }
@@ -151,9 +191,7 @@ export function signInRoutes(
     const sealed = parseCookies(request.headers.cookie).get(name)
     if (sealed === undefined) return undefined
     reply.header('set-cookie', cookies.clear(name))
-    const attempt = openAttempt(deps.attemptSeal, sealed, state, deps.now())
-    // The sign-in started with a different provider (mix-up attack, RFC 9700 §4.4).
-    return attempt?.issuer === ownIssuer ? attempt : undefined
+    return openAttempt(deps.attemptSeal, sealed, state, deps.now())
   }
 }
 

@@ -11,6 +11,11 @@ import {
   withToken,
 } from '../../test/authentication.ts'
 
+const forged = { code: 'signature_invalid' } as const
+const ended = { code: 'token_expired', read: ['/exp'], found: 'expired 70 s ago' } as const
+const tenantless = { code: 'tenant_claim_absent', read: ['/postern_tenant'] } as const
+const unverified = invalidToken('The access token does not verify, or has expired.')
+const namesNoTenant = invalidToken('The access token names no tenant.')
 const failedToken = `token from ${address}`
 
 describe('an access token', () => {
@@ -22,14 +27,34 @@ describe('an access token', () => {
   })
 
   test.each([
-    ['is forged', { kind: 'invalid' as const, detail: 'Why.', isForged: true }, invalidToken('Why.'), [failedToken]],
-    ['has ended', { kind: 'invalid' as const, detail: 'Why.', isForged: false }, invalidToken('Why.'), []],
-    ['cannot be checked now', { kind: 'unavailable' as const }, unavailable, []],
-  ])('that %s is rejected, and counts as a failure if it is forged', async (_what, check, refusal, noted) => {
+    ['is forged', { kind: 'invalid', refusal: forged, isForged: true }, unverified, [failedToken]],
+    ['has ended', { kind: 'invalid', refusal: ended, isForged: false }, unverified, []],
+    ['names no tenant', { kind: 'invalid', refusal: tenantless, isForged: false }, namesNoTenant, []],
+    ['cannot be checked now', { kind: 'unavailable' }, unavailable, []],
+  ] as const)('that %s is rejected, and counts as a failure if it is forged', async (_what, check, refusal, noted) => {
     const { ask, said, failed, asked, crashes } = setUp({ check })
     await ask(withToken)
     expect(said).toEqual([refusal])
     expect([failed, asked, crashes]).toEqual([noted, ['some.token'], []])
+  })
+
+  test('that is refused leaves its cause in the log, and in the answer only if the operator wants that', async () => {
+    const check = { kind: 'invalid', refusal: ended, isForged: false } as const
+    const silent = setUp({ check })
+    await silent.ask(withToken)
+    expect(silent.logged).toEqual([['token_refused', ended]])
+    expect(JSON.stringify(silent.said)).not.toContain('70 s')
+    const open = setUp({ check, explainsTokens: true })
+    await open.ask(withToken)
+    expect(JSON.stringify(open.said)).toContain('The token has expired (read from /exp): found expired 70 s ago.')
+  })
+
+  test('without roles is logged once, when it is verified', async () => {
+    const withoutRoles = { code: 'no_mapped_role', found: '["admin"]' } as const
+    const check = { kind: 'valid', token: { ...valid.token, roles: [], withoutRoles } } as const
+    const { ask, logged } = setUp({ check, tenants: [foundTenant()] })
+    await ask(withToken)
+    expect(logged).toEqual([['token_without_roles', withoutRoles]])
   })
 
   test('whose check fails unexpectedly is neither accepted nor rejected', async () => {
@@ -40,7 +65,7 @@ describe('an access token', () => {
   })
 
   test('that is forged gets 429 if the address has sent too many of them', async () => {
-    const check = { kind: 'invalid', detail: 'It is forged.', isForged: true } as const
+    const check = { kind: 'invalid', refusal: forged, isForged: true } as const
     const { ask, said } = setUp({ check, wait: { token: 9 } })
     await ask(withToken)
     expect(said).toEqual([

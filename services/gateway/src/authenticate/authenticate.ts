@@ -1,4 +1,5 @@
 import { isScimTarget } from '@postern/contracts'
+import { type SignInRefusal, explainRefusal } from '@postern/sign-in'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { PublicRequests } from '../limit/public-requests.ts'
@@ -29,6 +30,10 @@ export interface AuthenticateParts {
   readonly reserveWait: ReserveWait
   readonly usage: Pick<Usage, 'denied'>
   readonly found: { inMemory: number }
+  /** Whether answers name the cause of a refused token. */
+  readonly explainsTokens: boolean
+  /** For the log. */
+  readonly onToken: (exchange: Exchange, event: 'token_refused' | 'token_without_roles', refusal: SignInRefusal) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
@@ -39,7 +44,7 @@ const maxSuspectTokens = 256
 /** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { keys, tenants, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
-  const { reserveWait, usage, found, onCrash } = parts
+  const { reserveWait, usage, found, explainsTokens, onToken, onCrash } = parts
   /** Tokens of addresses with many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
 
@@ -104,6 +109,11 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     }
   }
 
+  function refusedToken(exchange: Exchange, refused: SignInRefusal): Refusal {
+    onToken(exchange, 'token_refused', refused)
+    return invalidToken(explainsTokens ? explainRefusal(refused) : publicDetail(refused))
+  }
+
   async function checkToken(
     exchange: Exchange,
     text: string,
@@ -111,10 +121,14 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   ): Promise<Refusal | { readonly kind: 'valid'; readonly token: VerifiedToken }> {
     const waitSeconds = failedAttempts.tokens.waitSeconds(exchange.address)
     const check = waitSeconds === 0 ? await verify(text) : await suspects(async () => await verify(text))
-    if (check?.kind === 'valid') return check
+    if (check?.kind === 'valid') {
+      if (check.token.withoutRoles !== undefined) onToken(exchange, 'token_without_roles', check.token.withoutRoles)
+      return check
+    }
     if (check?.kind === 'invalid' && check.isForged) failedAttempts.tokens.note(exchange.address)
     if (check === undefined || (waitSeconds > 0 && check.kind === 'invalid')) return tooManyFailures(waitSeconds)
-    return check.kind === 'unavailable' ? unavailable : invalidToken(check.detail)
+    if (check.kind === 'unavailable') return unavailable
+    return refusedToken(exchange, check.refusal)
   }
 
   async function readToken(exchange: Exchange, text: string, verifier: TokenVerifier): Promise<Principal | Refusal> {
@@ -124,11 +138,11 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       if (checked.kind === 'refusal') return checked
       token = checked.token
     }
-    const obtained = await tenants.obtain(token.tenantId)
+    const obtained = await tenants.obtain(token.tenant)
     if (obtained.kind === 'unavailable') return unavailable
     if (obtained.kind === 'unknown') {
       failedAttempts.tokens.note(exchange.address)
-      return invalidToken('The access token names a tenant that does not exist.')
+      return refusedToken(exchange, { code: 'tenant_unknown', found: token.tenant })
     }
     const { tenant } = obtained
     const principal = userPrincipal(token, tenant)
@@ -246,6 +260,14 @@ function invalidKey(exchange: Exchange): Refusal {
     detail: 'There is no such key. Check that it is complete and unaltered.',
     headers: ['www-authenticate', `${challengeOf(exchange)}, error="invalid_key"`],
   })
+}
+
+/** Says nothing about the settings. */
+function publicDetail({ code }: SignInRefusal): string {
+  if (code === 'tenant_unknown') return 'The access token names a tenant that does not exist.'
+  return code.startsWith('tenant_')
+    ? 'The access token names no tenant.'
+    : 'The access token does not verify, or has expired.'
 }
 
 function invalidToken(detail: string): Refusal {

@@ -124,11 +124,14 @@ describe('a call', () => {
     expect(asked).toHaveLength(1)
   })
 
-  test('for a tenant returns its record', async () => {
+  test.each([
+    ['its id', 'tenantId', randomUUID()],
+    ['an id that could be a slug', 'tenantId', 'a9a3a0c0-7c00-7000-8000-000000000001'],
+    ['its slug', 'slug', 'harbourline'],
+  ])('for a tenant by %s returns its record', async (_what, member, reference) => {
     const { client, asked } = await startBelieving(() => ({ body: { record: null, now: 5 } }))
-    const tenantId = randomUUID()
-    expect(await client.findTenant(tenantId)).toMatchObject({ record: null, now: 5 })
-    expect(asked).toMatchObject([{ path: internalPaths.lookupTenant, body: { tenantId } }])
+    expect(await client.findTenant(reference)).toMatchObject({ record: null, now: 5 })
+    expect(asked).toMatchObject([{ path: internalPaths.lookupTenant, body: { [member]: reference } }])
   })
 
   test('reports what was used', async () => {

@@ -1,3 +1,4 @@
+import { uuidSchema } from '@postern/contracts'
 import {
   type KeyRecord,
   type LeaseAnswer,
@@ -27,7 +28,8 @@ export interface KeysClient {
   releaseLease(gateway: string): Promise<void>
   /** Rejects at once if too many wait. Suspect keys have their own queue with one call at a time. */
   findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
-  findTenant(tenantId: string): Promise<TenantLookupAnswer>
+  /** By id or slug. */
+  findTenant(reference: string): Promise<TenantLookupAnswer>
   /** Rejects with ContentRefused if a line can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
   close(): Promise<void>
@@ -111,8 +113,9 @@ export function openKeysClient(options: {
     })
   }
 
-  async function findTenant(tenantId: string): Promise<TenantLookupAnswer> {
-    const { json, sentMonotonic } = await lookUp(internalPaths.lookupTenant, { tenantId })
+  async function findTenant(reference: string): Promise<TenantLookupAnswer> {
+    const body = uuidSchema.safeParse(reference).success ? { tenantId: reference } : { slug: reference }
+    const { json, sentMonotonic } = await lookUp(internalPaths.lookupTenant, body)
     return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
   }
 

@@ -80,6 +80,21 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
+  test('that is named by its slug is asked for again after a change of the tenant', async () => {
+    const { keys, tenants, watermarks } = setUp()
+    const obtain = async (answer: TenantRecord) => {
+      const asked = tenants.obtain('harbourline')
+      await settle()
+      if (keys.waiting() > 0) await keys.answer({ record: answer, now: databaseStart })
+      return await asked
+    }
+    expect(await obtain(record)).toEqual(found)
+    watermarks.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
+    const suspended: TenantRecord = { ...record, tenantStatus: 'suspended', tenantVersion: 2 }
+    expect(await obtain(suspended)).toEqual({ kind: 'found', tenant: suspended })
+    expect(keys.calls).toEqual(['harbourline', 'harbourline'])
+  })
+
   test('is asked for each time without a lease', async () => {
     const { ask, keys, setHeld } = setUp()
     setHeld(false)

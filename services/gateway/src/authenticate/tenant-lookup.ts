@@ -13,8 +13,11 @@ export type TenantFound =
   | { readonly kind: 'unavailable' }
 
 export interface TenantLookup {
-  /** Looks the tenant up, in memory first; 'unavailable' after 2.5 s. Use the result before the next tick. */
-  obtain(tenantId: string): Promise<TenantFound>
+  /**
+   * Looks the tenant with this id or slug up, in memory first; 'unavailable' after 2.5 s. Use the result before the
+   * next tick.
+   */
+  obtain(reference: string): Promise<TenantFound>
   clear(): void
 }
 
@@ -42,29 +45,29 @@ export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
     return isFresh(tenant.readAt, databaseClock) && !watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
   }
 
-  async function ask(tenantId: string): Promise<TenantFound> {
+  async function ask(reference: string): Promise<TenantFound> {
     let answer
     try {
-      answer = await keys.findTenant(tenantId)
+      answer = await keys.findTenant(reference)
     } catch {
       return { kind: 'unavailable' }
     }
     databaseClock.observe(answer.now, answer.sentMonotonic)
     if (answer.record === null) {
-      unknown.set(tenantId, true)
+      unknown.set(reference, true)
       return { kind: 'unknown' }
     }
     if (!isCurrent(answer.record)) return { kind: 'unavailable' }
-    memory.set(tenantId, answer.record)
+    memory.set(reference, answer.record)
     return { kind: 'found', tenant: answer.record }
   }
 
   return {
-    obtain: async (tenantId) => {
-      const known = memory.get(tenantId)
+    obtain: async (reference) => {
+      const known = memory.get(reference)
       if (known !== undefined && lease.isHeld() && isCurrent(known)) return { kind: 'found', tenant: known }
-      if (unknown.get(tenantId) === true) return { kind: 'unknown' }
-      const lookup = lease.isHeld() ? lookups.share(tenantId) : lookups.shareNext(tenantId)
+      if (unknown.get(reference) === true) return { kind: 'unknown' }
+      const lookup = lease.isHeld() ? lookups.share(reference) : lookups.shareNext(reference)
       const found = await inTime<TenantFound>(lookup, { kind: 'unavailable' }, timers)
       // The shared look-up may have ended before a change that was applied since.
       return found.kind === 'found' && !isCurrent(found.tenant) ? { kind: 'unavailable' } : found

@@ -28,7 +28,7 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
     app,
     { ...gatewaysOnly, path: internalPaths.lookupTenant, body: tenantLookupRequestSchema },
     async ({ body }): Promise<{ record: TenantRecord | null; now: number }> => {
-      const { record, now } = await db.system(async (tx) => await findTenantRecord(tx, body.tenantId))
+      const { record, now } = await db.system(async (tx) => await findTenantRecord(tx, body))
       return { record: record ?? null, now }
     },
   )

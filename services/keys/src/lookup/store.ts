@@ -48,19 +48,23 @@ export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyReco
   return { record: records[0], now }
 }
 
-/** Finds a tenant for people, whose tokens name it. */
-export async function findTenantRecord(tx: Tx, tenantId: string): Promise<Found<TenantRecord>> {
+/** Finds a tenant for people, whose tokens name it by its id or slug. */
+export async function findTenantRecord(
+  tx: Tx,
+  wanted: { readonly tenantId: string } | { readonly slug: string },
+): Promise<Found<TenantRecord>> {
+  const [tenantId, slug] = 'slug' in wanted ? [null, wanted.slug] : [wanted.tenantId, null]
   const [row] = await tx.query<Record<string, unknown> & { tenantName: string | null; now: number }>({
     name: 'keys_find_tenant_record',
     text: `
-      select t.tenant_name as "tenantName", t.tenant_status as "tenantStatus", t.tenant_version as "tenantVersion",
-             t.tenant_limit as "tenantLimit", t.read_at_ms::float8 as "readAt",
+      select asked.tenant_id as "tenantId", t.tenant_name as "tenantName", t.tenant_status as "tenantStatus",
+             t.tenant_version as "tenantVersion", t.tenant_limit as "tenantLimit", t.read_at_ms::float8 as "readAt",
              floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
-        from (values (true)) as one
-        left join keys.find_tenant($1) as t on true`,
-    values: [tenantId],
+        from (select coalesce($1::uuid, keys.find_tenant_id($2)) as tenant_id) as asked
+        left join keys.find_tenant(asked.tenant_id) as t on true`,
+    values: [tenantId, slug],
   })
   if (row === undefined) throw new Error('the left join returned no row')
   const { now, ...record } = row
-  return { record: row.tenantName === null ? undefined : tenantRecordSchema.parse({ tenantId, ...record }), now }
+  return { record: row.tenantName === null ? undefined : tenantRecordSchema.parse(record), now }
 }

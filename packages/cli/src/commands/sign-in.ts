@@ -1,0 +1,125 @@
+import {
+  type SignInProvider,
+  type TokenCheck,
+  explainRefusal,
+  findClaim,
+  openKeySet,
+  readSignIn,
+  verifyToken,
+} from '@postern/sign-in'
+import { decodeJwt } from 'jose'
+import { Failure, unavailable, usage } from '../failure.ts'
+import { exitCodes } from '../exit-code.ts'
+import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+import { readSetting } from '../settings.ts'
+import { sheet } from '../table.ts'
+import { readWholeText } from '../text-file.ts'
+
+const names = [
+  'POSTERN_SIGN_IN',
+  'POSTERN_OIDC_ISSUER',
+  'POSTERN_OIDC_AUDIENCE',
+  'POSTERN_OIDC_TENANT_CLAIM',
+  'POSTERN_OIDC_ROLES_CLAIM',
+  'POSTERN_OIDC_CLIENT_ID',
+] as const
+
+/** Verifies a token with the settings of gateway and console, and shows what Postern reads from it. */
+export async function checkSignIn(
+  context: CommandContext,
+  options: OutputOptions & { readonly token: string },
+): Promise<void> {
+  const providers = await readProviders(context)
+  const token = (await readWholeText(options.token)).trim()
+  let check: TokenCheck
+  try {
+    check = await verifyToken(token, providers, openKeySet)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : 'unknown'
+    throw unavailable(`the keys of the provider cannot be read: ${why}. Check the issuer and the network`, error)
+  }
+  const { claims, provider } = readUnverified(token, providers)
+  const read = provider === undefined ? [] : describeReading(provider, claims, check)
+  const masked = Object.entries(claims).map(([name, value]): [string, string] => [name, mask(value)])
+  const refusal = check.kind === 'valid' ? check.person.withoutRoles : check.refusal
+  const report = {
+    provider: provider?.name ?? null,
+    claims: Object.fromEntries(masked),
+    read: Object.fromEntries(read),
+    refusal: refusal ?? null,
+  }
+  if (options.json) printJson(context, report)
+  else {
+    context.print(`provider: ${provider?.name ?? 'none of the settings'}`)
+    if (masked.length > 0) context.print(`\nclaims, masked:\n${sheet(masked)}`)
+    if (read.length > 0) context.print(`\nPostern reads:\n${sheet(read)}`)
+  }
+  if (refusal === undefined) return
+  const line = `nobody is signed in: ${explainRefusal(refusal)} (${refusal.code})`
+  throw new Failure(exitCodes.unexpected, line, { ...refusal, detail: line })
+}
+
+async function readProviders({ env }: CommandContext): Promise<readonly SignInProvider[]> {
+  const values: Record<string, string> = {}
+  for (const name of names) {
+    const value = await readSetting(env, name)
+    if (value !== undefined) values[name] = value
+  }
+  let providers: readonly SignInProvider[]
+  try {
+    providers = readSignIn(values)
+  } catch (error) {
+    throw usage(error instanceof Error ? error.message : 'the settings of the sign-in cannot be read')
+  }
+  if (providers.length === 0) throw usage('no provider is configured. Set POSTERN_SIGN_IN_FILE or POSTERN_OIDC_ISSUER')
+  return providers
+}
+
+interface Unverified {
+  readonly claims: Readonly<Record<string, unknown>>
+  readonly provider: SignInProvider | undefined
+}
+
+/** Only for display. */
+function readUnverified(token: string, providers: readonly SignInProvider[]): Unverified {
+  try {
+    const claims = decodeJwt(token)
+    return { claims, provider: providers.find(({ issuer }) => issuer === claims.iss) }
+  } catch {
+    return { claims: {}, provider: undefined }
+  }
+}
+
+function describeReading(
+  provider: SignInProvider,
+  claims: Unverified['claims'],
+  check: TokenCheck,
+): readonly [string, string][] {
+  const person = check.kind === 'valid' ? check.person : undefined
+  const from = (pointers: readonly string[]): string => {
+    const pointer = findClaim(claims, pointers)
+    return pointer === undefined ? `nothing at ${pointers.join(', ')}` : `from ${pointer}`
+  }
+  const row = (name: string, value: string | undefined, pointers: readonly string[]): [string, string] => [
+    name,
+    value === undefined || value === '' ? from(pointers) : `${value} (${from(pointers)})`,
+  ]
+  return [
+    row('subject', person === undefined ? undefined : mask(person.subject), provider.subject),
+    row('name', person === undefined ? undefined : mask(person.name), provider.displayName),
+    row('tenant', person?.tenant, provider.tenant.from),
+    row('roles', person?.roles.join(', '), provider.roles.from),
+  ]
+}
+
+/** Shows the form of a value: two characters of a text, and the length of what is hidden. */
+function mask(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(mask).join(', ')}]`
+  if (typeof value === 'object' && value !== null) {
+    return `{${Object.entries(value)
+      .map(([name, inner]) => `${name}: ${mask(inner)}`)
+      .join(', ')}}`
+  }
+  if (typeof value !== 'string') return String(value)
+  return value.length < 5 ? '•'.repeat(value.length) : `${value.slice(0, 2)}… (${value.length} characters)`
+}

@@ -1,0 +1,5 @@
+export { type KeySet, openKeySet } from './key-set.ts'
+export { type Claims, type ClaimsReading, type Person, findClaim, readClaims } from './read-claims.ts'
+export { type SignInCode, type SignInRefusal, explainRefusal, refusalFields, shorten, signInCodes } from './refusal.ts'
+export { type SignInProvider, parseSignIn, readSignIn, signInEnvironment, signInProviders } from './settings.ts'
+export { type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'

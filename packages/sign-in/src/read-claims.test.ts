@@ -1,0 +1,237 @@
+/**
+ * @promise Edge: People get the tenant and the roles that the operator has mapped, and nothing on doubt.
+ */
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type Claims, readClaims } from './read-claims.ts'
+import { explainRefusal } from './refusal.ts'
+import { parseSignIn } from './settings.ts'
+
+const id = '0197a3c0-7c00-7000-8000-000000000001'
+const claims = { iss: 'https://sso.example', sub: 'ada', postern_tenant: id, postern_roles: ['postern-admin'] }
+
+function read(given: Claims, settings: object = {}, others: readonly object[] = []) {
+  const all = { providers: [{ name: 'Staff', issuer: 'https://sso.example', ...settings }, ...others] }
+  const [provider] = parseSignIn(JSON.stringify(all))
+  if (provider === undefined) throw new Error('no provider')
+  return readClaims(provider, given)
+}
+
+const person = (expected: object) => ({ kind: 'person', person: expected })
+const refused = (expected: object) => ({ kind: 'refused', refusal: expected })
+
+/** Claims as the documentation of the providers describes them, read on 2026-11-29. */
+describe('tokens in the form of', () => {
+  test.each<readonly [string, object, Claims, object]>([
+    [
+      'Keycloak, with organizations and client roles',
+      {
+        tenant: { from: ['/organization'] },
+        roles: { from: ['/resource_access/postern-console/roles'], map: { lead: 'auditor' } },
+      },
+      {
+        sub: 'f:1:ada',
+        typ: 'Bearer',
+        azp: 'postern-console',
+        preferred_username: 'ada',
+        organization: { harbourline: {} },
+        realm_access: { roles: ['admin'] },
+        resource_access: { 'postern-console': { roles: ['lead'] } },
+      },
+      { subject: 'f:1:ada', name: 'ada', tenant: 'harbourline', roles: ['auditor'] },
+    ],
+    [
+      'Keycloak, with an attribute and groups by their paths',
+      { roles: { from: ['/groups'] } },
+      { sub: 'ada', postern_tenant: 'harbourline', groups: ['/staff', '/postern/viewer'] },
+      { tenant: 'harbourline', roles: ['viewer'] },
+    ],
+    [
+      'Entra ID, version 2',
+      {
+        tenant: { from: ['/tid'], map: { '00000000-1111-4222-8333-444444444444': 'harbourline' } },
+        subject: ['/oid'],
+        roles: { from: ['/roles'], map: { 'Postern.Admin': 'admin' } },
+      },
+      {
+        ver: '2.0',
+        sub: 'pairwise',
+        oid: 'object-1',
+        tid: '00000000-1111-4222-8333-444444444444',
+        azp: '11111111-2222-3333-4444-555555555555',
+        name: 'Ada Lund',
+        roles: ['Postern.Admin'],
+      },
+      { subject: 'object-1', name: 'Ada Lund', tenant: 'harbourline', roles: ['admin'] },
+    ],
+    [
+      'Entra ID, version 1',
+      { tenant: { from: ['/tid'], map: { '00000000-1111-4222-8333-444444444444': id } }, roles: { from: ['/roles'] } },
+      {
+        ver: '1.0',
+        sub: 'pairwise',
+        tid: '00000000-1111-4222-8333-444444444444',
+        appid: '11111111-2222-3333-4444-555555555555',
+        appidacr: '1',
+        roles: ['postern-viewer'],
+      },
+      { tenant: id, roles: ['viewer'] },
+    ],
+    [
+      'Okta, with its organization server',
+      {
+        read: 'id_token',
+        tenant: { otherwise: 'harbourline' },
+        roles: { from: ['/groups'], map: { Everyone: 'viewer', 'Audit Leads': 'auditor' } },
+      },
+      { sub: '00u1', name: 'Ada Lund', ver: 1, idp: '00o1', groups: ['Everyone', 'Audit Leads'] },
+      { subject: '00u1', tenant: 'harbourline', roles: ['viewer', 'auditor'] },
+    ],
+    [
+      'Google Workspace, which gives no groups',
+      {
+        read: 'id_token',
+        tenant: { from: ['/hd'], map: { 'bank.example': 'harbourline' } },
+        people: { 'ADA@bank.example': 'admin' },
+      },
+      { sub: '1104', azp: 'postern-console', hd: 'bank.example', email: 'ada@bank.example', email_verified: true },
+      { subject: '1104', name: 'ada@bank.example', tenant: 'harbourline', roles: ['admin'] },
+    ],
+    [
+      'Dex',
+      {
+        read: 'id_token',
+        tenant: { otherwise: 'harbourline' },
+        roles: { from: ['/groups'], map: { 'audit:leads': 'auditor' } },
+      },
+      { sub: 'CgNhZGESBGxkYXA', name: 'ada', groups: ['audit:leads'], email: 'ada@bank.example', email_verified: true },
+      { tenant: 'harbourline', roles: ['auditor'] },
+    ],
+    [
+      'Auth0, with namespaced claims',
+      {
+        tenant: { from: ['/org_name', '/https:~1~1postern.example~1tenant'] },
+        roles: { from: ['/https:~1~1postern.example~1roles'] },
+      },
+      {
+        sub: 'auth0|1',
+        azp: 'client-1',
+        'https://postern.example/tenant': 'harbourline',
+        'https://postern.example/roles': ['postern-auditor'],
+      },
+      { subject: 'auth0|1', tenant: 'harbourline', roles: ['auditor'] },
+    ],
+    [
+      'Cognito',
+      {
+        read: 'id_token',
+        tenant: { from: ['/custom:tenant'] },
+        roles: { from: ['/cognito:groups'], map: { leads: 'auditor' } },
+      },
+      { sub: 'u-1', token_use: 'id', 'cognito:username': 'ada', 'custom:tenant': id, 'cognito:groups': ['leads'] },
+      { tenant: id, roles: ['auditor'] },
+    ],
+  ])('%s', (_what, settings, given, expected) => {
+    expect(read(given, settings)).toMatchObject(person(expected))
+  })
+})
+
+describe('the tenant', () => {
+  test.each<readonly [string, Claims, object, string]>([
+    ['in capitals', { postern_tenant: id.toUpperCase() }, {}, id],
+    ['in a list of one', { postern_tenant: ['harbourline'] }, {}, 'harbourline'],
+    ['by the first pointer that yields something', { a: [], b: 'korvex' }, { from: ['/a', '/b'] }, 'korvex'],
+    ['by the map, before its form', { postern_tenant: 'korvex' }, { map: { korvex: 'harbourline' } }, 'harbourline'],
+    ['of everybody', { postern_tenant: '' }, { otherwise: 'korvex' }, 'korvex'],
+  ])('is read %s', (_what, given, tenant, expected) => {
+    expect(read({ sub: 'ada', ...given }, { tenant })).toMatchObject(person({ tenant: expected }))
+  })
+
+  test.each<readonly [string, unknown, object, object]>([
+    ['absent', undefined, {}, { code: 'tenant_claim_absent', read: ['/postern_tenant'] }],
+    [
+      'a list of two',
+      [id, id],
+      {},
+      { code: 'tenant_ambiguous', read: ['/postern_tenant'], found: `["${id}","${id}"]` },
+    ],
+    ['an object of two', { a1: {}, b1: {} }, {}, { code: 'tenant_ambiguous' }],
+    ['of no form', 'Harbourline Bank', {}, { code: 'tenant_unknown', found: '"Harbourline Bank"' }],
+    ['a number', 7, {}, { code: 'tenant_unknown', found: '7' }],
+    ['not in the map, in place of `otherwise`', '*', { otherwise: id }, { code: 'tenant_unknown' }],
+    ['a member of every object', 'constructor!', { map: {} }, { code: 'tenant_unknown' }],
+    ['long', `${'x'.repeat(1000)}!`, {}, { code: 'tenant_unknown', found: `"${'x'.repeat(159)}…` }],
+  ])('refuses a person if it is %s', (_what, value, tenant, refusal) => {
+    expect(read({ ...claims, postern_tenant: value }, { tenant })).toEqual(refused(expect.objectContaining(refusal)))
+  })
+})
+
+describe('roles', () => {
+  test.each<readonly [string, unknown, object, readonly string[]]>([
+    ['a list', ['postern-viewer', '/postern/admin', 'other'], {}, ['viewer', 'admin']],
+    ['one name with a blank, which is mapped', 'Audit Leads', { map: { 'Audit Leads': 'auditor' } }, ['auditor']],
+    ['words', 'openid postern-auditor', {}, ['auditor']],
+    ['a list in which not everything is a name', [7, null, ['postern-admin'], 'postern-viewer'], {}, ['viewer']],
+  ])('are read from %s', (_what, value, settings, expected) => {
+    expect(read({ ...claims, postern_roles: value }, { roles: settings })).toMatchObject(person({ roles: expected }))
+  })
+
+  test.each<readonly [string, unknown, object, object]>([
+    ['absent', undefined, {}, { code: 'roles_claim_absent', read: ['/postern_roles'] }],
+    ['plain words', ['admin'], {}, { code: 'no_mapped_role', found: '["admin"]', nearest: '"postern-admin"' }],
+    ['in other case', ['Leads'], { map: { leads: 'auditor' } }, { code: 'no_mapped_role', nearest: '"leads"' }],
+    ['with a leading slash', ['/leads'], { map: { leads: 'auditor' } }, { nearest: '"leads"' }],
+    ['prefixed, where there is a map', ['postern-admin'], { map: { leads: 'auditor' } }, { code: 'no_mapped_role' }],
+    ['names of every object', ['constructor', '__proto__'], {}, { code: 'no_mapped_role' }],
+    ['an object', { 'postern-admin': true }, {}, { code: 'no_mapped_role' }],
+  ])('are none, with the reason, if they are %s', (_what, value, settings, reason) => {
+    const reading = read({ ...claims, postern_roles: value }, { roles: settings })
+    expect(reading).toMatchObject(person({ roles: [], withoutRoles: reason }))
+  })
+
+  test.each([
+    ['by the subject', { sub: '1104' }, ['admin']],
+    ['by a verified address in any case', { email: 'Ada@Bank.example', email_verified: true }, ['viewer']],
+    ['not by an address that is not verified', { email: 'ada@bank.example' }, []],
+    ['not by an address that is verified only in words', { email: 'ada@bank.example', email_verified: 'true' }, []],
+  ])('come from the table of people %s', (_what, given, expected) => {
+    const people = { '1104': 'admin', 'ada@bank.example': 'viewer' }
+    expect(read({ ...claims, postern_roles: undefined, ...given }, { people })).toMatchObject(
+      person({ roles: expected }),
+    )
+  })
+})
+
+describe('a service account is refused in the form of', () => {
+  test.each<readonly [string, Claims]>([
+    ['RFC 9068', { sub: 'robot', client_id: 'robot' }],
+    ['Keycloak', { azp: 'robot', preferred_username: 'service-account-robot' }],
+    ['Entra ID', { idtyp: 'app', appid: 'robot' }],
+    ['Auth0', { sub: 'robot@clients', azp: 'robot', gty: 'client-credentials' }],
+    ['Okta', { sub: 'robot', cid: 'robot' }],
+  ])('%s', (_what, given) => {
+    expect(read({ ...claims, ...given })).toEqual(refused({ code: 'machine_refused', found: '"robot"' }))
+  })
+})
+
+test('people of two providers never share an id', () => {
+  const other = { name: 'Partners', issuer: 'https://partners.example', person_prefix: 'partners:' }
+  expect(read({ ...claims, sub: 'partners:ada' }, {}, [other])).toMatchObject(refused({ code: 'subject_invalid' }))
+  expect(read({ ...claims, sub: 'ada' }, {}, [other])).toMatchObject(person({ subject: 'ada' }))
+  expect(read(claims, { person_prefix: 'staff:' }, [other])).toMatchObject(person({ subject: 'staff:ada' }))
+})
+
+test('any claims give a person in a mapped tenant or a refusal with a sentence', () => {
+  const json = fc.jsonValue({ maxDepth: 3 })
+  fc.assert(
+    fc.property(json, json, json, (tenant, groups, name) => {
+      const reading = read(
+        { sub: 'ada', postern_tenant: tenant, postern_roles: groups, name },
+        { tenant: { map: { a: 'harbourline' } } },
+      )
+      if (reading.kind === 'refused') expect(explainRefusal(reading.refusal)).toMatch(/^[A-Z].*\.$/s)
+      else expect(reading.person.tenant).toMatch(/^[a-z0-9-]+$/)
+    }),
+  )
+})

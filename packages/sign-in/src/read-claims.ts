@@ -1,0 +1,197 @@
+import { type Role, roles, uuidSchema } from '@postern/contracts'
+import { tenantSlugSchema } from '@postern/contracts/internal'
+import { resolvePointer } from './pointer.ts'
+import { type SignInRefusal, shorten } from './refusal.ts'
+import type { SignInProvider } from './settings.ts'
+
+export interface Person {
+  readonly subject: string
+  readonly name: string
+  /** The id or the slug of the tenant. */
+  readonly tenant: string
+  readonly roles: readonly Role[]
+  /** Why there are no roles. */
+  readonly withoutRoles: SignInRefusal | undefined
+}
+
+export type ClaimsReading =
+  | { readonly kind: 'person'; readonly person: Person }
+  | { readonly kind: 'refused'; readonly refusal: SignInRefusal }
+
+export type Claims = Readonly<Record<string, unknown>>
+
+/** OpenID Connect Core §2. */
+const maxSubjectCharacters = 255
+const maxNameCharacters = 200
+/** With the longest subject the context still fits its header. */
+const maxEncodedName = 1200
+
+/** Reads who the claims of a verified token describe, and where they may work. On doubt it refuses. */
+export function readClaims(provider: SignInProvider, claims: Claims): ClaimsReading {
+  const subject = readSubject(provider, claims)
+  if (typeof subject !== 'string') return { kind: 'refused', refusal: subject }
+  const machine = findMachine(claims)
+  if (machine !== undefined) return { kind: 'refused', refusal: { code: 'machine_refused', found: shorten(machine) } }
+  const tenant = readTenant(provider, claims)
+  if (typeof tenant !== 'string') return { kind: 'refused', refusal: tenant }
+  const name = readName(provider, claims, subject)
+  const given = readRoles(provider, claims)
+  const own = findOwnRole(provider, claims)
+  const all = roles.filter((role) => role === own || given.roles.includes(role))
+  const withoutRoles = all.length === 0 ? given.refusal : undefined
+  return { kind: 'person', person: { subject, name, tenant, roles: all, withoutRoles } }
+}
+
+interface Read {
+  readonly pointer: string
+  readonly value: unknown
+}
+
+/** The first pointer that yields something. */
+function readFirst(claims: Claims, from: readonly string[]): Read | undefined {
+  for (const pointer of from) {
+    const value = resolvePointer(claims, pointer)
+    if (!isNothing(value)) return { pointer, value }
+  }
+  return undefined
+}
+
+/** The first of the pointers that yields something. */
+export function findClaim(claims: Claims, from: readonly string[]): string | undefined {
+  return readFirst(claims, from)?.pointer
+}
+
+function isNothing(value: unknown): boolean {
+  if (value === undefined || value === null || value === '') return true
+  return typeof value === 'object' && Object.keys(value).length === 0
+}
+
+function readSubject(provider: SignInProvider, claims: Claims): string | SignInRefusal {
+  const read = readFirst(claims, provider.subject)
+  const refusal: SignInRefusal = { code: 'subject_invalid', read: provider.subject, found: shorten(read?.value) }
+  if (
+    typeof read?.value !== 'string' ||
+    provider.foreignPrefixes.some((prefix) => String(read.value).startsWith(prefix))
+  )
+    return refusal
+  const subject = provider.personPrefix + read.value
+  // It is signed for services, and recorded in logs and rows.
+  const isUsable = subject.length <= maxSubjectCharacters && subject.isWellFormed() && !subject.includes('\0')
+  return isUsable ? subject : refusal
+}
+
+/** Returns the client of a service account, by the marks of Entra ID, Auth0, Okta, Cognito and Keycloak. */
+function findMachine(claims: Claims): string | undefined {
+  const clients = ['client_id', 'clientId', 'azp', 'cid', 'appid'].flatMap((name) => {
+    const value = claims[name]
+    return typeof value === 'string' ? [value] : []
+  })
+  const { sub, idtyp, gty, preferred_username: account } = claims
+  const isMachine =
+    idtyp === 'app' ||
+    gty === 'client-credentials' ||
+    clients.some((client) => sub === client || account === `service-account-${client.toLowerCase()}`)
+  return isMachine ? (clients[0] ?? 'a client without a name') : undefined
+}
+
+function readTenant(provider: SignInProvider, claims: Claims): string | SignInRefusal {
+  const { from, map, otherwise } = provider.tenant
+  const read = readFirst(claims, from)
+  if (read === undefined) return otherwise ?? { code: 'tenant_claim_absent', read: from }
+  const where = { read: [read.pointer], found: shorten(read.value) }
+  const candidates = candidatesOf(read.value)
+  if (candidates.length > 1) return { code: 'tenant_ambiguous', ...where }
+  const [candidate] = candidates
+  const tenant = typeof candidate === 'string' ? (map.get(candidate) ?? referenceOf(candidate)) : undefined
+  return tenant ?? { code: 'tenant_unknown', ...where }
+}
+
+/** A text, the entries of a list, or the keys of an object (Keycloak's organizations). */
+function candidatesOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  return typeof value === 'object' && value !== null ? Object.keys(value) : [value]
+}
+
+function referenceOf(text: string): string | undefined {
+  const id = uuidSchema.safeParse(text)
+  if (id.success) return id.data
+  return tenantSlugSchema.safeParse(text).success ? text : undefined
+}
+
+const prefixed: ReadonlyMap<string, Role> = new Map(
+  roles.flatMap((role) => [
+    [`postern-${role}`, role],
+    [`/postern/${role}`, role],
+  ]),
+)
+
+function readRoles(
+  provider: SignInProvider,
+  claims: Claims,
+): { readonly roles: readonly Role[]; readonly refusal: SignInRefusal } {
+  const { from, map = prefixed } = provider.roles
+  const read = readFirst(claims, from)
+  if (read === undefined) return { roles: [], refusal: { code: 'roles_claim_absent', read: from } }
+  const names = namesOf(read.value, map)
+  const found = names.flatMap((name) => map.get(name) ?? [])
+  const nearest = findNearest(names, map)
+  const refusal: SignInRefusal = {
+    code: 'no_mapped_role',
+    read: [read.pointer],
+    found: shorten(read.value),
+    ...(nearest === undefined ? {} : { nearest: shorten(nearest) }),
+  }
+  return { roles: found, refusal }
+}
+
+/** A list of names, one name, or words. */
+function namesOf(value: unknown, map: ReadonlyMap<string, Role>): readonly string[] {
+  if (Array.isArray(value)) return value.filter((name) => typeof name === 'string')
+  if (typeof value !== 'string') return []
+  return map.has(value) ? [value] : value.split(' ')
+}
+
+function plain(name: string): string {
+  return name
+    .toLowerCase()
+    .replace(/^\//, '')
+    .replace(/^postern[-/]/, '')
+}
+
+/** Finds a mapped name that differs only in case, a leading slash or the prefix. */
+function findNearest(names: readonly string[], map: ReadonlyMap<string, Role>): string | undefined {
+  const found = new Set(names.map(plain))
+  return [...map.keys()].find((name) => found.has(plain(name)))
+}
+
+/** An address counts only if the provider has verified it, because people can often edit theirs. */
+function findOwnRole({ people, subject }: SignInProvider, claims: Claims): Role | undefined {
+  const { email, email_verified: isVerified } = claims
+  const bySubject = readFirst(claims, subject)?.value
+  const byAddress = typeof email === 'string' && isVerified === true ? people.get(email.toLowerCase()) : undefined
+  return (typeof bySubject === 'string' ? people.get(bySubject) : undefined) ?? byAddress
+}
+
+function readName({ displayName }: SignInProvider, claims: Claims, subject: string): string {
+  for (const pointer of displayName) {
+    const value = resolvePointer(claims, pointer)
+    const name = typeof value === 'string' ? cut(value.normalize('NFC')) : ''
+    if (name !== '') return name
+  }
+  return cut(subject)
+}
+
+/** Cuts a name to what rows and headers hold. */
+function cut(name: string): string {
+  let taken = ''
+  let encoded = 0
+  for (const character of name
+    .slice(0, maxNameCharacters + 1)
+    .toWellFormed()
+    .replaceAll('\0', '\ufffd')) {
+    encoded += encodeURIComponent(character).length
+    if (taken.length + character.length > maxNameCharacters || encoded > maxEncodedName) break
+    taken += character
+  }
+  return taken
+}

@@ -1,0 +1,113 @@
+/** Why a token signs nobody in. The codes are API: the runbook has an entry for each. */
+export const signInCodes = [
+  'not_a_jwt',
+  'token_too_long',
+  'algorithm_not_accepted',
+  'unknown_key',
+  'signature_invalid',
+  'token_expired',
+  'token_not_yet_valid',
+  'expiry_invalid',
+  'other_issuer',
+  'other_audience',
+  'wrong_token_kind',
+  'subject_invalid',
+  'machine_refused',
+  'tenant_claim_absent',
+  'tenant_ambiguous',
+  'tenant_unknown',
+  'roles_claim_absent',
+  'no_mapped_role',
+  // Of the console's exchange with the provider:
+  'provider_error',
+  'client_rejected',
+  'code_rejected',
+  'id_token_invalid',
+] as const
+export type SignInCode = (typeof signInCodes)[number]
+
+/** For operators. Holds no token and no secret; values are shortened. */
+export interface SignInRefusal {
+  readonly code: SignInCode
+  /** The JSON Pointers that were read. */
+  readonly read?: readonly string[]
+  readonly found?: string
+  readonly wanted?: string
+  /** The mapped name that is nearest to what was found. */
+  readonly nearest?: string
+}
+
+const maxCharacters = 160
+
+/** A value of a claim as JSON, shortened. */
+export function shorten(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing'
+  return text.length > maxCharacters ? `${text.slice(0, maxCharacters).toWellFormed()}…` : text
+}
+
+/** The members of a log line. */
+export function refusalFields({ code, ...fields }: SignInRefusal): Record<string, unknown> {
+  return { code, ...fields, advice: advice[code] }
+}
+
+/** One plain sentence about the cause, and one about the fix. */
+export function explainRefusal(refusal: SignInRefusal): string {
+  const { code, read = [], found, wanted, nearest } = refusal
+  const from = read.length === 0 ? '' : ` (read from ${read.join(', ')})`
+  const values = [
+    ...(found === undefined ? [] : [`found ${found}`]),
+    ...(wanted === undefined ? [] : [`wanted ${wanted}`]),
+    ...(nearest === undefined ? [] : [`the nearest mapped name is ${nearest}`]),
+  ]
+  return `${causes[code]}${from}${values.length === 0 ? '' : `: ${values.join(', ')}`}. ${advice[code]}`
+}
+
+const causes: Readonly<Record<SignInCode, string>> = {
+  not_a_jwt: 'The token is not a signed JWT',
+  token_too_long: 'The token is longer than 8192 characters',
+  algorithm_not_accepted: 'The token is signed with another algorithm',
+  unknown_key: 'The provider does not publish the key that signed the token',
+  signature_invalid: 'The signature of the token is invalid',
+  token_expired: 'The token has expired',
+  token_not_yet_valid: 'The token is not valid yet',
+  expiry_invalid: 'The token has no usable expiry',
+  other_issuer: 'The token is of another issuer',
+  other_audience: 'The token is for another audience',
+  wrong_token_kind: 'The token is of another kind',
+  subject_invalid: 'The token has no usable subject',
+  machine_refused: 'The token belongs to a service account',
+  tenant_claim_absent: 'The token names no tenant',
+  tenant_ambiguous: 'The token names several tenants',
+  tenant_unknown: 'The tenant of the token is unknown',
+  roles_claim_absent: 'The token has no roles',
+  no_mapped_role: 'None of the roles in the token is mapped',
+  provider_error: 'The provider answered with an error',
+  client_rejected: 'The provider rejected the client',
+  code_rejected: 'The provider rejected the code of the sign-in',
+  id_token_invalid: 'The ID token is not for this sign-in',
+}
+
+const advice: Readonly<Record<SignInCode, string>> = {
+  not_a_jwt: 'Let the provider issue JWT access tokens for Postern, or set `read: id_token`.',
+  token_too_long: 'Let the provider leave out claims, such as groups that Postern does not need.',
+  algorithm_not_accepted: 'Let the provider sign with a key pair, such as RS256 or ES256.',
+  unknown_key: 'Compare `issuer` with the provider that issued the token. After a key rotation, wait five seconds.',
+  signature_invalid: 'Compare `issuer` with the provider that issued the token.',
+  token_expired: 'If the token is new, correct the clocks of the provider and of this machine.',
+  token_not_yet_valid: 'Correct the clocks of the provider and of this machine.',
+  expiry_invalid: 'Let the provider set `exp` in seconds.',
+  other_issuer: 'Set `issuer` exactly to the `iss` of the token, with or without its final slash.',
+  other_audience: 'Add an audience to the client at the provider, or change `audience`.',
+  wrong_token_kind: 'Send the kind of token that `read` names, or change `read`.',
+  subject_invalid: 'Let `subject` point to a claim with a stable text of at most 255 characters.',
+  machine_refused: 'Use an API key for integrations.',
+  tenant_claim_absent: 'Let the provider add the claim to this token, change `tenant.from`, or set `tenant.otherwise`.',
+  tenant_ambiguous: 'Let the claim name one tenant.',
+  tenant_unknown: 'Add the value to `tenant.map`, or let the claim hold the id or the slug of a tenant.',
+  roles_claim_absent: 'Let the provider add the claim to this token, or change `roles.from`.',
+  no_mapped_role: 'Add the name to `roles.map`, exactly as it was found.',
+  provider_error: 'Look for the error in the log and the documentation of the provider.',
+  client_rejected: 'Compare `client_id` and the client secret with the client at the provider.',
+  code_rejected: 'Compare the redirect address with the client at the provider, and let the person sign in again.',
+  id_token_invalid: 'Compare `issuer` and `client_id` with the provider, and the clocks of both machines.',
+}

@@ -1,0 +1,284 @@
+import { type Role, roles, uuidSchema, wordsOf } from '@postern/contracts'
+import { isProtectedUrl, tenantSlugSchema } from '@postern/contracts/internal'
+import { parseDocument } from 'yaml'
+import { z } from 'zod'
+import { parsePointer, pointerTo } from './pointer.ts'
+
+/** An OpenID provider, and how people are read from its tokens. */
+export interface SignInProvider {
+  /** For people who choose among several providers. */
+  readonly name: string
+  /** Exactly the token's `iss`; used for discovery. */
+  readonly issuer: string
+  readonly allowHttp: boolean
+  readonly clientId: string
+  /** Read only by the console. */
+  readonly clientSecretFile: string | undefined
+  readonly audience: readonly string[]
+  readonly scope: string
+  readonly resource: string | undefined
+  /** Additional parameters of the authorization request. */
+  readonly parameters: ReadonlyMap<string, string>
+  readonly read: 'access_token' | 'id_token'
+  readonly clockToleranceSeconds: number
+  readonly subject: readonly string[]
+  /** Put in front of each subject, so that people of several providers differ. */
+  readonly personPrefix: string
+  /** Prefixes of other providers, which no subject of this one may have. */
+  readonly foreignPrefixes: readonly string[]
+  readonly displayName: readonly string[]
+  readonly tenant: {
+    readonly from: readonly string[]
+    readonly map: ReadonlyMap<string, string>
+    readonly otherwise: string | undefined
+  }
+  readonly roles: {
+    readonly from: readonly string[]
+    /** Undefined: only the prefixed forms count. */
+    readonly map: ReadonlyMap<string, Role> | undefined
+  }
+  /** By subject, or by verified email address in lower case. */
+  readonly people: ReadonlyMap<string, Role>
+}
+
+const line = z.string().min(1).max(500)
+const pointer = z.string().refine((given) => parsePointer(given) !== undefined, {
+  message: 'must be a JSON Pointer (RFC 6901) such as /resource_access/postern-console/roles',
+})
+const pointers = z.array(pointer).min(1).max(10)
+const role = z.enum(roles, { message: 'must be viewer, auditor or admin' })
+const tenantReference = z
+  .string()
+  .refine((given) => uuidSchema.safeParse(given).success || tenantSlugSchema.safeParse(given).success, {
+    message: 'must be the id or the slug of a tenant, as in postern tenants list',
+  })
+const laterMember = (what: string) =>
+  z.undefined({ message: `${what} cannot be configured in this version. Remove this member` }).optional()
+
+const ownParameters: ReadonlySet<string> = new Set([
+  'client_id',
+  'client_secret',
+  'code_challenge',
+  'code_challenge_method',
+  'nonce',
+  'redirect_uri',
+  'request',
+  'request_uri',
+  'resource',
+  'response_mode',
+  'response_type',
+  'scope',
+  'state',
+])
+
+const providerSchema = z.strictObject({
+  name: z.string().trim().min(1).max(60),
+  issuer: line,
+  allow_http: z.boolean().default(false),
+  client_id: line.default('postern-console'),
+  client_secret_file: line.optional(),
+  audience: z.array(line).min(1).max(10).optional(),
+  scope: line
+    .refine((given) => given.split(' ').includes('openid'), { message: 'must contain openid' })
+    .default('openid profile email'),
+  resource: line.optional(),
+  parameters: z
+    .record(
+      z.string().refine((name) => !ownParameters.has(name)),
+      line,
+    )
+    .default({}),
+  read: z.enum(['access_token', 'id_token'], { message: 'must be access_token or id_token' }).default('access_token'),
+  clock_tolerance_seconds: z.int().min(0).max(300).default(30),
+  subject: pointers.default(['/sub']),
+  person_prefix: z
+    .string()
+    .regex(/^[a-z0-9-]{1,20}:$/, 'must be lower-case letters, digits or hyphens and a final colon, such as partners:')
+    .optional(),
+  display_name: pointers.default(['/name', '/preferred_username', '/email']),
+  tenant: z
+    .strictObject({
+      from: pointers.default(['/postern_tenant']),
+      map: z.record(z.string(), tenantReference).default({}),
+      otherwise: tenantReference.nullable().default(null),
+    })
+    .prefault({}),
+  roles: z
+    .strictObject({ from: pointers.default(['/postern_roles']), map: z.record(z.string(), role).optional() })
+    .prefault({}),
+  people: z.record(z.string(), role).default({}),
+  machines: z
+    .literal('refuse', { message: 'must be refuse: service accounts cannot sign in. Use API keys' })
+    .default('refuse'),
+  grants: laterMember('Several tenants of one person'),
+  directory: laterMember('The match with a directory'),
+})
+
+const fileSchema = z
+  .strictObject({ providers: z.array(providerSchema).min(1).max(20) })
+  .superRefine(({ providers }, context) => {
+    const fault = (at: number, member: string, message: string): void =>
+      context.addIssue({ code: 'custom', path: ['providers', at, member], message })
+    for (const [at, { issuer, allow_http: isHttpAllowed, name, person_prefix: prefix }] of providers.entries()) {
+      const before = providers.slice(0, at)
+      if (!isProtectedUrl(issuer) && !(isHttpAllowed && /^http:\/\/./.test(issuer) && URL.canParse(issuer))) {
+        fault(at, 'issuer', 'must be an https URL. For http in a closed network, set allow_http: true')
+      }
+      if (before.some((other) => other.issuer === issuer)) {
+        fault(at, 'issuer', 'is the issuer of another provider. Write one provider with both mappings')
+      }
+      if (before.some((other) => other.name === name)) fault(at, 'name', 'is the name of another provider')
+      if (before.some((other) => other.person_prefix === prefix)) {
+        fault(at, 'person_prefix', 'must differ from that of the other providers, so that people are not confused')
+      }
+    }
+  })
+
+/** Parses the mapping file. Throws an error with the path and the fix of each mistake. */
+export function parseSignIn(text: string): readonly SignInProvider[] {
+  const document = parseDocument(text, { uniqueKeys: true, prettyErrors: true })
+  const [unreadable] = document.errors
+  if (unreadable !== undefined) {
+    const [place] = unreadable.linePos ?? []
+    const where = place === undefined ? '' : ` in line ${place.line}, column ${place.col}`
+    throw new Error(`must be JSON or YAML: it cannot be read${where}`)
+  }
+  let content: unknown
+  try {
+    content = document.toJS({ maxAliasCount: 0 })
+  } catch {
+    throw new Error('must not use aliases of YAML. Write the value in each place')
+  }
+  return parseProviders(content)
+}
+
+function parseProviders(given: unknown): readonly SignInProvider[] {
+  const parsed = fileSchema.safeParse(given)
+  if (parsed.success) {
+    const { providers } = parsed.data
+    const prefixes = providers.flatMap(({ person_prefix: prefix }) => (prefix === undefined ? [] : [prefix]))
+    return providers.map((provider) => toProvider(provider, prefixes))
+  }
+  const faults = parsed.error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((name) => `${pathOf([...issue.path, name])}: is not a member. Remove it or correct its name`)
+      : [`${pathOf(issue.path)}: ${wordsOf(issue)}`],
+  )
+  throw new Error(faults.join('\n    '))
+}
+
+function toProvider(given: z.output<typeof providerSchema>, prefixes: readonly string[]): SignInProvider {
+  const { person_prefix: prefix = '' } = given
+  return {
+    name: given.name,
+    issuer: given.issuer,
+    allowHttp: given.allow_http,
+    clientId: given.client_id,
+    clientSecretFile: given.client_secret_file,
+    // An ID token is for the client.
+    audience: given.audience ?? [given.read === 'id_token' ? given.client_id : 'postern'],
+    scope: given.scope,
+    resource: given.resource,
+    parameters: new Map(Object.entries(given.parameters)),
+    read: given.read,
+    clockToleranceSeconds: given.clock_tolerance_seconds,
+    subject: given.subject,
+    personPrefix: prefix,
+    foreignPrefixes: prefix === '' ? prefixes : [],
+    displayName: given.display_name,
+    tenant: {
+      from: given.tenant.from,
+      map: new Map(Object.entries(given.tenant.map)),
+      otherwise: given.tenant.otherwise ?? undefined,
+    },
+    roles: {
+      from: given.roles.from,
+      map: given.roles.map === undefined ? undefined : new Map(Object.entries(given.roles.map)),
+    },
+    people: new Map(
+      Object.entries(given.people).map(([who, theirs]) => [who.includes('@') ? who.toLowerCase() : who, theirs]),
+    ),
+  }
+}
+
+function pathOf(path: readonly PropertyKey[]): string {
+  if (path.length === 0) return 'the file'
+  return path
+    .map((part) => (typeof part === 'string' && /^[\w-]+$/.test(part) ? `.${part}` : `[${JSON.stringify(part)}]`))
+    .join('')
+    .replace(/^\./, '')
+}
+
+/** Settings of the gateway and the console. */
+export const signInEnvironment = {
+  POSTERN_SIGN_IN: z
+    .string()
+    .transform((content, context): readonly SignInProvider[] => {
+      try {
+        return parseSignIn(content)
+      } catch (error) {
+        const message = error instanceof Error ? error.message : 'cannot be read'
+        context.addIssue({ code: 'custom', message })
+        return z.NEVER
+      }
+    })
+    .optional()
+    .describe(
+      'The OpenID providers and how people are read from their tokens, as JSON or YAML; usually a file, named by `POSTERN_SIGN_IN_FILE`. The same for gateway and console. See the guide to single sign-on.',
+    ),
+  POSTERN_SIGN_IN_DETAILS: z
+    .enum(['on', 'off'])
+    .default('off')
+    .transform((value) => value === 'on')
+    .describe(
+      'Whether the page of a refused sign-in and the 401 of a refused token say the cause in plain words. The log always does.',
+    ),
+  POSTERN_OIDC_ISSUER: z
+    .string()
+    .refine(isProtectedUrl, { message: 'must be an https URL (http only on the loopback address)' })
+    .optional()
+    .describe(
+      'The only OpenID provider, exactly as it names itself, in place of `POSTERN_SIGN_IN`. Without both, nobody can sign in, and `Bearer` is rejected.',
+    ),
+  POSTERN_OIDC_AUDIENCE: line.default('postern').describe('The audience that access tokens must have.'),
+  POSTERN_OIDC_TENANT_CLAIM: line
+    .default('postern_tenant')
+    .describe('The claim that holds the id or the slug of the tenant.'),
+  POSTERN_OIDC_ROLES_CLAIM: line
+    .default('postern_roles')
+    .describe('The claim that holds the roles `postern-viewer`, `postern-auditor` or `postern-admin`.'),
+} as const
+
+type SignInSettings = Omit<z.output<z.ZodObject<typeof signInEnvironment>>, 'POSTERN_SIGN_IN_DETAILS'>
+
+/** Returns the providers of the file, or the one of the variables. `client` holds its members for the console. */
+export function signInProviders(values: SignInSettings, client: object = {}): readonly SignInProvider[] {
+  const { POSTERN_SIGN_IN: providers, POSTERN_OIDC_ISSUER: issuer } = values
+  if (providers !== undefined && issuer !== undefined)
+    throw new Error('POSTERN_SIGN_IN: set it or POSTERN_OIDC_ISSUER, not both')
+  if (issuer === undefined) return providers ?? []
+  return parseProviders({
+    providers: [
+      {
+        name: 'your organization',
+        issuer,
+        audience: [values.POSTERN_OIDC_AUDIENCE],
+        tenant: { from: [pointerTo(values.POSTERN_OIDC_TENANT_CLAIM)] },
+        roles: { from: [pointerTo(values.POSTERN_OIDC_ROLES_CLAIM)] },
+        ...client,
+      },
+    ],
+  })
+}
+
+const textSchema = z.object(signInEnvironment)
+
+/** Reads the providers from texts of the settings, for commands. Throws an error that lists each mistake. */
+export function readSignIn(texts: Readonly<Record<string, string>>): readonly SignInProvider[] {
+  const parsed = textSchema.safeParse(texts)
+  if (parsed.success) {
+    const clientId = texts['POSTERN_OIDC_CLIENT_ID']
+    return signInProviders(parsed.data, clientId === undefined ? {} : { client_id: clientId })
+  }
+  throw new Error(parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${wordsOf(issue)}`).join('; '))
+}

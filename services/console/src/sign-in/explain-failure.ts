@@ -1,0 +1,56 @@
+import { type SignInProvider, type SignInRefusal, inspectToken, shorten } from '@postern/sign-in'
+import * as openid from 'openid-client'
+import { z } from 'zod'
+
+/** Errors of RFC 6749 §5.2 that concern the client's settings. */
+const clientErrors: ReadonlySet<string> = new Set(['invalid_client', 'unauthorized_client'])
+
+const claimFault = z.object({
+  claim: z.string(),
+  expected: z.unknown().optional(),
+  claims: z.record(z.string(), z.unknown()).optional(),
+  body: z.record(z.string(), z.unknown()).optional(),
+})
+
+/** Explains a refused response of the provider. Tokens and codes stay out of it. */
+export function explainFailure(error: unknown, redirectUri: string): SignInRefusal | undefined {
+  if (error instanceof openid.AuthorizationResponseError) return ofProvider('provider_error', error)
+  if (error instanceof openid.ResponseBodyError) {
+    if (clientErrors.has(error.error)) return ofProvider('client_rejected', error)
+    if (error.error !== 'invalid_grant') return ofProvider('provider_error', error)
+    return { ...ofProvider('code_rejected', error), wanted: `redirect address ${redirectUri}` }
+  }
+  const fault = findClaimFault(error)
+  if (fault === undefined) return undefined
+  const { claim, expected, claims = fault.body } = fault
+  if (claim === 'nonce') return { code: 'id_token_invalid', read: ['/nonce'] }
+  return {
+    code: 'id_token_invalid',
+    read: [`/${claim}`],
+    found: shorten(claims?.[claim]),
+    ...(expected === undefined ? {} : { wanted: shorten(expected) }),
+  }
+}
+
+function ofProvider(
+  code: 'provider_error' | 'client_rejected' | 'code_rejected',
+  { error, error_description: description }: openid.AuthorizationResponseError | openid.ResponseBodyError,
+): SignInRefusal {
+  return { code, found: shorten(description === undefined ? error : `${error}: ${description}`) }
+}
+
+/** openid-client keeps the claim in the cause of its error. */
+function findClaimFault(error: unknown): z.output<typeof claimFault> | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const fault = claimFault.safeParse(cause.cause)
+    if (fault.success) return fault.data
+  }
+  return undefined
+}
+
+/** Explains why the gateway refused a token, or why it read no roles. The console reads it with the same settings. */
+export function explainToken(token: string, provider: SignInProvider, now: number): SignInRefusal {
+  const check = inspectToken(token, [provider], now)
+  if (check.kind === 'refused') return check.refusal
+  return check.person.withoutRoles ?? { code: 'tenant_unknown', found: shorten(check.person.tenant) }
+}
