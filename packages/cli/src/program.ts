@@ -226,15 +226,22 @@ function addLogCommands(program: Command, context: CommandContext): void {
 function addSignInCommands(program: Command, context: CommandContext): void {
   const signIn = withExamples(
     program.command('sign-in').description('Sign-in of people with an OpenID provider').helpCommand(false),
-    'sign-in check --token token.txt',
+    'sign-in check',
   )
   leaf(
     signIn,
     'check',
-    'Verify a token with POSTERN_SIGN_IN_FILE or POSTERN_OIDC_…, and show what Postern reads from it; exits with 1 if it signs nobody in',
+    'Sign in with POSTERN_SIGN_IN_FILE or POSTERN_OIDC_…, and show what Postern reads from the token; exits with 1 if nobody can sign in',
+    'sign-in check --provider Staff',
     'sign-in check --token token.txt',
   )
-    .requiredOption('--token <file>', 'file with an access token, or an ID token with `read: id_token`; a secret')
+    .option('--provider <name>', 'name of the provider (default: the only one)')
+    .option('--port <port>', 'port of the redirect address http://127.0.0.1:<port>/callback', parsePort, 8765)
+    .option('--device', 'use the device flow in place of a redirect address')
+    .option(
+      '--token <file>',
+      'read this access token, or ID token with `read: id_token`, in place of a sign-in; a secret',
+    )
     .action(async (options) => await (await signInCommands()).checkSignIn(context, options))
 }
 
@@ -386,6 +393,7 @@ function withExamples(command: Command, ...examples: readonly string[]): Command
 /** The maximum of the keys service, per minute. */
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parseLimit = wholeNumberTo(9_999_999)
+const parsePort = wholeNumberTo(65_535)
 
 function wholeNumberTo(most: number): (text: string) => number {
   return (text) => {

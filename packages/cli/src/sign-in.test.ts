@@ -2,15 +2,56 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findFreePort } from '@postern/local-stack/testing'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from './run.ts'
 
 const { privateKey, publicKey } = await generateKeyPair('ES256')
 const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'ES256' }
+/** What the token endpoint answers, and the nonce of its ID token. */
+let answer: { status: number; body: Record<string, unknown> } | undefined
+let nonce: string | undefined
+
+async function tokens(): Promise<Record<string, unknown>> {
+  const seconds = Math.floor(Date.now() / 1000)
+  const sign = async (claims: Record<string, unknown>) =>
+    await new SignJWT({ iss: issuer, sub: 'person-4711', iat: seconds, exp: seconds + 300, ...claims })
+      .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+      .sign(privateKey)
+  return {
+    token_type: 'Bearer',
+    expires_in: 300,
+    access_token: await sign({ aud: 'postern', organization: ['harbourline'], groups: ['leads'] }),
+    id_token: await sign({ aud: 'postern-console', nonce }),
+  }
+}
+
 const server = createServer((request, response) => {
-  const isDiscovery = request.url === '/.well-known/openid-configuration'
-  response.end(JSON.stringify(isDiscovery ? { issuer, jwks_uri: `${issuer}/keys` } : { keys: [jwk] }))
+  void (async () => {
+    const documents: Readonly<Record<string, () => unknown>> = {
+      '/.well-known/openid-configuration': () => ({
+        issuer,
+        jwks_uri: `${issuer}/keys`,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        device_authorization_endpoint: `${issuer}/device`,
+        id_token_signing_alg_values_supported: ['ES256'],
+      }),
+      '/keys': () => ({ keys: [jwk] }),
+      '/device': () => ({
+        device_code: 'd',
+        user_code: 'WDJB-MJHT',
+        verification_uri: `${issuer}/activate`,
+        expires_in: 60,
+        interval: 0.01,
+      }),
+      '/token': async () => answer?.body ?? (await tokens()),
+    }
+    const document = await documents[request.url ?? '']?.()
+    const status = request.url === '/token' ? (answer?.status ?? 200) : 200
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(document ?? {}))
+  })()
 })
 let issuer: string
 let folder: string
@@ -81,4 +122,62 @@ test('a provider that does not answer is not taken for a wrong token', async () 
   const away = { POSTERN_SIGN_IN_FILE: '', POSTERN_OIDC_ISSUER: 'http://127.0.0.1:1' }
   const { code, err } = await check({ iss: 'http://127.0.0.1:1' }, away)
   expect([code, err]).toEqual([5, expect.stringContaining('the keys of the provider cannot be read')])
+})
+
+/** Runs the command, and follows the lines that it shows. */
+async function signIn(args: readonly string[], follow: (line: string) => void = () => undefined) {
+  const mapping = 'tenant: { from: [/organization] }, roles: { from: [/groups], map: { leads: auditor } }'
+  const [out, err]: [string[], string[]] = [[], []]
+  const code = await run(
+    ['sign-in', 'check', ...args],
+    { POSTERN_SIGN_IN: `providers: [{ name: Staff, issuer: '${issuer}', ${mapping} }]` },
+    {
+      out: (text) => out.push(text),
+      err: (text) => {
+        err.push(text)
+        follow(text)
+      },
+    },
+  )
+  return { code, out: out.join(''), err: err.join('') }
+}
+
+/** The person's browser, which comes back from the provider. */
+function comeBack(line: string, parameters: string): void {
+  const [, address] = /^open (http\S+)/.exec(line) ?? []
+  if (address === undefined) return
+  const { searchParams } = new URL(address)
+  nonce = searchParams.get('nonce') ?? undefined
+  void fetch(`${searchParams.get('redirect_uri')}?${parameters}&state=${searchParams.get('state')}`)
+}
+
+test('a person signs in with a redirect to the loopback address', async () => {
+  const port = await findFreePort()
+  const { code, out, err } = await signIn(['--port', String(port)], (line) => comeBack(line, 'code=c'))
+  expect([code, out]).toEqual([0, expect.stringMatching(/roles +auditor \(from \/groups\)/)])
+  expect(err).toContain(`the client must allow the redirect address http://127.0.0.1:${port}/callback`)
+  expect(out + err).not.toContain('eyJ')
+})
+
+test('a person signs in on another device', async () => {
+  nonce = undefined
+  const { code, out, err } = await signIn(['--device'])
+  expect([code, out]).toEqual([0, expect.stringContaining('harbourline (from /organization)')])
+  expect(err).toContain(`open ${issuer}/activate and enter WDJB-MJHT`)
+})
+
+test('the provider’s own error is shown, and exits with 1', async () => {
+  const port = String(await findFreePort())
+  const refused = 'error=access_denied&error_description=Not%20assigned'
+  const denied = await signIn(['--port', port], (line) => comeBack(line, refused))
+  expect([denied.code, denied.err]).toEqual([1, expect.stringContaining('access_denied: Not assigned')])
+  answer = { status: 401, body: { error: 'invalid_client', error_description: 'Another secret' } }
+  const rejected = await signIn(['--device'])
+  answer = undefined
+  expect([rejected.code, rejected.err]).toEqual([1, expect.stringContaining('invalid_client: Another secret')])
+})
+
+test('a provider that is not in the settings is refused before a request', async () => {
+  const { code, err } = await signIn(['--provider', 'Partners'])
+  expect([code, err]).toEqual([2, expect.stringContaining('choose one with --provider: Staff')])
 })

@@ -1,6 +1,7 @@
 import { isProtectedUrl } from '@postern/contracts/internal'
 import { createRemoteJWKSet, customFetch } from 'jose'
 import { z } from 'zod'
+import { shorten } from './refusal.ts'
 import type { SignInProvider } from './settings.ts'
 
 export type KeySet = ReturnType<typeof createRemoteJWKSet>
@@ -44,7 +45,9 @@ async function discover({ issuer, allowHttp }: KeyOwner, options: RequestInit): 
   const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = discoverySchema.parse(await readJson(address, options, 'discovery'))
   // OIDC Discovery, section 4.3.
-  if (document.issuer !== issuer) throw new Error('discovery names another issuer')
+  if (document.issuer !== issuer) {
+    throw new Error(`discovery names another issuer: found ${shorten(document.issuer)}, wanted ${shorten(issuer)}`)
+  }
   // Over plain HTTP, anyone on the path could replace the keys.
   if (!allowHttp && !isProtectedUrl(document.jwks_uri)) throw new Error('discovery names keys over plain HTTP')
   return document.jwks_uri

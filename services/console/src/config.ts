@@ -144,9 +144,11 @@ function readProviders(values: z.output<z.ZodObject<typeof environment>>): reado
     const { name, clientSecretFile: file } = provider
     if (file === undefined) return { ...provider, clientSecret: own }
     try {
-      return { ...provider, clientSecret: readFileSync(file, 'utf8').trim() }
+      const clientSecret = readFileSync(file, 'utf8').trim()
+      if (clientSecret === '') throw new Error('the file is empty')
+      return { ...provider, clientSecret }
     } catch {
-      faults.push(`POSTERN_SIGN_IN: the file client_secret_file of ${name} cannot be read`)
+      faults.push(`POSTERN_SIGN_IN: the file client_secret_file of ${name} is empty or cannot be read`)
       return { ...provider, clientSecret: undefined }
     }
   })

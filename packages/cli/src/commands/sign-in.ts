@@ -9,6 +9,7 @@ import {
 } from '@postern/sign-in'
 import { decodeJwt } from 'jose'
 import { Failure, unavailable, usage } from '../failure.ts'
+import { describeFailure, obtainToken } from '../obtain-token.ts'
 import { exitCodes } from '../exit-code.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readSetting } from '../settings.ts'
@@ -24,13 +25,20 @@ const names = [
   'POSTERN_OIDC_CLIENT_ID',
 ] as const
 
-/** Verifies a token with the settings of gateway and console, and shows what Postern reads from it. */
-export async function checkSignIn(
-  context: CommandContext,
-  options: OutputOptions & { readonly token: string },
-): Promise<void> {
+type CheckOptions = OutputOptions & {
+  readonly token?: string
+  readonly provider?: string
+  readonly port: number
+  readonly device?: true
+}
+
+/** Signs in or reads a token, with the settings of gateway and console, and shows what Postern reads from it. */
+export async function checkSignIn(context: CommandContext, options: CheckOptions): Promise<void> {
   const providers = await readProviders(context)
-  const token = (await readWholeText(options.token)).trim()
+  const token =
+    options.token === undefined
+      ? await signIn(context, chooseProvider(providers, options.provider), options)
+      : (await readWholeText(options.token)).trim()
   let check: TokenCheck
   try {
     check = await verifyToken(token, providers, openKeySet)
@@ -57,6 +65,35 @@ export async function checkSignIn(
   if (refusal === undefined) return
   const line = `nobody is signed in: ${explainRefusal(refusal)} (${refusal.code})`
   throw new Failure(exitCodes.unexpected, line, { ...refusal, detail: line })
+}
+
+const signInTimeoutMs = 300_000
+
+function chooseProvider(providers: readonly SignInProvider[], name: string | undefined): SignInProvider {
+  const known = providers.map((provider) => provider.name).join(', ')
+  const [first, ...others] = providers
+  const found = name === undefined && others.length === 0 ? first : providers.find((each) => each.name === name)
+  if (found === undefined) throw usage(`choose one with --provider: ${known}`)
+  return found
+}
+
+async function signIn(context: CommandContext, provider: SignInProvider, options: CheckOptions): Promise<string> {
+  const { clientSecretFile: file } = provider
+  const secret =
+    file === undefined
+      ? await readSetting(context.env, 'POSTERN_OIDC_CLIENT_SECRET')
+      : (await readWholeText(file)).trim()
+  try {
+    return await obtainToken(provider, {
+      secret,
+      port: options.device === true ? undefined : options.port,
+      note: (line) => context.note?.(line),
+      timeoutMs: signInTimeoutMs,
+    })
+  } catch (error) {
+    const line = `nobody is signed in: ${describeFailure(error)}`
+    throw new Failure(exitCodes.unexpected, line, { code: 'sign_in_failed', detail: line }, error)
+  }
 }
 
 async function readProviders({ env }: CommandContext): Promise<readonly SignInProvider[]> {

@@ -4,7 +4,16 @@ import { Provider } from 'oidc-provider'
 import { escape, page, pageHeaders, peoplePage } from './pages.ts'
 import type { DemoPerson } from './people.ts'
 
+/** What tokens hold in place of the usual claims, to imitate another provider. */
+export interface TokenShape {
+  readonly audience?: string
+  readonly isOpaque?: boolean
+  readonly accessToken?: Readonly<Record<string, unknown>>
+  readonly idToken?: Readonly<Record<string, unknown>>
+}
+
 export interface DevelopmentProviderOptions {
+  readonly shape?: TokenShape
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: string
@@ -64,7 +73,7 @@ async function readForm(request: IncomingMessage): Promise<string> {
 }
 
 function configuration(options: DevelopmentProviderOptions): ConstructorParameters<typeof Provider>[1] {
-  const { clientId, clientSecret, consoleUrl, people, tenantId } = options
+  const { clientId, clientSecret, consoleUrl, people, tenantId, shape } = options
   const { id: keyId, privateKey } = options.key ?? {
     id: randomBytes(8).toString('hex'),
     privateKey: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
@@ -88,17 +97,19 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       keys: [{ ...privateKey.export({ format: 'jwk' }), kid: keyId, use: 'sig', alg: 'ES256' }],
     },
     cookies: { keys: [randomBytes(32).toString('hex')] },
-    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
+    claims: { openid: ['sub', ...Object.keys(shape?.idToken ?? {})], profile: ['name'], email: ['email'] },
     // The console reads name and address only from the ID token.
     conformIdTokenClaims: false,
     findAccount: (_ctx, id) => {
       const person = find(id)
       if (person === undefined) return undefined
-      return { accountId: id, claims: () => ({ sub: id, name: person.name, email: person.email }) }
+      const claims = { sub: id, name: person.name, email: person.email, ...shape?.idToken }
+      return { accountId: id, claims: () => claims }
     },
     extraTokenClaims: async (_ctx, token) => {
       const person = 'accountId' in token ? find(token.accountId) : undefined
       if (person === undefined) return undefined
+      if (shape !== undefined) return { ...shape.accessToken }
       return {
         name: person.name,
         postern_tenant: await tenantId(person.tenant),
@@ -137,8 +148,8 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
         useGrantedResource: () => true,
         getResourceServerInfo: () => ({
           scope: '',
-          audience,
-          accessTokenFormat: 'jwt',
+          audience: shape?.audience ?? audience,
+          accessTokenFormat: shape?.isOpaque === true ? 'opaque' : 'jwt',
           accessTokenTTL: accessTokenSeconds,
           jwt: { sign: { alg: 'ES256' } },
         }),

@@ -53,7 +53,7 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
     signedIn = await provider.finish(callback, attempt)
   } catch (error) {
     if (error instanceof SignInRefused) return refuse(error.reason, error, error.refusal)
-    if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error)
+    if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error, error.refusal)
     throw error
   }
   const { access } = signedIn.tokens

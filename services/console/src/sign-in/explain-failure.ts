@@ -20,7 +20,13 @@ export function explainFailure(error: unknown, redirectUri: string): SignInRefus
     if (error.error !== 'invalid_grant') return ofProvider('provider_error', error)
     return { ...ofProvider('code_rejected', error), wanted: `redirect address ${redirectUri}` }
   }
-  const fault = findClaimFault(error)
+  // RFC 6749 §5.2: 401 with a challenge concerns the client.
+  if (error instanceof openid.WWWAuthenticateChallengeError) {
+    const [challenge] = error.cause
+    const { error: name, error_description: description } = challenge?.parameters ?? {}
+    return { code: 'client_rejected', found: shorten([name ?? `status ${error.status}`, description].join(' ').trim()) }
+  }
+  const fault = findFault(error, claimFault)
   if (fault === undefined) return undefined
   const { claim, expected, claims = fault.body } = fault
   if (claim === 'nonce') return { code: 'id_token_invalid', read: ['/nonce'] }
@@ -39,10 +45,19 @@ function ofProvider(
   return { code, found: shorten(description === undefined ? error : `${error}: ${description}`) }
 }
 
-/** openid-client keeps the claim in the cause of its error. */
-function findClaimFault(error: unknown): z.output<typeof claimFault> | undefined {
+const issuerFault = z.object({ attribute: z.literal('issuer'), body: z.looseObject({ issuer: z.unknown() }) })
+
+/** Explains a discovery document that names another issuer. */
+export function explainDiscovery(error: unknown, issuer: string): SignInRefusal | undefined {
+  const fault = findFault(error, issuerFault)
+  if (fault === undefined) return undefined
+  return { code: 'other_issuer', found: shorten(fault.body.issuer), wanted: shorten(issuer) }
+}
+
+/** openid-client keeps what it compared in the cause of its error. */
+function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const fault = claimFault.safeParse(cause.cause)
+    const fault = schema.safeParse(cause.cause)
     if (fault.success) return fault.data
   }
   return undefined

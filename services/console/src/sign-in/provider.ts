@@ -2,7 +2,7 @@ import { type JWTVerifyGetKey, createRemoteJWKSet, decodeJwt } from 'jose'
 import type { SignInProvider, SignInRefusal } from '@postern/sign-in'
 import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
-import { explainFailure } from './explain-failure.ts'
+import { explainDiscovery, explainFailure } from './explain-failure.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
 export interface Tokens {
@@ -47,9 +47,12 @@ export class SignInRefused extends Error {
 
 /** The cause is for the log. */
 export class ProviderUnavailable extends Error {
-  constructor(cause: unknown) {
+  readonly refusal: SignInRefusal | undefined
+
+  constructor(cause: unknown, refusal?: SignInRefusal) {
     super('the provider cannot be reached', { cause })
     this.name = 'ProviderUnavailable'
+    this.refusal = refusal
   }
 }
 
@@ -121,7 +124,7 @@ export function createProvider(
     try {
       return await known
     } catch (error) {
-      if (before === undefined) throw new ProviderUnavailable(error)
+      if (before === undefined) throw new ProviderUnavailable(error, explainDiscovery(error, provider.issuer))
       known = Promise.resolve(before)
       return before
     }
@@ -258,7 +261,8 @@ function finishFailure(error: unknown, redirectUri: string): Error {
   const isRefused =
     error instanceof openid.ResponseBodyError
       ? !isForNow(error)
-      : error instanceof openid.ClientError && !unreachable.has(error.code ?? '')
+      : error instanceof openid.WWWAuthenticateChallengeError ||
+        (error instanceof openid.ClientError && !unreachable.has(error.code ?? ''))
   return isRefused ? new SignInRefused('not_valid', error, refusal) : new ProviderUnavailable(error)
 }
 

@@ -1,5 +1,5 @@
 import { problem } from '@postern/service-kit'
-import { explainRefusal } from '@postern/sign-in'
+import { explainRefusal, refusalFields } from '@postern/sign-in'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
@@ -68,8 +68,19 @@ export function signInRoutes(
       return await reply.header('set-cookie', cookie).redirect(url.href, 303)
     } catch (error) {
       if (!(error instanceof ProviderUnavailable)) throw error
-      logger.error({ event: 'provider_unavailable', provider: provider.settings.name, err: error })
-      return answerMessage(reply, 'provider_unavailable', returnTo)
+      const { refusal } = error
+      const fields = refusal === undefined ? {} : refusalFields(refusal)
+      const reference = request.id
+      logger.error({
+        event: 'provider_unavailable',
+        request_id: reference,
+        provider: provider.settings.name,
+        ...fields,
+        err: error,
+      })
+      const explanation = explainsSignIn && refusal !== undefined ? explainRefusal(refusal) : undefined
+      const code = refusal?.code ?? 'provider_unavailable'
+      return answerMessage(reply, 'provider_unavailable', returnTo, { code, reference, explanation })
     }
   })
 
