@@ -71,11 +71,11 @@ export const environment = {
     .integer({ min: 500, max: 60_000, fallback: 1_000 })
     .describe('How often a worker looks for a run, in milliseconds.'),
   POSTERN_SYNC_NETWORKS: networksSetting.describe(
-    'CIDR ranges of internal networks in which sources may be, separated by commas. There, sources may be read without TLS.',
+    'CIDR ranges of internal networks that may contain sources, separated by commas. Sources there can be read without TLS.',
   ),
   POSTERN_SYNC_KEEP_DETAILS_DAYS: settings
     .integer({ min: 0, max: 36_500, fallback: 0 })
-    .describe('Days for which to keep errors of runs and changes that were only reviewed. 0: forever.'),
+    .describe('Days to keep errors of runs and changes that were only reviewed. 0: forever.'),
   POSTERN_API_URL: settings.publicUrl
     .optional()
     .describe('The public URL of the API, for addresses in SCIM responses.'),

@@ -10,7 +10,7 @@ let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
 let caller: SignedCaller
 
-// Nothing listens there, because tests of connectors need no universe.
+// A port without a server: tests of connectors need no universe.
 const nowhere = 'http://127.0.0.1:9'
 
 beforeAll(async () => {

@@ -288,7 +288,7 @@ describe('all items are read, in their order', () => {
     expect(await ids({ items: '/value', paging: { kind: 'cursor', next: '/@odata.nextLink' } })).toEqual(all)
   })
 
-  test('of pages by cursor of which some are empty', async () => {
+  test('with pages by cursor, some of them empty', async () => {
     answers['/people'] = (request, response) => {
       const at = after(new URL(request.url ?? '', server.url).searchParams)
       response.end(JSON.stringify({ items: at === 2 || at === 3 ? [] : [{ id: at }], next: at < 5 ? at + 1 : null }))

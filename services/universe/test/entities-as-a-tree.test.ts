@@ -120,7 +120,7 @@ describe('what is below and above an entity', () => {
     expect((await get(tenant, `${path}/ext:cards?expand=finding`)).status).toBe(400)
   })
 
-  test('an entity that stands in many places is read with the first two hundred of them, and in a list with the first twenty', async () => {
+  test('an entity in many nodes is returned with the first two hundred of them, in a list with the first twenty', async () => {
     const tenant = await someTree()
     const all = Array.from({ length: 201 }, (_none, at) => `place-${String(at).padStart(3, '0')}`)
     const places = all.map((key) => node(key, 'top', { entities: ['cards'] }))
@@ -148,7 +148,7 @@ describe('what is below and above an entity', () => {
     expect((await get(tenant, target, { accept: 'text/csv' })).status).toBe(400)
   })
 
-  test('open findings are counted for who reads findings, by the findings service alone', async () => {
+  test('open findings are counted only by the findings service, for callers that can read findings', async () => {
     const tenant = await someTree()
     const reader = { ...tenant, scopes: [...tenant.scopes, 'read:findings'] }
     for (const target of [`${path}/ext:cards?expand=finding_counts`, `${path}?expand=finding_counts`]) {

@@ -163,7 +163,7 @@ describe('PostgreSQL has the last word on a hierarchy', () => {
     ['the path of another', "path = '00000009'", 'node_path_form'],
     ['another key', "node_key = 'other'", 'node_identity_fixed'],
     ['an unknown status', "status = 'gone'", 'node_status_known'],
-  ])('no version is recorded in which a node has %s', async (_what, change, constraint) => {
+  ])('a version with a node that has %s is rejected', async (_what, change, constraint) => {
     expect(await failureOf(asMine(setNode(change), version))).toMatchObject({ kind: 'check', constraint })
   })
 

@@ -62,7 +62,7 @@ const lists = [
 ] as const
 
 describe.each(lists)('the list %s', (target, schema, count) => {
-  test('is refused as CSV as it is as JSON: no scope, no such cursor, no such media type', async () => {
+  test('is rejected as CSV for the same reasons as JSON: scope, cursor, media type', async () => {
     expect((await get(target, 'text/csv', newTenant(['read:findings']))).status).toBe(403)
     expect((await get(`${target}${target.includes('?') ? '&' : '?'}cursor=x`, 'text/csv')).status).toBe(400)
     expect((await get(target, 'application/pdf')).status).toBe(406)
@@ -93,7 +93,7 @@ test.each([
   expect([answer.status, answer.headers['content-type']]).toEqual([404, 'application/problem+json'])
 })
 
-test('what a spreadsheet would take for a formula is none; several ids stand in one cell', async () => {
+test('formulas are escaped for spreadsheets, and several ids are in one cell', async () => {
   expect((await get('/api/v1/people?external_id=0000', 'text/csv')).text).toContain(",'=1+1,")
   const csv = (await get('/api/v1/test-procedures?external_id=0007', 'text/csv')).text
   expect(csv).toMatch(/,[0-9a-f-]{36} [0-9a-f-]{36},/)

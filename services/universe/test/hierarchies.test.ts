@@ -52,7 +52,7 @@ describe('reading hierarchies', () => {
     },
   )
 
-  test('lists nodes by name or by key, up or down, page by page, as they are and as they were', async () => {
+  test('lists current and earlier nodes by name or key, up or down, page by page', async () => {
     const tenant = await someHierarchy()
     const one = { level_name: 'Division', head: { name: 'Ada Lund' }, name: 'A first one' }
     await push(tenant, [node('retail', 'bank', one), ...small.slice(1), node('twin', 'bank', { name: 'Node cards' })])
@@ -141,7 +141,7 @@ describe('reading hierarchies', () => {
     }
   })
 
-  test('a node is read by its id alone, with the key of its hierarchy, and 304 to who has read it, until it changes', async () => {
+  test('a node can be read by its id, has the key of its hierarchy, and returns 304 until it changes', async () => {
     const tenant = await someHierarchy()
     const [, retail] = await nodesOf(tenant)
     const target = `/api/v1/hierarchy-nodes/${retail?.id}`
@@ -266,7 +266,7 @@ async function threeVersions() {
 }
 
 describe('the history of a hierarchy', () => {
-  test('each version stays readable as it was, by its number', async () => {
+  test('each version remains readable by its number', async () => {
     const tenant = await threeVersions()
     expect(await keysOf(tenant, '?as_of=0')).toEqual([])
     expect(await keysOf(tenant, '?as_of=1')).toEqual(['bank', 'retail', 'cards', 'leasing'])
@@ -331,7 +331,7 @@ describe('the history of a hierarchy', () => {
       )
       next = nextOf(answer.headers['link'])
     }
-    // In the order in which they were written last.
+    // By the order of their last change.
     expect(seen).toEqual(['bank', 'leasing', 'retail', 'cards', 'markets'])
   })
 })

@@ -44,7 +44,7 @@ describe('a run of a connector', () => {
     expect(changes.every(({ applied_at: at }) => at !== null)).toBe(true)
   })
 
-  test('sends no row that is stored as it was sent before', async () => {
+  test('sends no row that is stored unchanged', async () => {
     const connector = newConnector(newTenant())
     await imports.carryOut(connector, entity('A'), entity('B'))
     const { plan, sent, applied } = await imports.carryOut(connector, entity('B'), entity('A'))

@@ -24,7 +24,7 @@ async function found(tenant: Principal, addresses: readonly string[]) {
 }
 
 describe('looking test procedures up', () => {
-  test('is for the evidence service alone', async () => {
+  test('is only for the evidence service', async () => {
     const tenant = newTenant(['*'])
     for (const caller of [universe.gateway, universe.sync, universe.stranger]) {
       expect((await lookUp(tenant, ['ref:TP-0001'], caller)).status).toBe(401)

@@ -20,7 +20,7 @@ function chain(name: string, length: number): object[] {
 }
 
 describe('pushing entities', () => {
-  test('is for the sync service alone: not unsigned, not by the gateway, not by a key', async () => {
+  test('is only for the sync service, not for unsigned requests, the gateway or a key', async () => {
     const tenant = newTenant(['admin:sync'])
     const unsigned = await fetch(universe.url + pushPath, {
       method: 'POST',
@@ -179,7 +179,7 @@ describe('pushing entities', () => {
     expect((await universe.push(tenant, [row('B')])).status).toBe(200)
   })
 
-  test('makes entities as they were pushed, numbered in the order of the rows, parents in any order', async () => {
+  test('creates the pushed entities, numbered in the order of the rows, with parents in any order', async () => {
     const tenant = newTenant()
     const full = {
       description: 'All of it',
@@ -280,12 +280,12 @@ describe('pushing entities', () => {
     )
     expect((await universe.push(tenant, rows)).json).toEqual({ created: 5000, updated: 0, unchanged: 0 })
     expect((await universe.push(tenant, rows)).json).toEqual({ created: 0, updated: 0, unchanged: 5000 })
-    // Parents that come late, in the order in which nothing can be made part by part.
+    // Parents come last, so no part can be created before the end.
     const other = newTenant()
     expect((await universe.push(other, rows.toReversed())).json).toEqual({ created: 5000, updated: 0, unchanged: 0 })
   })
 
-  test('of which a late row breaks the tree takes in none of those before it', async () => {
+  test('with a late row that breaks the tree stores none of the rows before it', async () => {
     const tenant = newTenant()
     expect((await universe.push(tenant, chain('c', 12))).status).toBe(200)
     const rows = [...Array.from({ length: 2000 }, (_, at) => row(`k${at}`)), row('c12', { parent_external_id: 'c11' })]

@@ -40,7 +40,7 @@ async function someHierarchy(tenant = newTenant()) {
 }
 
 describe('pushing a hierarchy', () => {
-  test('is for the sync service alone', async () => {
+  test('is only for the sync service', async () => {
     const tenant = newTenant(['admin:sync', 'read:universe'])
     const body = { run_id: crypto.randomUUID(), ...legal(small) }
     const target = '/internal/v1/org-structures'
@@ -134,7 +134,7 @@ describe('pushing a hierarchy', () => {
     expect((await pushed(other, [node('a', 'bank', { entities: ['theirs'] })])).status).toBe(200)
   })
 
-  test('makes nodes as they were pushed, parents in any order', async () => {
+  test('creates the pushed nodes, with parents in any order', async () => {
     const tenant = newTenant()
     await universe.push(tenant, [row('A'), row('B')])
     const answer = await push(tenant, [...small, node('it', 'leasing', { entities: ['B', 'A'], status: 'inactive' })])

@@ -124,7 +124,7 @@ describe('listing entities', () => {
     expect(problemSchema.parse(answer.json).errors?.map((error) => error.parameter)).toContain(parameter)
   })
 
-  test('a cursor holds for its tenant and filter alone, and a forged place is refused', async () => {
+  test('a cursor is valid only for its tenant and filter, and a forged one is rejected', async () => {
     const [tenant, other] = [await someEntities(4), await someEntities(4)]
     const next = nextOf((await get(tenant, `${path}?limit=2`)).headers['link']) ?? ''
     expect((await get(tenant, next)).status).toBe(200)
@@ -170,7 +170,7 @@ describe('listing entities', () => {
     expect((await list(tenant)).map(({ reference }) => reference)).toEqual(['AE-0001', 'AE-9999', 'AE-10000'])
   })
 
-  test('filters, counts on request, and shows the tenant its own alone', async () => {
+  test('filters, counts on request, and shows only the tenant’s own entities', async () => {
     const tenant = await someEntities(5)
     await someEntities(9)
     await universe.push(tenant, [row('draft', { status: 'draft', type: 'vendor' })])

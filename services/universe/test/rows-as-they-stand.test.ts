@@ -52,7 +52,7 @@ async function read({ tenantId }: Principal, dataset: Dataset, keys: readonly st
 }
 
 test.each(['auditable_entities', 'org_structure', 'test_procedures', 'people'] as const)(
-  'each row of %s is looked up by its key, also by a plan of when there were few, of which nothing was known',
+  'each row of %s is looked up by its key, even with a plan from when the table was small',
   async (dataset) => {
     const [few, many] = [newTenant(), newTenant()]
     await pushMany(few, dataset, 3)
@@ -65,7 +65,7 @@ test.each(['auditable_entities', 'org_structure', 'test_procedures', 'people'] a
   },
 )
 
-/** Asks as the sync service does; gives the status, how many rows there are, and of how many keys is told. */
+/** Asks as the sync service does. Returns the status, the number of rows and the number of keys that they cover. */
 async function askFor(tenant: Principal, keys: readonly string[], more: object = {}) {
   const answer = await universe.pushTo(tenant, 'current-rows', {
     run_id: undefined,
@@ -78,7 +78,7 @@ async function askFor(tenant: Principal, keys: readonly string[], more: object =
 }
 
 test.each([{}, { behind_pushes: true }])(
-  'rows with long texts are told in parts, in the order of the keys (%j)',
+  'rows with long texts are returned in parts, in the order of the keys (%j)',
   async (more) => {
     const tenant = newTenant()
     const keys = keysOf(600)
@@ -108,14 +108,14 @@ test.each([{}, { behind_pushes: true }])(
   },
 )
 
-test('short rows are told at once, and keys that nothing has are reached too', async () => {
+test('short rows are returned at once, and unknown keys are covered too', async () => {
   const tenant = newTenant()
   await pushMany(tenant, 'test_procedures', 1000)
   const { keys, reached } = await askFor(tenant, [...keysOf(1000), 'nobody'])
   expect([keys.length, reached]).toEqual([1000, 1001])
 })
 
-test('of rows too long for an answer one is told at a time, and where not one fits nothing is told as if there were none', async () => {
+test('rows that are too long for one response are returned one at a time, and a row that never fits is an error', async () => {
   class ResultTooLarge extends Error {
     override readonly name = 'ResultTooLarge'
   }

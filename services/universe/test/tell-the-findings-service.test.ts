@@ -44,7 +44,7 @@ async function namesBelow(tenant: Principal, body: object): Promise<(string | nu
 }
 
 describe('the entities of a subtree', () => {
-  test('are told to the findings service alone', async () => {
+  test('are returned only to the findings service', async () => {
     const tenant = await filled()
     for (const path of [internalPaths.subtree, internalPaths.entityNames]) {
       for (const caller of [universe.gateway, universe.sync, universe.stranger]) {
@@ -78,7 +78,7 @@ describe('the entities of a subtree', () => {
   })
 })
 
-test('what an id names is there for its tenant alone, and is told to the findings service alone', async () => {
+test('an id exists only for its tenant, and only for the findings service', async () => {
   const [tenant, other] = [await filled(), newTenant()]
   const ids = Object.values(await universe.stored(tenant)).map(({ id }) => id)
   const nobody = crypto.randomUUID()

@@ -42,7 +42,7 @@ describe.each([
   ['test-procedures', procedures, { test_procedures: [procedure('A')] }],
   ['people', people, { people: [person('A')] }],
 ])('%s', (name, list, body) => {
-  test('are pushed by the sync service alone', async () => {
+  test('can be pushed only by the sync service', async () => {
     const tenant = newTenant(['admin:sync', 'read:universe'])
     const options = { body: { run_id: crypto.randomUUID(), ...body } }
     const target = `/internal/v1/${name}`
@@ -52,7 +52,7 @@ describe.each([
     expect((await universe.pushTo(tenant, name, body)).status).toBe(200)
   })
 
-  test('are read with read:universe alone, by their own tenant alone', async () => {
+  test('can be read only with read:universe, and only by their tenant', async () => {
     const tenant = newTenant()
     await universe.pushTo(tenant, name, body)
     expect((await get({ ...tenant, scopes: ['read:findings', 'admin:sync'] }, list)).status).toBe(403)
@@ -129,7 +129,7 @@ describe('pushing test procedures', () => {
     expect((await pushProcedures(other, [procedure('A', { entities: ['theirs'] })], headers)).status).toBe(200)
   })
 
-  test('makes procedures as they were pushed, numbered by row, and changes only what differs', async () => {
+  test('creates the pushed procedures, numbered by row, and changes only different ones', async () => {
     const tenant = newTenant()
     await universe.push(tenant, [row('A'), row('B')])
     const { A, B } = await universe.stored(tenant)
@@ -265,7 +265,7 @@ describe('pushing people', () => {
     ['no rows', [], '/people'],
     ['a row without a name', [person('A', { name: ' ' })], '/people/0/name'],
     ['an unknown field', [person('A', { salary: 1 })], '/people/0/salary'],
-    ['an address that is none', [person('A', { email: 'nobody' })], '/people/0/email'],
+    ['an invalid address', [person('A', { email: 'nobody' })], '/people/0/email'],
     ['a word for whether active', [person('A', { active: 'False' })], '/people/0/active'],
     ['a key twice', [person('A'), person('A')], '/people/1/external_id'],
     ['one address twice', [person('A', { email: 'x@y.io' }), person('B', { email: 'X@Y.io' })], '/people/1/email'],
@@ -317,7 +317,7 @@ describe('reading people', () => {
       expect(again.status).toBe(304)
     }
     expect((await get({ ...tenant, scopes: ['read:findings', 'admin:sync'] }, `${people}/${own?.id}`)).status).toBe(403)
-    // Nobody has a reference.
+    // People have no reference.
     expect((await get(tenant, `${people}/ref:P-0001`)).status).toBe(404)
   })
 })

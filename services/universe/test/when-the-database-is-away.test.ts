@@ -9,7 +9,7 @@ test('without its database the service lives, is not ready, and asks callers to 
   const service = await startService(
     universeService,
     {
-      // Nothing listens on port 1.
+      // Port 1 has no server.
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_UNIVERSE: ring,
       POSTERN_SIGNING_SYNC_UNIVERSE: randomRing(),

@@ -150,7 +150,7 @@ async function countAndDrop(body: Readable): Promise<number> {
 
 function assertRunnable(connector: Connector): void {
   if (connector.type === 'inline_json' || connector.type === 'scim_inbound') {
-    throw problem('conflict', { detail: 'This connector stands for what is pushed. It cannot be run.' })
+    throw problem('conflict', { detail: 'This connector represents pushes and cannot be run.' })
   }
   if (connector.state === 'paused') throw problem('conflict', { detail: 'The connector is paused.' })
 }

@@ -39,7 +39,7 @@ export class RunRefused extends Error {
 /** The platform has suspended the tenant. */
 export class TenantSuspended extends RunRefused {
   constructor() {
-    super('tenant_suspended', 'The tenant is suspended. Run the connector again when it is no more.')
+    super('tenant_suspended', 'The tenant is suspended. Run the connector again after the tenant has been resumed.')
     this.name = 'TenantSuspended'
   }
 }
