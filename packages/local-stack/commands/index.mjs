@@ -25,5 +25,6 @@ export const commands = {
   docs: fromSource('verification/documents/run.ts'),
   'test:recovery': testRecovery,
   'test:containers': fromSource('verification/containers/run.ts'),
+  'test:providers': fromSource('verification/providers/run.ts'),
   postern: (context, args) => postern({ ...context, cwd: process.env.INIT_CWD ?? process.cwd() }, args),
 }

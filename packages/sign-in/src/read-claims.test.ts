@@ -143,6 +143,12 @@ describe('the tenant', () => {
     ['in a list of one', { postern_tenant: ['harbourline'] }, {}, 'harbourline'],
     ['by the first pointer that yields something', { a: [], b: 'korvex' }, { from: ['/a', '/b'] }, 'korvex'],
     ['by the map, before its form', { postern_tenant: 'korvex' }, { map: { korvex: 'harbourline' } }, 'harbourline'],
+    [
+      'from the groups that the map names, among others',
+      { postern_tenant: ['korvex', 'leads', 'bank', 'group'] },
+      { map: { bank: 'harbourline', group: 'harbourline' } },
+      'harbourline',
+    ],
     ['of everybody', { postern_tenant: '' }, { otherwise: 'korvex' }, 'korvex'],
   ])('is read %s', (_what, given, tenant, expected) => {
     expect(read({ sub: 'ada', ...given }, { tenant })).toMatchObject(person({ tenant: expected }))
@@ -156,6 +162,13 @@ describe('the tenant', () => {
       {},
       { code: 'tenant_ambiguous', read: ['/postern_tenant'], found: `["${id}","${id}"]` },
     ],
+    [
+      'a list of two tenants of the map',
+      ['a', 'b', 'c'],
+      { map: { a: id, c: 'korvex' } },
+      { code: 'tenant_ambiguous' },
+    ],
+    ['a list that the map does not name', ['a1', 'b1'], { map: { c: id } }, { code: 'tenant_ambiguous' }],
     ['an object of two', { a1: {}, b1: {} }, {}, { code: 'tenant_ambiguous' }],
     ['of no form', 'Harbourline Bank', {}, { code: 'tenant_unknown', found: '"Harbourline Bank"' }],
     ['a number', 7, {}, { code: 'tenant_unknown', found: '7' }],

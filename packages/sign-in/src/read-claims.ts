@@ -100,10 +100,14 @@ function readTenant(provider: SignInProvider, claims: Claims): string | SignInRe
   if (read === undefined) return otherwise ?? { code: 'tenant_claim_absent', read: from }
   const where = { read: [read.pointer], found: shorten(read.value) }
   const candidates = candidatesOf(read.value)
+  // Of groups, only those count that the map names.
+  const mapped = new Set(candidates.flatMap((each) => (typeof each === 'string' ? (map.get(each) ?? []) : [])))
+  const [tenant, ...others] = mapped
+  if (others.length > 0) return { code: 'tenant_ambiguous', ...where }
+  if (tenant !== undefined) return tenant
   if (candidates.length > 1) return { code: 'tenant_ambiguous', ...where }
   const [candidate] = candidates
-  const tenant = typeof candidate === 'string' ? (map.get(candidate) ?? referenceOf(candidate)) : undefined
-  return tenant ?? { code: 'tenant_unknown', ...where }
+  return (typeof candidate === 'string' ? referenceOf(candidate) : undefined) ?? { code: 'tenant_unknown', ...where }
 }
 
 /** A text, the entries of a list, or the keys of an object (Keycloak's organizations). */

@@ -1,0 +1,35 @@
+import { type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
+import { tenants } from './people.ts'
+
+export interface Installation {
+  readonly stack: TestStack
+  /** Tenant ids by slug. */
+  readonly ids: Readonly<Record<string, string>>
+  stop(): Promise<void>
+}
+
+/** Starts every service and the console, with a mapping file if there is one. */
+export async function startInstallation(mappingFile?: string): Promise<Installation> {
+  const cluster = await startTestCluster()
+  // In place of the development provider.
+  const env =
+    mappingFile === undefined
+      ? {}
+      : { POSTERN_SIGN_IN_FILE: mappingFile, POSTERN_OIDC_ISSUER: '', POSTERN_OIDC_CLIENT_SECRET: '' }
+  try {
+    const stack = await startTestStack({ console: true, env })
+    const ids: Record<string, string> = {}
+    for (const slug of tenants) ids[slug] = (await stack.createTenant(slug)).id
+    return {
+      stack,
+      ids,
+      stop: async () => {
+        await stack.stop()
+        await cluster.stop()
+      },
+    }
+  } catch (error) {
+    await cluster.stop()
+    throw error
+  }
+}
