@@ -54,7 +54,7 @@ async function runOne(name: string, check: Check): Promise<{ readonly line: stri
 const chosen = process.argv.slice(2)
 const unknown = chosen.filter((name) => checks[name] === undefined)
 if (unknown.length > 0) {
-  process.stderr.write(`providers: ${unknown.join(', ')} is unknown. Choose of ${Object.keys(checks).join(', ')}.\n`)
+  process.stderr.write(`providers: ${unknown.join(', ')} is unknown. Choose from ${Object.keys(checks).join(', ')}.\n`)
   process.exit(1)
 }
 const results = []
