@@ -95,6 +95,7 @@ const opening = {
   'GET /api/v1/people/:id': ['read:universe'],
 
   'POST /api/v1/evidence': ['write:evidence'],
+  'POST /api/v1/evidence/forms': ['write:evidence'],
   'POST /api/v1/evidence/uploads': ['write:evidence'],
   'OPTIONS /api/v1/evidence/uploads': ['nothing'],
   'OPTIONS /api/v1/evidence/uploads/:id': ['nothing'],

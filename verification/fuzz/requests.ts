@@ -281,6 +281,7 @@ function bodies(route: Route): fc.Arbitrary<Body | undefined> {
       right === undefined ? values : fc.oneof(values, { weight: 3, arbitrary: fc.constantFrom(...right) }),
     )
   }
+  if (route.form !== undefined) return forms
   if (route.bodyMediaTypes?.includes('*/*') === true)
     return fc.oneof(fc.constant({ contentType: 'text/plain', content: 'fuzz', spoiled: undefined }), files, forms)
   if (route.bodyMediaTypes !== undefined) {

@@ -83,7 +83,7 @@ async function sendForm(
   )
   const answer = await connection.receive({
     method: 'POST',
-    target: operations.uploadEvidence[1],
+    target: operations.uploadEvidenceForm[1],
     headers: { 'content-type': contentType, ...idempotencyHeader('POST') },
     body,
     signal,

@@ -55,6 +55,7 @@ export const operations = {
   getPerson: ['GET', '/api/v1/people/:id'],
 
   uploadEvidence: ['POST', '/api/v1/evidence'],
+  uploadEvidenceForm: ['POST', '/api/v1/evidence/forms'],
   reviseEvidence: ['POST', '/api/v1/evidence/:id/revisions'],
   attachEvidence: ['POST', '/api/v1/evidence/:id/attachments'],
   createUpload: ['POST', '/api/v1/evidence/uploads'],

@@ -70,6 +70,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/people': 'scope read:universe',
   'GET /api/v1/people/:id': 'scope read:universe',
   'POST /api/v1/evidence': 'scope write:evidence',
+  'POST /api/v1/evidence/forms': 'scope write:evidence',
   'POST /api/v1/evidence/uploads': 'scope write:evidence',
   'HEAD /api/v1/evidence/uploads/:id': 'scope write:evidence',
   'PATCH /api/v1/evidence/uploads/:id': 'scope write:evidence',

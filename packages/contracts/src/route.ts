@@ -47,6 +47,8 @@ export interface Route {
   readonly body?: z.ZodType
   /** All other texts of the JSON body are normalized to NFC (UAX #15). */
   readonly exactMembers?: readonly string[]
+  /** The parts of a form (RFC 7578) that the route streams. The service checks them as they arrive. */
+  readonly form?: z.ZodObject
   /** Default with `body`: `application/json`. */
   readonly bodyMediaTypes?: readonly string[]
   /** The largest accepted body in bytes; 0 if the route has no body. */

@@ -49,6 +49,48 @@ describe('a form whose metadata follows the file', () => {
   })
 })
 
+const uploadForm = async (
+  body: { readonly headers: Readonly<Record<string, string>>; readonly body: string | Buffer },
+  query = '',
+) => {
+  const principal = uploader(randomUUID())
+  const answer = await service.caller.call(principal, 'POST', `/api/v1/evidence/forms${query}`, body)
+  return {
+    answer,
+    stored: await service.rows('select id from evidence.file where tenant_id = $1', [principal.tenantId]),
+  }
+}
+
+describe('the path for forms', () => {
+  test('returns a receipt for each file, in their order', async () => {
+    const { answer, stored } = await uploadForm(
+      form(metadata({ evidence_date: '2026-01-31' }), file('a.csv', 'a'), file('b.csv', 'b')),
+    )
+    expect(answer.status, answer.text).toBe(201)
+    expect(receiptSchema.array().parse(answer.json)).toMatchObject([
+      { file_name: 'a.csv', sha256: sha256('a'), evidence_date: '2026-01-31' },
+      { file_name: 'b.csv', sha256: sha256('b'), evidence_date: '2026-01-31' },
+    ])
+    expect(stored).toHaveLength(2)
+  })
+
+  test('rejects a body that is no form, and stores nothing', async () => {
+    const { answer, stored } = await uploadForm({ headers: { 'content-type': 'text/csv' }, body: 'a,b' })
+    expect([answer.status, stored]).toEqual([415, []])
+    expect(problemSchema.parse(answer.json).detail).toContain('multipart/form-data')
+  })
+
+  test('takes no description in the query, and stores nothing', async () => {
+    const { answer, stored } = await uploadForm(form(file('a.csv', 'a')), '?file_name=b.csv')
+    expect([answer.status, stored]).toEqual([400, []])
+  })
+
+  test('rejects a form without a file', async () => {
+    const { answer } = await uploadForm(form(metadata({})))
+    expect([answer.status, problemSchema.parse(answer.json).detail]).toEqual([422, expect.stringContaining('`file`')])
+  })
+})
+
 describe('a form with parts in base64, as Ansible sends it', () => {
   test('is decoded, with its line breaks', async () => {
     const text = `a,b\r\n${'x'.repeat(200_000)},ü`

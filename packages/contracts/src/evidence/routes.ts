@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { resourceAddressSchema, text, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
 import { onceOrRepeated } from '../several-values.ts'
-import { briefDetails, fileNameSchema, maxEvidenceBytes } from './details.ts'
+import { briefDetails, evidenceDetailsSchema, fileNameSchema, maxEvidenceBytes, maxFilesAtOnce } from './details.ts'
 import { evidenceFileRoutes } from './file-routes.ts'
 import { resumableRoutes } from './resumable.ts'
 import { attachmentReceiptSchema, receiptSchema, testProceduresSchema } from './receipt.ts'
@@ -50,12 +50,40 @@ export const uploadEvidence = defineRoute({
   path: '/api/v1/evidence',
   summary: 'Upload evidence',
   description:
-    'The body is the file, and the query describes it. Content-Digest or Repr-Digest (RFC 9530, sha-256) is verified if present. Alternatively the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails), preferably first, and 1 to 10 parts `file`. All files are stored or none, and the response is a list of receipts in the order of the files. Returns 404 for a missing test procedure and 409 `procedure_locked` for a completed one, and stores nothing. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
+    'The body is the file, and the query describes it. Content-Digest or Repr-Digest (RFC 9530, sha-256) is verified if present. A form (multipart/form-data) is accepted as at `/api/v1/evidence/forms`, and its response is a list of receipts. Returns 404 for a missing test procedure and 409 `procedure_locked` for a completed one, and stores nothing. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
   query: uploadQuery,
   answers: {
     201: {
       description: 'The receipt, or a list of receipts for a multipart upload',
       schema: z.union([receiptSchema, z.array(receiptSchema)]),
+      withoutHeaders: ['ETag', 'Location'],
+    },
+  },
+  problems: uploadProblems,
+})
+
+export const uploadEvidenceForm = defineRoute({
+  ...base,
+  ...fileBody,
+  bodyMediaTypes: ['multipart/form-data'],
+  form: z.strictObject({
+    metadata: evidenceDetailsSchema
+      .optional()
+      .meta({
+        description: 'JSON that describes all files. Send it before the files: test procedures are checked first',
+      }),
+    file: z.array(z.file()).min(1).max(maxFilesAtOnce).meta({ description: 'Each file is a part with this name' }),
+  }),
+  id: 'evidence.upload-form',
+  method: 'POST',
+  path: '/api/v1/evidence/forms',
+  summary: 'Upload evidence as a form',
+  description:
+    'Stores all files of the form or none, and returns a receipt for each, in their order. Each part `file` needs a file name. Returns 404 for a missing test procedure and 409 `procedure_locked` for a completed one. Nothing uploaded can be read back with a key: keep the receipts.',
+  answers: {
+    201: {
+      description: 'The receipts, in the order of the files',
+      schema: z.array(receiptSchema),
       withoutHeaders: ['ETag', 'Location'],
     },
   },
@@ -117,6 +145,7 @@ export const receiptKeys = defineRoute({
 
 export const evidenceRoutes = [
   uploadEvidence,
+  uploadEvidenceForm,
   ...resumableRoutes,
   reviseEvidence,
   attachEvidence,

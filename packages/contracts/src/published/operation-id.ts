@@ -27,6 +27,7 @@ const ids: Readonly<Record<string, string>> = {
   'findings.list-log': 'listRemediationLog',
   'findings.log-checkpoint-keys': 'listLogCheckpointKeys',
   'evidence.upload': 'uploadEvidence',
+  'evidence.upload-form': 'uploadEvidenceForm',
   'evidence.revise': 'reviseEvidence',
   'evidence.attach': 'attachEvidence',
   'evidence.list-files': 'listEvidenceFiles',

@@ -1,4 +1,4 @@
-import { type Receipt, maxFilesAtOnce, reviseEvidence, uploadEvidence } from '@postern/contracts'
+import { type Receipt, maxFilesAtOnce, reviseEvidence, uploadEvidence, uploadEvidenceForm } from '@postern/contracts'
 import { type App, type Keeping, type RequestInfo, contractRoute, discardRest, problem } from '@postern/service-kit'
 import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
@@ -15,8 +15,8 @@ import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
-type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
-  Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
+type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> & Pick<Keeping, 'keep'>
+type DescribedRequest = Request & { readonly query: UploadQuery }
 
 export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, uploadEvidence, async (input) => {
@@ -25,6 +25,12 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
     return await finish(deps, limits, input, upload, (receipts) =>
       upload.isMultipart ? [...receipts] : only(receipts),
     )
+  })
+
+  contractRoute(app, uploadEvidenceForm, async (input) => {
+    input.answer.header('cache-control', 'no-store')
+    const upload = await take(deps, limits, { ...input, query: noQuery }, maxFilesAtOnce)
+    return await finish(deps, limits, input, upload, (receipts) => [...receipts])
   })
 
   contractRoute(app, reviseEvidence, async (input) => {
@@ -40,10 +46,13 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   })
 }
 
+/** A form describes its files in a part. */
+const noQuery: UploadQuery = { classification: 'confidential' }
+
 async function take(
   deps: Parts,
   { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
-  request: Request,
+  request: DescribedRequest,
   maxFiles: number,
   keptOpen: readonly string[] = [],
 ): Promise<ParsedUpload> {
