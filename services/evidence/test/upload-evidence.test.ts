@@ -55,6 +55,18 @@ describe('an upload is rejected and leaves no bytes', () => {
     principal = uploader()
   })
 
+  // Clients that cannot send a file write the text of an object, or its JSON.
+  test.each(['{}', 'null', 'undefined', '[object Object]', '[object File]', '[object Blob]'])(
+    'with the body %s instead of the file',
+    async (body) => {
+      const answer = await upload(service.caller, principal, { body, headers: { 'content-type': 'application/json' } })
+      expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
+      expect(problemSchema.parse(answer.json).detail).toBe(
+        `The client sent \`${body}\` instead of the file. Send the bytes of the file.`,
+      )
+    },
+  )
+
   test('without the signature of the gateway', async () => {
     const answer = await fetch(`${service.url}/api/v1/evidence?file_name=a.csv`, { method: 'POST', body: 'a' })
     expect(answer.status).toBe(401)

@@ -5,7 +5,7 @@ import { type IncomingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
 import { brokenOff, storeFull, refusalProblem, scannerUnavailable } from './refusal.ts'
-import { type DeclaredUpload, judgeBody } from './rules.ts'
+import { type DeclaredUpload, type UploadRefusal, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
   readonly sizeBytes: number
@@ -59,7 +59,7 @@ export async function receiveBody(
     }
     const detected = await sniffer.finish()
     const received = { sizeBytes, sha256: hash.digest('hex'), detected }
-    const refusal = judgeBody(declared, received)
+    const refusal = judgeBody(declared, received) ?? findPlaceholder(received)
     if (refusal !== undefined) throw refusalProblem(refusal)
     stall.stop()
     return { ...received, scan: await scan.finish() }
@@ -75,6 +75,18 @@ export async function receiveBody(
     stall.stop()
     scan?.abandon()
   }
+}
+
+/** What some clients send instead of a file: an object as JSON or as a text. */
+const placeholders = ['{}', 'null', 'undefined', '[object Object]', '[object File]', '[object Blob]'] as const
+
+function findPlaceholder({ sizeBytes, sha256 }: Pick<ReceivedBody, 'sizeBytes' | 'sha256'>): UploadRefusal | undefined {
+  const text = placeholders.find((each) => each.length === sizeBytes && sha256 === sha256Of(each))
+  return text === undefined ? undefined : { why: 'placeholder', text }
+}
+
+function sha256Of(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }
 
 /** Waits for both, so that nothing is written after the blob is discarded. */

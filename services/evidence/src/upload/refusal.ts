@@ -12,6 +12,10 @@ export function refusalProblem(refusal: UploadRefusal): Error {
         detail: 'The file is empty. Send its bytes.',
         errors: [bodyError('is empty')],
       })
+    case 'placeholder': {
+      const detail = `The client sent \`${refusal.text}\` instead of the file. Send the bytes of the file.`
+      return problem('invalid_content', { detail, errors: [bodyError(`is \`${refusal.text}\` instead of the file`)] })
+    }
     case 'too_large':
       return problem('content_too_large', { detail: 'The file exceeds the size limit for evidence.' })
     case 'kind':

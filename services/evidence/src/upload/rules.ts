@@ -13,6 +13,7 @@ export type DigestHeader = 'Content-Digest' | 'Repr-Digest'
 
 export type UploadRefusal =
   | { readonly why: 'empty' }
+  | { readonly why: 'placeholder'; readonly text: string }
   | { readonly why: 'too_large' }
   | { readonly why: 'kind'; readonly reason: string }
   | { readonly why: 'encoded' }
