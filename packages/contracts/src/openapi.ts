@@ -1,16 +1,16 @@
 import { z } from 'zod'
 import { documentedSchema } from './each-on-its-own.ts'
-import { evidenceDetailsSchema } from './evidence/details.ts'
 import { exampleOf } from './example.ts'
 import { columnsOf, csvCell, itemSchemaOf, linesMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
-import { wordsOf } from './parameter-words.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
 import type { Route } from './route.ts'
 import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
+import { withMemberWords } from './words/members.ts'
+import { wordsOf } from './words/parameters.ts'
 
 /** The version of the interface, sent as `API-Version`. */
 export const apiVersion = '1.0.0-beta'
@@ -37,8 +37,6 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
   }
   schemaOf(problemSchema, 'output', schemas)
   schemaOf(scimErrorSchema, 'output', schemas)
-  // No body refers to it: it is sent in a part of a form or in a header.
-  schemaOf(evidenceDetailsSchema, 'input', schemas)
   return {
     openapi: '3.1.0',
     info: {
@@ -140,7 +138,8 @@ function parameter(place: 'path' | 'query', name: string, schema: unknown, schem
 function requestBody(route: Route, schemas: Map<string, unknown>): Json {
   if (route.body === undefined && route.bodyMediaTypes === undefined) return {}
   const mediaTypes = route.bodyMediaTypes ?? ['application/json']
-  const schema = route.body === undefined ? {} : schemaOf(route.body, 'input', schemas)
+  const described = route.body ?? route.form
+  const schema = described === undefined ? {} : schemaOf(described, 'input', schemas)
   const example = route.body === undefined ? {} : { example: exampleIn(schema, schemas) }
   return {
     requestBody: {
@@ -284,7 +283,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
   // Requests accept more than responses contain, so a component of both has the schema of requests.
   const publish = (id: string, definition: unknown): void => {
     const name = componentName(id)
-    if (io === 'input' || !schemas.has(name)) schemas.set(name, withComponentRefs(definition))
+    if (io === 'input' || !schemas.has(name)) schemas.set(name, withMemberWords(name, withComponentRefs(definition)))
   }
   for (const [id, definition] of Object.entries(asJson($defs ?? {}))) publish(id, definition)
   const named = asJson(root)
@@ -293,7 +292,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
     publish(id, definition)
     return { $ref: `#/components/schemas/${componentName(id)}` }
   }
-  return withComponentRefs(root)
+  return withMemberWords('', withComponentRefs(root))
 }
 
 /** zod omits examples from the input schema of a transform. */

@@ -1,15 +1,18 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
+import { linesMediaType } from '../media-types.ts'
 import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
 import { operationIdOf } from './operation-id.ts'
 import { type SharedParameters, shareParameters, simplifyParameter } from './parameters.ts'
 import {
   type SharedResponses,
+  commonProblemCodes,
   partialResources,
   shareEntityTag,
   shareErrorResponses,
   withOneSchema,
   withRequired,
+  withoutProblemCodes,
 } from './responses.ts'
 import { type Simplifying, simplifySchema } from './simplify-schema.ts'
 
@@ -89,7 +92,8 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
     yield
   }
   const parameters: SharedParameters = new Map()
-  const shared = shareParameters(simple, parameters)
+  const problemCodes = commonProblemCodes(simple)
+  const shared = shareParameters(simple, parameters).map((each) => withoutProblemCodes(each, problemCodes))
   yield
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [at, [path, method]] of operationsOf(exact).entries()) (paths[path] ??= {})[method] = shared[at]
@@ -104,6 +108,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
       headers: components['headers'],
       securitySchemes,
     },
+    'x-problem-codes': problemCodes,
   }
 }
 
@@ -127,7 +132,7 @@ function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
     parameters: asList(operation['parameters']).map((each) => simplifyParameter(withFileName(asJson(each)), sent)),
     ...(requestBody === undefined ? {} : { requestBody: simplifyBody(asJson(requestBody), sent) }),
     responses: mapMembers(responses, (response) => {
-      const single = asJson(shareEntityTag(withOneSchema(response)))
+      const single = withoutExports(asJson(shareEntityTag(withOneSchema(response))))
       return { ...single, ...simplifyContent(single, received) }
     }),
   }
@@ -139,7 +144,7 @@ function simplifySecurity(security: unknown): Json[] {
   return [...new Set(names)].map((name) => ({ [schemeNames[name] ?? name]: [] }))
 }
 
-/** A file needs a name. Only forms, which are not described here, have it in the body. */
+/** A file needs a name. Forms, which have a path of their own, name their files in the body. */
 function withFileName(parameter: Json): Json {
   return parameter['name'] === 'file_name' ? { ...parameter, required: true } : parameter
 }
@@ -158,14 +163,23 @@ function simplifyBody(body: Json, how: Simplifying): Json {
 function simplifyContent({ content }: Json, how: Simplifying): Json {
   if (content === undefined) return {}
   return {
-    content: mapMembers(content, (media) => {
-      const item = asJson(media)['x-item-schema']
-      return {
-        ...asJson(media),
-        schema: simplifySchema(asJson(media)['schema'], how),
-        ...(item === undefined ? {} : { 'x-item-schema': simplifySchema(item, how) }),
-      }
-    }),
+    content: mapMembers(content, (media) => ({
+      ...asJson(media),
+      schema: simplifySchema(asJson(media)['schema'], how),
+    })),
+  }
+}
+
+/** Some clients return a stream for every list that also exists as NDJSON. */
+function withoutExports(response: Json): Json {
+  const content = asJson(response['content'])
+  const columns = asJson(content['text/csv'])['x-columns']
+  if (columns === undefined) return response
+  return {
+    ...response,
+    description: `${String(response['description'])}. With \`Accept: application/x-ndjson\` or \`text/csv\`, the whole list in that form`,
+    content: omit(content, linesMediaType, 'text/csv'),
+    'x-columns': columns,
   }
 }
 
@@ -219,13 +233,9 @@ function referencesIn(value: unknown): string[] {
   return Object.values(value).flatMap(referencesIn)
 }
 
-/** `EvidenceDetails` is sent in a header or a part of a form, so that only descriptions name it. */
-const named: ReadonlySet<string> = new Set(['EvidenceDetails'])
-
 function withoutUnused(schemas: Json, uses: unknown): Json {
-  const used = new Set<string>(named)
+  const used = new Set<string>()
   addReferences(uses, schemas, used)
-  for (const name of named) addReferences(schemas[name], schemas, used)
   return Object.fromEntries(
     Object.entries(schemas)
       .filter(([name]) => used.has(name))

@@ -48,6 +48,26 @@ export function shareErrorResponses(operation: Json, shared: SharedResponses): J
   }
 }
 
+/** Returns the problem codes that all operations with credentials have. */
+export function commonProblemCodes(operations: readonly Json[]): string[] {
+  const [first = [], ...others] = operations.filter(needsCredentials).map(problemCodesOf)
+  return first.filter((code) => others.every((codes) => codes.includes(code)))
+}
+
+/** Leaves out the problem codes that the document names for all operations with credentials. */
+export function withoutProblemCodes(operation: Json, common: readonly string[]): Json {
+  if (!needsCredentials(operation)) return operation
+  return { ...operation, 'x-problem-codes': problemCodesOf(operation).filter((code) => !common.includes(code)) }
+}
+
+function needsCredentials(operation: Json): boolean {
+  return asList(operation['security']).length > 0
+}
+
+function problemCodesOf(operation: Json): string[] {
+  return asList(operation['x-problem-codes']).map(String)
+}
+
 /** Adds a response to the component of its status: examples and headers of all operations. */
 function addErrorResponse(shared: SharedResponses, name: string, response: Json): void {
   const before = shared.get(name)

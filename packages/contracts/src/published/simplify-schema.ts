@@ -21,7 +21,15 @@ export function simplifySchema(schema: unknown, how: Simplifying): unknown {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema
   const name = schemaNameOf(schema)
   if (name !== undefined) return { ...withTextualDefault(asJson(schema)), ...schemaRef(how.nameOf(name)) }
-  const steps = [withoutTextUnion, withoutMixedTypes, withPlainConstant, withTextualDefault, withPortablePattern]
+  const steps = [
+    withoutTextUnion,
+    withoutMixedTypes,
+    withPlainConstant,
+    withTextualDefault,
+    withPortablePattern,
+    asFile,
+    withoutSafeBounds,
+  ]
   const plain = steps.reduce((json, step) => step(json), asJson(schema))
   return withParts(how.isStrict ? plain : withoutStrictness(plain), how)
 }
@@ -29,7 +37,10 @@ export function simplifySchema(schema: unknown, how: Simplifying): unknown {
 function withParts(schema: Json, how: Simplifying): Json {
   return mapMembers(schema, (part, keyword) => {
     if (values.has(keyword)) return part
-    if (keyword === 'properties') return mapMembers(part, (property) => simplifySchema(property, how))
+    if (keyword === 'properties') {
+      const members = mapMembers(part, (property) => simplifySchema(property, how))
+      return how.isStrict ? mapMembers(members, (member) => withTextualDefault(asJson(member), 'any')) : members
+    }
     if (Array.isArray(part)) return part.map((each) => simplifySchema(each, how))
     return simplifySchema(part, how)
   })
@@ -70,10 +81,14 @@ function withPlainConstant(schema: Json): Json {
   return typeof constant === 'boolean' ? { ...rest, type: 'boolean' } : { ...rest, enum: [constant] }
 }
 
-/** An object as default does not compile in Go. */
-function withTextualDefault(schema: Json): Json {
+/**
+ * Names a default in the description. An object as default does not compile in Go, and a member of a body that has any is
+ * required in some TypeScript.
+ */
+function withTextualDefault(schema: Json, kind: 'object' | 'any' = 'object'): Json {
   const { default: fallback, ...rest } = schema
-  if (typeof fallback !== 'object' || fallback === null) return schema
+  if (fallback === undefined || fallback === null) return schema
+  if (kind === 'object' && typeof fallback !== 'object') return schema
   const description = [schema['description'], `Default: \`${JSON.stringify(fallback)}\``].filter(Boolean).join('. ')
   return { ...rest, description }
 }
@@ -85,6 +100,26 @@ function withPortablePattern(schema: Json): Json {
   const [pattern] = patterns.flatMap((each) => (typeof each === 'string' ? (portablePattern(each) ?? []) : []))
   const kept = isText || allOf === undefined ? rest : { ...rest, allOf }
   return pattern === undefined || checkedFormats.has(rest['format']) ? kept : { ...kept, pattern }
+}
+
+/**
+ * `format: binary` is what generators know. JSON Schema has `contentEncoding` for texts only. Some clients write a list of
+ * files as JSON, so a list is published as one file.
+ */
+function asFile(schema: Json): Json {
+  const { items, minItems: _least, maxItems: most, ...rest } = schema
+  if (asJson(items)['format'] === 'binary') {
+    const description = [schema['description'], `There may be ${String(most)} of them.`].filter(Boolean).join('. ')
+    return { ...rest, type: 'string', format: 'binary', description }
+  }
+  return schema['format'] === 'binary' ? omit(schema, 'contentEncoding') : schema
+}
+
+/** The bounds of every integer in JSON say nothing about this one. `int64` gives clients a type that holds it. */
+function withoutSafeBounds(schema: Json): Json {
+  const { minimum, maximum, ...rest } = schema
+  if (maximum !== Number.MAX_SAFE_INTEGER) return schema
+  return { ...rest, ...(minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }), format: 'int64' }
 }
 
 function withoutStrictness(schema: Json): Json {
