@@ -67,11 +67,9 @@ export const uploadEvidenceForm = defineRoute({
   ...fileBody,
   bodyMediaTypes: ['multipart/form-data'],
   form: z.strictObject({
-    metadata: evidenceDetailsSchema
-      .optional()
-      .meta({
-        description: 'JSON that describes all files. Send it before the files: test procedures are checked first',
-      }),
+    metadata: evidenceDetailsSchema.optional().meta({
+      description: 'JSON that describes all files. Send it before the files: test procedures are checked first',
+    }),
     file: z.array(z.file()).min(1).max(maxFilesAtOnce).meta({ description: 'Each file is a part with this name' }),
   }),
   id: 'evidence.upload-form',

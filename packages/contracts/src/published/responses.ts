@@ -1,4 +1,6 @@
-import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
+import { problemMediaType } from '../problem.ts'
+import { scimMediaType } from '../scim/error.ts'
+import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } from './json.ts'
 
 /** Statuses that clients distinguish. All others are described by `default`. */
 const ownStatuses: ReadonlySet<string> = new Set([
@@ -80,8 +82,13 @@ function addErrorResponse(shared: SharedResponses, name: string, response: Json)
   shared.set(name, {
     description: describe(examples),
     headers: common,
-    content: { [mediaType]: { schema: media['schema'], examples } },
+    content: { [mediaType]: { schema: media['schema'], examples }, ...faultsOfHttp(mediaType) },
   })
+}
+
+/** A fault of HTTP itself is found before the path is known, and so also in SCIM a problem document. */
+function faultsOfHttp(mediaType: string): Json {
+  return mediaType === scimMediaType ? { [problemMediaType]: { schema: schemaRef('Problem') } } : {}
 }
 
 function onlyIn(one: Json, other: Json): Json {
