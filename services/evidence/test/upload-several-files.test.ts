@@ -192,7 +192,7 @@ describe('an upload of several files is rejected and leaves none of them', () =>
 
   test.each([
     ['has no bytes', file('b.csv', ''), {}, 'File 2 of the form: The file is empty. Send its bytes.'],
-    ['is too large', file('b.csv', Buffer.alloc(1_048_577)), {}, 'File 2 of the form: The file is larger'],
+    ['is too large', file('b.csv', Buffer.alloc(1_048_577)), {}, 'File 2 of the form: The file exceeds the size limit'],
     ['is a program', file('b.exe', 'MZ'), {}, 'File 2 of the form: '],
     ['is a program by its bytes', file('b.csv', elf), {}, 'File 2 of the form: '],
     [
