@@ -24,6 +24,7 @@ export const commands = {
   bench: fromSource('verification/bench/run.ts'),
   docs: fromSource('verification/documents/run.ts'),
   'test:recovery': testRecovery,
+  'test:clients': fromSource('verification/clients/run.ts'),
   'test:containers': fromSource('verification/containers/run.ts'),
   'test:providers': fromSource('verification/providers/run.ts'),
   postern: (context, args) => postern({ ...context, cwd: process.env.INIT_CWD ?? process.cwd() }, args),

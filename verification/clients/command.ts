@@ -1,0 +1,51 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/** Generators download packages, and Java compiles hundreds of files. */
+const longestMs = 15 * 60_000
+/** Of the output of a failed command, in characters. */
+const shown = 6000
+
+export class CommandError extends Error {
+  override readonly name = 'CommandError'
+}
+
+interface Where {
+  readonly cwd: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** Runs a command to its end. Throws a CommandError with the end of its output if it fails. */
+export async function run(command: string, args: readonly string[], { cwd, env = {} }: Where): Promise<void> {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: longestMs,
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output = (output + text).slice(-shown)
+    })
+  }
+  const failure = await Promise.race([
+    once(child, 'close').then(() =>
+      child.exitCode === 0 ? undefined : `ended with ${child.exitCode ?? child.signalCode}`,
+    ),
+    once(child, 'error').then(([error]) => String(error)),
+  ])
+  if (failure !== undefined) throw new CommandError(`${command} ${args.join(' ')} ${failure}\n${output}`)
+}
+
+/** Whether a program is on the PATH and answers. */
+export async function isAt(program: string): Promise<boolean> {
+  const version = program === 'go' ? ['version'] : ['--version']
+  try {
+    await run(program, version, { cwd: '.' })
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false
+    throw error
+  }
+}
