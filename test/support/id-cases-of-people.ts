@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Case, bulk, fresh, freshPlan, get, patch, post } from './id-cases.ts'
+import { type Case, bulk, form, fresh, freshPlan, get, patch, post } from './id-cases.ts'
 import { finding, opened, planned } from './two-sides.ts'
 
 const ago = { reason: 'r', accepted_until: '2027-01-01' }
@@ -35,6 +35,7 @@ export const casesOfPeople: readonly Case[] = [
     'bulk item',
     (at) => post('/findings/bulk', bulk({ ...finding, external_id: randomUUID(), owner: { person_id: at } })),
   ],
+  ['people', 'metadata of a form, as who collected', (at) => form({ collected_by: { person_id: at } }), 'kept'],
   [
     'people',
     'body of a move, as who accepts',

@@ -21,6 +21,14 @@ export const patch = (path: string, body: unknown, etag = '"1"'): Request => ({
   headers: { 'if-match': etag },
 })
 export const text = { 'content-type': 'text/plain' }
+/** A form with a file, which the metadata describes. */
+export function form(metadata: object): Request {
+  const boundary = 'form-of-the-tests'
+  const part = (head: string, content: string) =>
+    `--${boundary}\r\nContent-Disposition: form-data; ${head}\r\n\r\n${content}\r\n`
+  const body = `${part('name="metadata"', JSON.stringify(metadata))}${part('name="file"; filename="f.txt"', 'f')}--${boundary}--\r\n`
+  return post('/evidence/forms', body, { 'content-type': `multipart/form-data; boundary=${boundary}` })
+}
 /** Evidence of both sides. */
 const evidence = { sha256: createHash('sha256').update('text').digest('hex'), size: 4 }
 export const bulk = (item: object, mode = 'best_effort') => ({ mode, items: [item] })
@@ -167,6 +175,7 @@ export const cases: readonly Case[] = [
     (at) => post('/findings/bulk', bulk({ ...finding, external_id: randomUUID(), test_procedure_id: at })),
   ],
   ['test-procedures', 'query of an upload', (at) => post(`/evidence?file_name=b.txt&test_procedure=${at}`, 'b', text)],
+  ['test-procedures', 'metadata of a form', (at) => form({ test_procedures: [at] })],
   [
     'test-procedures',
     'query of a revision',

@@ -40,8 +40,14 @@ export function placesOf(
   return [
     ...target.split('/').flatMap((part, at) => (part.includes(value) ? [names[at] ?? ''] : [])),
     ...[...new URLSearchParams(query)].flatMap(([name, given]) => (given.includes(value) ? [`?${name}`] : [])),
-    ...pointersTo(value, body, ''),
+    ...pointersTo(value, route.form === undefined ? body : { metadata: metadataOf(body) }, ''),
   ]
+}
+
+/** Returns the metadata in the text of a form. */
+function metadataOf(form: unknown): unknown {
+  const [, json = '{}'] = /name="metadata"\r\n\r\n([^\r]*)/.exec(String(form)) ?? []
+  return JSON.parse(json)
 }
 
 /** Returns the route of a request. */
