@@ -64,5 +64,7 @@ export const syncWords: Readonly<Record<string, Word>> = {
   'MappingRule.kind': ['What the transformation does'],
   'MappingRuleInput.kind': ['What the transformation does'],
   'PushResult.status': ['Whether the push changed something'],
+  'SyncRunChange.seq': ['Position in the list; later ones are larger', 12],
+  'SyncRunError.seq': ['Position in the list; later ones are larger', 12],
   'SyncRun.reason': ['Why it was approved, rejected or undone', 'Checked with HR'],
 }
