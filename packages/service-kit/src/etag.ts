@@ -16,8 +16,18 @@ function withoutWeakness(etag: string): string {
  * `"1:br"`.
  */
 export function withoutCoding(etag: string): string {
-  return etag.replace(/(?:(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate))+"$/, '"')
+  if (!etag.endsWith('"')) return etag
+  let end = etag.length - 1
+  for (;;) {
+    // A pattern over the whole tag would take quadratic time.
+    const found = coding.exec(etag.slice(Math.max(0, end - longestCoding), end))
+    if (found === null) return `${etag.slice(0, end)}"`
+    end -= found[0].length
+  }
 }
+
+const coding = /(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate)$/
+const longestCoding = '--deflate'.length
 
 /** Returns each tag of an If-Match with and without the coding that a proxy added. */
 export function tagsIn(ifMatch: string): string[] {
