@@ -4,7 +4,7 @@ import type { Word } from './word.ts'
 export const syncWords: Readonly<Record<string, Word>> = {
   dataset: ['What the connector brings'],
   config: ['Where and how the source is read; its members depend on `type`'],
-  schedule: ['When it runs by itself; null for never'],
+  schedule: ['When it runs automatically; null for never'],
   safety: ['Limits that a run must keep'],
   max_deactivate: ['Most rows that one run may deactivate', 50],
   max_deactivate_pct: ['The same in percent of the active rows', 10],

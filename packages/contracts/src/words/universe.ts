@@ -17,7 +17,7 @@ export const universeWords: Readonly<Record<string, Word>> = {
   last_audit_date: ['Day of the last audit'],
   last_audit_opinion: ['Opinion of the last audit'],
   regulatory_next_due: ['Day by which a regulator demands the next audit'],
-  level_name: ['What this level of the hierarchy is called', 'Division'],
+  level_name: ['Name of this level of the hierarchy', 'Division'],
   head: ['The person who heads the node'],
   valid_from: ['First day on which it is valid; null for always'],
   valid_to: ['Last day on which it is valid; null for no end'],

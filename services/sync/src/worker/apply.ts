@@ -15,8 +15,8 @@ export async function assertNotStale(hold: Hold, imports: Imports): Promise<void
     if (checked.stale) {
       const message =
         hold.run.rollbackOf === null
-          ? 'What the run would change has changed meanwhile. Run the connector again.'
-          : 'What the run would undo has been changed since, and nothing was undone. Look at its changes, and mend by hand what is to be as it was.'
+          ? 'The rows changed while the run was applied. Run the connector again.'
+          : 'The rows have changed since the run, so nothing was undone. Read the changes of the run, and correct the rows by hand.'
       throw new RunRefused('diff_stale', message)
     }
     after = checked.after
