@@ -179,6 +179,13 @@ describe('an administrator', () => {
     expect(narrowed.status, narrowed.text).toBe(200)
     const refused = await send(other, '/api/v1/entities', { key })
     expect([refused.status, refused.code]).toEqual([403, 'insufficient_scope'])
+    expect(refused.headers['www-authenticate']).toBe(
+      'ApiKey realm="postern", error="insufficient_scope", scope="read:universe"',
+    )
+    expect(refused.json).toMatchObject({
+      granted_scopes: ['read:findings'],
+      documentation: '/docs#universe.list-entities',
+    })
     expect((await send(other, '/api/v1/findings', { key })).status).toBe(200)
     const wider = await asPerson(['admin'], `/api/v1/api-keys/${id}`, {
       method: 'PATCH',

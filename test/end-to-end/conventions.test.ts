@@ -217,7 +217,8 @@ describe('an identity provider', () => {
     expect(await scimRefusal('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', scimError(401)])
     const mistyped = 'Bearer realm="postern", error="invalid_key"'
     expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}x`)).toEqual([401, mistyped, scimError(401)])
-    expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, undefined, scimError(403)])
+    const denied = 'Bearer realm="postern", error="insufficient_scope", scope="admin:sync"'
+    expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, denied, scimError(403)])
     expect(await scimRefusal('/scim/v2/Nothing', `Bearer ${key}`)).toEqual([404, undefined, scimError(404)])
     expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}`, 'PUT')).toEqual([405, undefined, scimError(405)])
   })

@@ -29,6 +29,11 @@ const responseHeaders = {
   Replayed: ['Idempotent-Replayed', '`true` if the response is from an earlier request', 'true'],
   RetryAfter: ['Retry-After', 'Seconds to wait before a retry', '1'],
   Authenticate: ['WWW-Authenticate', 'The scheme, and what is wrong with the credentials', 'ApiKey realm="postern"'],
+  ScopeChallenge: [
+    'WWW-Authenticate',
+    'If the credentials lack a scope: the scope that is needed (RFC 6750 §3.1)',
+    'ApiKey realm="postern", error="insufficient_scope", scope="read:findings"',
+  ],
 } as const satisfies Readonly<Record<string, readonly [name: string, description: string, example: string]>>
 
 type HeaderKey = keyof typeof responseHeaders
@@ -64,6 +69,8 @@ function keysOf(route: Route, status: number): HeaderKey[] {
   const keys: HeaderKey[] = ['RequestId', 'ApiVersion']
   if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
   if (status === 401) keys.push('Authenticate')
+  if (status === 403 && (route.access.kind === 'scope' || route.access.kind === 'any-scope'))
+    keys.push('ScopeChallenge')
   if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')
   if (status === 429 || status === 503 || status === 507) keys.push('RetryAfter')
   if (status < 300) {

@@ -89,6 +89,14 @@ export const problemSchema = z
     instance: z.string().meta({ description: 'The id of the request, as in X-Request-Id' }),
     errors: z.array(inputErrorSchema).optional(),
     required_scope: z.string().optional(),
+    granted_scopes: z
+      .array(z.string())
+      .optional()
+      .meta({ description: 'The scopes that the credentials have', examples: [['read:universe']] }),
+    documentation: z
+      .string()
+      .optional()
+      .meta({ description: 'The operation in the reference', examples: ['/docs#findings.list'] }),
     allowed: z.array(z.string()).optional(),
   })
   .meta({ id: 'Problem', description: 'Problem document (RFC 9457)' })
@@ -98,6 +106,8 @@ export interface ProblemInput {
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
+  readonly granted_scopes?: readonly string[] | undefined
+  readonly documentation?: string | undefined
   readonly allowed?: readonly string[] | undefined
 }
 
@@ -117,6 +127,8 @@ export function problemDocument(code: ProblemCode, requestId: string, input: Pro
     instance: requestId,
     ...(input.errors === undefined ? {} : { errors: [...input.errors] }),
     ...(input.required_scope === undefined ? {} : { required_scope: input.required_scope }),
+    ...(input.granted_scopes === undefined ? {} : { granted_scopes: [...input.granted_scopes] }),
+    ...(input.documentation === undefined ? {} : { documentation: input.documentation }),
     ...(input.allowed === undefined ? {} : { allowed: [...input.allowed] }),
   }
 }

@@ -80,10 +80,10 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
       break
     case 'scope':
       if (caller.scopes.includes(access.scope)) return
-      throw problem('insufficient_scope', scopeNeeded(access.scope))
+      throw problem('insufficient_scope', scopeNeeded(access.scope, caller.scopes))
     case 'any-scope':
       if (access.scopes.some((scope) => caller.scopes.includes(scope))) return
-      throw problem('insufficient_scope', oneScopeNeeded(access.scopes))
+      throw problem('insufficient_scope', oneScopeNeeded(access.scopes, caller.scopes))
     case 'person':
       if (caller.kind === 'operator' || (caller.kind === 'user' && opensRole(caller.roles, access.role))) return
       throw problem('role_required', roleNeeded(access.role))
@@ -96,13 +96,30 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
   throw problem('unsigned_request')
 }
 
-/** Returns the detail of a 403 for a missing scope, the same in gateway and services. */
-export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
-  return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
+interface MissingScope {
+  readonly detail: string
+  readonly granted_scopes: readonly string[]
 }
 
-export function oneScopeNeeded(scopes: readonly NamedScope[]): { detail: string; allowed: readonly string[] } {
-  return { detail: `This operation needs one of the scopes ${scopes.join(', ')}.`, allowed: scopes }
+/** Returns the problem of a 403 for a missing scope, the same in gateway and services. */
+export function scopeNeeded(
+  scope: NamedScope,
+  granted: readonly string[],
+): MissingScope & { readonly required_scope: string } {
+  const detail = `This operation needs the scope ${scope}. ${grantedInWords(granted)}`
+  return { detail, required_scope: scope, granted_scopes: granted }
+}
+
+export function oneScopeNeeded(
+  scopes: readonly NamedScope[],
+  granted: readonly string[],
+): MissingScope & { readonly allowed: readonly string[] } {
+  const detail = `This operation needs one of the scopes ${scopes.join(', ')}. ${grantedInWords(granted)}`
+  return { detail, allowed: scopes, granted_scopes: granted }
+}
+
+function grantedInWords(granted: readonly string[]): string {
+  return granted.length === 0 ? 'The credentials have no scopes.' : `The credentials have ${granted.join(', ')}.`
 }
 
 export function roleNeeded(role: Role): { detail: string } {

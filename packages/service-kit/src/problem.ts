@@ -5,6 +5,9 @@ export interface ProblemOptions {
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
+  readonly granted_scopes?: readonly string[] | undefined
+  /** Where the reference describes the operation. */
+  readonly documentation?: string | undefined
   /** Methods or states. */
   readonly allowed?: readonly string[] | undefined
   readonly retryAfterSeconds?: number | undefined

@@ -1,7 +1,7 @@
 import { type Route, routeTable } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { exchangeOf, fakeClocks, keyRecord } from '../test/builders.ts'
-import { keyPrincipal } from './authenticate/principal.ts'
+import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
 import type { Match } from './authorize/route-match.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
@@ -60,4 +60,36 @@ test('only a public route is served without a caller', () => {
   for (const match of [routeNamed('findings.list'), routeNamed('gateway.whoami'), { kind: 'none' } as const]) {
     expect(() => authorize(exchangeOf({ match }), undefined)).toThrow('without a caller')
   }
+})
+
+test('a rejection for a missing scope challenges for it, and links to the operation in the reference', () => {
+  const { authorize } = setUp()
+  const exchange = exchangeOf({ match: routeNamed('findings.create'), basePath: '/postern' })
+  expect(authorize(exchange, principal)?.answer).toMatchObject({
+    required_scope: 'write:findings',
+    granted_scopes: ['read:findings'],
+    documentation: '/postern/docs#findings.create',
+    headers: ['www-authenticate', 'ApiKey realm="postern", error="insufficient_scope", scope="write:findings"'],
+  })
+})
+
+test('each scope that suffices has its own challenge, under the scheme of the credentials', () => {
+  const { authorize } = setUp()
+  const { tenantId, tenantName, tenantVersion, tenantLimit, readAt, expiresAt } = keyRecord()
+  const person = userPrincipal(
+    { subject: 'ada', name: 'Ada', roles: [], expiresAt },
+    { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt },
+  )
+  const challenge = ['read:findings', 'read:universe'].map(
+    (scope) => `Bearer realm="postern", error="insufficient_scope", scope="${scope}"`,
+  )
+  expect(authorize(exchangeOf({ match: routeNamed('findings.list-changes') }), person)?.answer).toMatchObject({
+    headers: ['www-authenticate', challenge.join(', ')],
+  })
+})
+
+test('a rejection for a missing role has no challenge, because no key can meet it', () => {
+  const { authorize } = setUp()
+  const refused = authorize(exchangeOf({ match: routeNamed('keys.list') }), principal)
+  expect(refused).toMatchObject({ code: 'role_required', answer: { headers: [], documentation: '/docs#keys.list' } })
 })

@@ -1,4 +1,6 @@
+import type { Route } from '@postern/contracts'
 import type { Principal } from './authenticate/principal.ts'
+import { challengeOf } from './authenticate/refusal-answer.ts'
 import type { Exchange } from './exchange.ts'
 import type { RateLimit } from './limit/rate-limit.ts'
 import { type Refusal, refusal } from './refusal.ts'
@@ -28,7 +30,8 @@ export function createAuthorizeRequest(parts: {
   }
 }
 
-function judge({ match }: Exchange, principal: Principal): Refusal | undefined {
+function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
+  const { match } = exchange
   switch (match.kind) {
     case 'none':
       return refusal('not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
@@ -43,9 +46,19 @@ function judge({ match }: Exchange, principal: Principal): Refusal | undefined {
       const denial = denialOf(match.route, principal)
       if (denial === undefined) return undefined
       const { code, ...answer } = denial
-      return refusal(code, answer)
+      const documentation = `${exchange.basePath}/docs#${match.route.id}`
+      const challenge = code === 'insufficient_scope' ? scopeChallenge(exchange, principal, match.route) : []
+      return refusal(code, { ...answer, documentation, headers: challenge })
     }
     default:
       return match satisfies never
   }
+}
+
+/** Names the missing scope as RFC 6750 §3.1 does. Each scope that suffices has its own challenge. */
+function scopeChallenge(exchange: Exchange, principal: Principal, { access }: Route): string[] {
+  const scheme = principal.kind === 'user' ? 'Bearer realm="postern"' : challengeOf(exchange)
+  const enough = access.kind === 'scope' ? [access.scope] : access.kind === 'any-scope' ? access.scopes : []
+  const challenges = enough.map((scope) => `${scheme}, error="insufficient_scope", scope="${scope}"`)
+  return ['www-authenticate', challenges.join(', ')]
 }

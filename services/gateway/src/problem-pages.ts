@@ -17,7 +17,8 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
   sign_in_required: 'Sign in to the console again.',
   unsigned_request: 'Send requests to the gateway; services do not take them directly.',
-  insufficient_scope: 'Use a key with the scope that `required_scope` names.',
+  insufficient_scope:
+    'Use a key with the scope that `required_scope` names. `granted_scopes` lists the scopes of this one.',
   role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',
   cross_site_request:
     'Only the pages of the console can make changes for a signed-in person. Reload the page and try again. Programs call the gateway with an API key.',

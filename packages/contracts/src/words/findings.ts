@@ -81,6 +81,8 @@ export const findingWords: Readonly<Record<string, Word>> = {
   errors: ['Each fault, with its place'],
   allowed: ['The values that are allowed'],
   required_scope: ['The scope that the request needs', 'read:findings'],
+  granted_scopes: ['The scopes that the credentials have', 'read:universe'],
+  documentation: ['The operation in the reference', '/docs#findings.list'],
   change: ['What happened to the resource'],
   kind: ['Kind of entry'],
   seq: ['Number of the entry, without gaps', 12],

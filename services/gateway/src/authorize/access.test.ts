@@ -55,8 +55,13 @@ test.each(open)('$id is open to every authenticated caller', (route) => {
 describe.each(scoped)('$route.id', ({ route, scope }) => {
   test('is denied to a key with all other scopes, and names its scope', () => {
     const others = namedScopes.filter((other) => other !== scope)
-    expect(denialOf(route, key(others))).toMatchObject({ code: 'insufficient_scope', required_scope: scope })
-    expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
+    expect(denialOf(route, key(others))).toMatchObject({
+      code: 'insufficient_scope',
+      required_scope: scope,
+      granted_scopes: others,
+      detail: `This operation needs the scope ${scope}. The credentials have ${others.join(', ')}.`,
+    })
+    expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope', granted_scopes: [] })
   })
 
   test('is open to a key with its scope, or with a wildcard that includes it', () => {

@@ -6,6 +6,7 @@ export interface Denial {
   readonly code: 'insufficient_scope' | 'role_required'
   readonly detail: string
   readonly required_scope?: string
+  readonly granted_scopes?: readonly string[]
   readonly allowed?: readonly string[]
 }
 
@@ -18,10 +19,10 @@ export function denialOf(route: Route, principal: Principal): Denial | undefined
       return undefined
     case 'scope':
       if (principal.scopes.has(access.scope)) return undefined
-      return { code: 'insufficient_scope', ...scopeNeeded(access.scope) }
+      return { code: 'insufficient_scope', ...scopeNeeded(access.scope, principal.granted) }
     case 'any-scope':
       for (const scope of access.scopes) if (principal.scopes.has(scope)) return undefined
-      return { code: 'insufficient_scope', ...oneScopeNeeded(access.scopes) }
+      return { code: 'insufficient_scope', ...oneScopeNeeded(access.scopes, principal.granted) }
     case 'person':
       if (principal.kind === 'user' && opensRole(principal.roles, access.role)) return undefined
       return { code: 'role_required', ...roleNeeded(access.role) }
