@@ -60,6 +60,16 @@ describe('an ID token signs nobody in', () => {
   })
 })
 
+test('after the provider rotated its key, people sign in within 5 s', async () => {
+  expect(await signIn(createTestBrowser(), {})).toBe(303)
+  await provider.rotateKey()
+  const rotatedAt = performance.now()
+  await expect.poll(async () => await signIn(createTestBrowser(), {}), { timeout: 5000 }).toBe(303)
+  expect(performance.now() - rotatedAt).toBeLessThan(5000)
+  const browser = createTestBrowser()
+  expect([await signIn(browser, { foreignKey: true }), await isSignedIn(browser)]).toEqual([403, false])
+})
+
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
 
 const post = async (token: string, url = system.url) =>

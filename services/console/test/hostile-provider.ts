@@ -26,6 +26,8 @@ export interface HostileProvider {
   /** The nonce that the ID token is for: what the authorization request held. */
   nonce: string
   logoutToken(misdeed?: Misdeed): Promise<string>
+  /** Signs with a new key from now on, and publishes only that. */
+  rotateKey(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -35,9 +37,14 @@ function seconds(): number {
   return Math.floor(Date.now() / 1000)
 }
 
+async function createKey(kid: string) {
+  const { publicKey, privateKey } = await generateKeyPair('ES256')
+  return { privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' } }
+}
+
 export async function startHostileProvider(tenantId: string): Promise<HostileProvider> {
-  const [own, foreign] = [await generateKeyPair('ES256'), await generateKeyPair('ES256')]
-  const jwk = { ...(await exportJWK(own.publicKey)), kid: 'own', alg: 'ES256', use: 'sig' }
+  const foreign = await generateKeyPair('ES256')
+  let own = await createKey('own')
   const port = await findFreePort()
   const issuer = `http://127.0.0.1:${port}`
 
@@ -46,8 +53,10 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
     if (unsigned) return new UnsecuredJWT(said).encode()
     const key: CryptoKey | Uint8Array = symmetric
       ? new TextEncoder().encode(client.secret)
-      : (foreignKey ? foreign : own).privateKey
-    const header = symmetric ? { alg: 'HS256' } : { alg: 'ES256', kid: 'own' }
+      : foreignKey
+        ? foreign.privateKey
+        : own.privateKey
+    const header = symmetric ? { alg: 'HS256' } : { alg: 'ES256', kid: own.jwk.kid }
     return await new SignJWT(said).setProtectedHeader(header).sign(key)
   }
 
@@ -84,7 +93,7 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
           subject_types_supported: ['public'],
           id_token_signing_alg_values_supported: ['ES256'],
         }),
-        '/jwks': () => ({ keys: [jwk] }),
+        '/jwks': () => ({ keys: [own.jwk] }),
         '/token': tokens,
       }
       const { refusal, meanwhile } = provider.misdeed
@@ -121,6 +130,9 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
         sid: `sid-${provider.nonce}`,
       }
       return await sign(payload, misdeed)
+    },
+    rotateKey: async () => {
+      own = await createKey(`${own.jwk.kid}-next`)
     },
     stop: async () => {
       const closed = Promise.withResolvers<void>()

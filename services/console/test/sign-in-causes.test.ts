@@ -109,6 +109,12 @@ describe('the cause of a refused sign-in is logged and shown:', () => {
       {},
       { code: 'id_token_invalid', read: ['/aud'], found: '"something-else"', wanted: `"${client.id}"` },
     ],
+    [
+      'an ID token with a forged signature',
+      { foreignKey: true },
+      {},
+      { code: 'signature_invalid', found: 'kid "own"' },
+    ],
   ])('%s', async (_what, misdeed, parameters, line) => {
     const answer = await signIn(system, createTestBrowser(), misdeed, parameters)
     const logged = lastRefusal(system)

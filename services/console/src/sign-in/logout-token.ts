@@ -1,5 +1,6 @@
-import { type JWTPayload, type JWTVerifyGetKey, errors, jwtVerify } from 'jose'
+import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { z } from 'zod'
+import { isOfTheKeys, signatureAlgorithms } from './signatures.ts'
 
 export interface LogoutNotice {
   readonly issuer: string
@@ -26,7 +27,6 @@ export const logoutTokenLifeSeconds = 300
 const clockToleranceSeconds = 30
 const maxTokenCharacters = 8192
 const event = 'http://schemas.openid.net/event/backchannel-logout'
-const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
 const noticeSchema = z.object({
   sub: z.string().min(1).optional(),
@@ -43,7 +43,7 @@ export async function verifyLogoutToken(token: string, options: LogoutTokenOptio
     const { payload } = await jwtVerify(token, keys, {
       issuer,
       audience,
-      algorithms,
+      algorithms: signatureAlgorithms,
       clockTolerance: clockToleranceSeconds,
       currentDate: new Date(now),
       maxTokenAge: logoutTokenLifeSeconds,
@@ -52,11 +52,7 @@ export async function verifyLogoutToken(token: string, options: LogoutTokenOptio
     const notice = readNotice(payload, issuer)
     return notice === undefined ? { kind: 'invalid' } : { kind: 'valid', notice }
   } catch (error) {
-    const isOfTheKeys = error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid
-    if (error instanceof errors.JOSEError && !isOfTheKeys && error.code !== 'ERR_JOSE_GENERIC') {
-      return { kind: 'invalid' }
-    }
-    return { kind: 'unavailable', cause: error }
+    return isOfTheKeys(error) ? { kind: 'unavailable', cause: error } : { kind: 'invalid' }
   }
 }
 

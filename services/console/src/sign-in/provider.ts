@@ -1,8 +1,10 @@
+import { isProtectedUrl } from '@postern/contracts/internal'
 import { type JWTVerifyGetKey, createRemoteJWKSet, decodeJwt } from 'jose'
 import type { SignInProvider, SignInRefusal } from '@postern/sign-in'
 import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
 import { explainDiscovery, explainFailure } from './explain-failure.ts'
+import { verifyIdToken } from './id-token.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
 export interface Tokens {
@@ -78,12 +80,13 @@ const metadataLifeMs = 3_600_000
 const defaultLifeSeconds = 300
 /** Quarkus, on which Keycloak runs, refuses a request line of more than 4,096 bytes. */
 const maxUrlCharacters = 4000
-/** How often an unknown key id may lead to the provider. A notice that is refused is not repeated. */
+/** How often logout tokens with unknown key ids lead to the provider. A notice that is refused is not repeated. */
 const keysCooldownMs = 1000
 
 interface Known {
   readonly client: openid.Configuration
-  readonly keys: JWTVerifyGetKey | undefined
+  readonly idTokenKeys: JWTVerifyGetKey
+  readonly logoutKeys: JWTVerifyGetKey
   readonly readAt: number
 }
 
@@ -104,17 +107,21 @@ export function createProvider(
       authentication(provider.clientSecret),
       {
         timeout: timeoutSeconds,
-        execute: [
-          openid.enableNonRepudiationChecks,
-          ...(isPlain(provider.issuer) ? [openid.allowInsecureRequests] : []),
-        ],
+        execute: isPlain(provider.issuer) ? [openid.allowInsecureRequests] : [],
       },
     )
     client.timeout = timeoutSeconds
     const { jwks_uri: keysUrl } = client.serverMetadata()
-    const keys =
-      keysUrl === undefined ? undefined : createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: keysCooldownMs })
-    return { client, keys, readAt: now() }
+    if (keysUrl === undefined) throw new Error('discovery names no keys')
+    // Over plain HTTP, anyone on the path could replace the keys.
+    if (!isPlain(provider.issuer) && !isProtectedUrl(keysUrl)) throw new Error('discovery names keys over plain HTTP')
+    return {
+      client,
+      // Only the provider sends ID tokens, so after a rotation its keys are read again at once.
+      idTokenKeys: createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: 0 }),
+      logoutKeys: createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: keysCooldownMs }),
+      readAt: now(),
+    }
   }
 
   async function find(): Promise<Known> {
@@ -167,7 +174,7 @@ export function createProvider(
       })
     },
     finish: async (callback, { state, nonce, codeVerifier }) => {
-      const { client } = await find()
+      const { client, idTokenKeys } = await find()
       // Built from the configuration, not from the Host header.
       const answer = new URL(redirectUri)
       answer.search = callback.search
@@ -178,6 +185,7 @@ export function createProvider(
           { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier, idTokenExpected: true },
           resource,
         )
+        await verifySignature(tokens.id_token, idTokenKeys)
         const claims = tokens.claims()
         const kept = tokensOf(tokens)
         if (claims === undefined || kept === undefined) throw new SignInRefused('not_valid', undefined)
@@ -194,8 +202,9 @@ export function createProvider(
     },
     refresh: async (refreshToken, subject) => {
       try {
-        const { client } = await find()
+        const { client, idTokenKeys } = await find()
         const tokens = await openid.refreshTokenGrant(client, refreshToken, resource)
+        await verifySignature(tokens.id_token, idTokenKeys)
         const claims = tokens.claims()
         if (claims !== undefined && claims.sub !== subject) return { kind: 'ended' }
         const kept = tokensOf(tokens)
@@ -226,14 +235,21 @@ export function createProvider(
       return url.href.length <= maxUrlCharacters ? url : openid.buildEndSessionUrl(client, back)
     },
     readLogoutToken: async (token) => {
-      const { client, keys } = await find()
-      if (keys === undefined) return undefined
+      const { client, logoutKeys: keys } = await find()
       const { issuer } = client.serverMetadata()
       const notice = await verifyLogoutToken(token, { issuer, audience: provider.clientId, keys, now: now() })
       if (notice.kind === 'unavailable') throw new ProviderUnavailable(notice.cause)
       return notice.kind === 'valid' ? notice.notice : undefined
     },
   }
+}
+
+/** Throws SignInRefused or ProviderUnavailable. openid-client has verified the claims, but not the signature. */
+async function verifySignature(idToken: string | undefined, keys: JWTVerifyGetKey): Promise<void> {
+  if (idToken === undefined) return
+  const check = await verifyIdToken(idToken, keys)
+  if (check.kind === 'unavailable') throw new ProviderUnavailable(check.cause)
+  if (check.kind === 'refused') throw new SignInRefused('not_valid', check.cause, check.refusal)
 }
 
 function isPlain(issuer: string): boolean {
@@ -255,7 +271,7 @@ function textOf(claim: unknown): string | undefined {
 }
 
 function finishFailure(error: unknown, redirectUri: string): Error {
-  if (error instanceof SignInRefused) return error
+  if (error instanceof SignInRefused || error instanceof ProviderUnavailable) return error
   const refusal = explainFailure(error, redirectUri)
   if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error, refusal)
   const isRefused =
