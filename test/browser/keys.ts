@@ -165,6 +165,30 @@ export function keyTests(world: () => World): void {
       }
     })
 
+    test('is found by its whole value, which stays out of the URL, the page and the history', async () => {
+      const { page } = world()
+      const { value } = await keyOf(world(), 'Leaking')
+      const requests: Request[] = []
+      const listen = (request: Request) => void requests.push(request)
+      page.on('request', listen)
+      const search = page.getByRole('searchbox', { name: /paste a whole key/ })
+      await search.fill(`  Authorization: ApiKey ${value}`)
+      await page.getByRole('heading', { level: 1, name: 'Leaking' }).waitFor()
+      await page.goBack()
+      await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+      page.off('request', listen)
+      expect(await search.inputValue()).toBe('')
+      expect(await page.content()).not.toContain(value.slice(8))
+      expect(requests.map((request) => request.url()).join(' ')).not.toContain(value.slice(8))
+      expect(requests.map((request) => request.method())).toContain('POST')
+
+      await search.fill(`postern_${'0'.repeat(49)}`)
+      await page.getByText('The key could not be searched for').waitFor()
+      await search.fill('Leaking')
+      await page.getByText('The key could not be searched for').waitFor({ state: 'detached' })
+      await search.fill('')
+    })
+
     test('with a label that is a script is shown as text', async () => {
       const { page } = world()
       await keyOf(world(), script)

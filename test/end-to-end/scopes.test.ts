@@ -39,6 +39,7 @@ const opening = {
   'GET /api/v1/api-keys': ['admin'],
   'POST /api/v1/api-keys': ['admin'],
   'GET /api/v1/api-keys/:id': ['admin'],
+  'POST /api/v1/api-keys/find': ['admin'],
   'PATCH /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/:id/revoke': ['admin'],
   'POST /api/v1/api-keys/:id/rotate': ['admin'],

@@ -122,6 +122,15 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),
   )
+  leaf(
+    keys,
+    'find',
+    'Find a key by its value, which is read from standard input and neither stored nor logged',
+    'keys find - < found-key.txt',
+  )
+    .argument('<source>', '-, for standard input')
+    .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
+    .action(async (source, options) => await (await keyCommands()).findKeyByValue(context, source, options))
   keyLeaf(
     keys,
     'revoke',

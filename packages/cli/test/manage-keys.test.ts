@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(async () => await stack.stop())
 
 /** Runs the command in this process, against the stack unless `env` says otherwise. */
-async function postern(args: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> {
+async function postern(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<CommandResult> {
   const texts = { out: '', err: '' }
   const code = await run(
     args,
@@ -40,7 +40,7 @@ async function postern(args: readonly string[], env: Record<string, string> = {}
       POSTERN_ASSERTION_KEYS: stack.database.assertionKeys,
       ...env,
     },
-    { out: (text) => (texts.out += text), err: (text) => (texts.err += text) },
+    { out: (text) => (texts.out += text), err: (text) => (texts.err += text), input: async () => input },
   )
   return { code, stdout: texts.out, stderr: texts.err }
 }
@@ -104,6 +104,20 @@ describe('an invalid command line ends with exit code 2 and one line, and sends 
       const { code, stdout, stderr } = await postern(['keys', 'revoke', key, ...json])
       expect(code).toBe(2)
       expect(stdout + stderr).not.toContain(key.slice(8, 20))
+    }
+  })
+
+  test('keys find rejects a key on the command line, several keys and no key, and prints none', async () => {
+    const [{ key }, { key: second }] = [await createKey(), await createKey()]
+    for (const [args, input] of [
+      [[key], ''],
+      [['-'], ''],
+      [['-'], key.slice(0, -1)],
+      [['-'], `${key} ${second}`],
+    ] as const) {
+      const { code, stdout, stderr } = await postern(['keys', 'find', ...args], {}, input)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).not.toContain(key.slice(8, 20))
     }
   })
 
@@ -403,4 +417,18 @@ describe('the command as a process', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain('Usage: postern')
   })
+})
+
+test('a key is found by its value on standard input, in any tenant', async () => {
+  const { id, key, masked } = await createKey()
+  const pasted = `Authorization: ApiKey ${key}\r\n`
+  const { code, stdout, stderr } = await postern(['keys', 'find', '-'], {}, pasted)
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toContain(id)
+  expect(stdout).toContain(masked)
+  expect(stdout).not.toContain(key.slice(8, 20))
+  const inTenant = await postern(['keys', 'find', '-', '--tenant', tenant.slug, '--json'], {}, key)
+  expect(apiKeySchema.parse(JSON.parse(inTenant.stdout)).id).toBe(id)
+  const elsewhere = await postern(['keys', 'find', '-', '--tenant', other.slug], {}, key)
+  expect(elsewhere).toMatchObject({ code: 4, stdout: '', stderr: 'postern: the tenant has no key with this value\n' })
 })

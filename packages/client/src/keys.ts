@@ -18,6 +18,8 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   list(filter?: QueryOf<'listApiKeys'>, options?: CallOptions): Pages<ApiKey>
   /** Only this response contains the value of the key. */
   create(key: BodyOf<'createApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
+  /** Finds a key by its whole value. Throws 404 `not_found`. */
+  find(value: string, options?: CallOptions): Promise<ApiKey>
   /** Returns when no gateway accepts the key any more. */
   revoke(target: Target, body?: BodyOf<'revokeApiKey'>, options?: CallOptions): Promise<AnswerOf<'revokeApiKey'>>
   /** Creates a replacement. The old key expires after the overlap. */
@@ -42,6 +44,7 @@ export function openKeys(connection: Connection): Keys {
     ...changeable(connection, 'getApiKey', 'updateApiKey'),
     list: (filter, options = {}) => pagesOf(connection, 'listApiKeys', {}, filter, options),
     create: async (body, options = {}) => await connection.call('createApiKey', { body, ...options }),
+    find: async (key, options = {}) => await connection.call('findApiKey', { body: { key }, ...options }),
     revoke: async (target, body = {}, options = {}) =>
       await connection.call('revokeApiKey', { params: { id: addressOf(target) }, body, ...options }),
     rotate: async (target, body = {}, options = {}) =>

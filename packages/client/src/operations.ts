@@ -100,6 +100,7 @@ export const operations = {
   createApiKey: ['POST', '/api/v1/api-keys'],
   listApiKeys: ['GET', '/api/v1/api-keys'],
   getApiKey: ['GET', '/api/v1/api-keys/:id'],
+  findApiKey: ['POST', '/api/v1/api-keys/find'],
   updateApiKey: ['PATCH', '/api/v1/api-keys/:id'],
   revokeApiKey: ['POST', '/api/v1/api-keys/:id/revoke'],
   rotateApiKey: ['POST', '/api/v1/api-keys/:id/rotate'],

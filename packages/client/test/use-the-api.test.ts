@@ -266,6 +266,7 @@ describe('through the gateway', () => {
     const made = await admin.keys.create({ label: 'BI', expires_in: '30d', scopes: ['read:findings'] })
     const bi = createPosternClient({ baseUrl: stack.gateways[0] ?? '', key: made.key })
     expect(await bi.whoami()).toMatchObject({ label: 'BI' })
+    expect(await admin.keys.find(made.key)).toMatchObject({ id: made.id })
     const renamed = await admin.keys.update(await admin.keys.get(made.id), { label: 'BI export' })
     expect(renamed).toMatchObject({ label: 'BI export' })
     const rotated = await admin.keys.rotate(made, { overlap: '1h' })

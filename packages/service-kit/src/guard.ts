@@ -106,16 +106,22 @@ export function scopeNeeded(
   scope: NamedScope,
   granted: readonly string[],
 ): MissingScope & { readonly required_scope: string } {
-  const detail = `This operation needs the scope ${scope}. ${grantedInWords(granted)}`
-  return { detail, required_scope: scope, granted_scopes: granted }
+  return {
+    detail: `This operation needs the scope ${scope}. ${grantedInWords(granted)}`,
+    required_scope: scope,
+    granted_scopes: granted,
+  }
 }
 
 export function oneScopeNeeded(
   scopes: readonly NamedScope[],
   granted: readonly string[],
 ): MissingScope & { readonly allowed: readonly string[] } {
-  const detail = `This operation needs one of the scopes ${scopes.join(', ')}. ${grantedInWords(granted)}`
-  return { detail, allowed: scopes, granted_scopes: granted }
+  return {
+    detail: `This operation needs one of the scopes ${scopes.join(', ')}. ${grantedInWords(granted)}`,
+    allowed: scopes,
+    granted_scopes: granted,
+  }
 }
 
 function grantedInWords(granted: readonly string[]): string {

@@ -24,6 +24,7 @@ test('logs, problems, metrics and rows contain no key, and logs contain no hash'
       ['POST', path, keyBody({ scopes: [first.value] })],
       ['POST', path, keyBody({ allowed_addresses: [first.value] })],
       ['POST', path, keyBody({ [first.value]: 1 })],
+      ['POST', `${path}/find`, { key: first.value.slice(0, -1), [second.value]: first.value }],
       ['POST', `${path}/${first.value}/revoke`, {}],
       ['GET', `${path}/${first.value}`, undefined],
       ['GET', `${path}?label=${first.value}`, undefined],

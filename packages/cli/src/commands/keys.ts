@@ -7,6 +7,7 @@ import {
   createdApiKeySchema,
   grantableScopes,
   keyStates,
+  keyValuePattern,
   revokedApiKeySchema,
 } from '@postern/contracts'
 import { parseExpiry } from '../expiry.ts'
@@ -106,6 +107,32 @@ export async function showKey(context: CommandContext, id: string, options: KeyO
   else context.print(formatKey(key))
 }
 
+/** Finds a key by its value on standard input, because shells and process lists keep command lines. */
+export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
+  // Never show the argument: it may be a key.
+  if (source !== '-')
+    throw usage('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
+  if (context.readInput === undefined) throw usage('standard input cannot be read')
+  const values = new Set((await context.readInput()).match(new RegExp(keyValuePattern, 'g')))
+  const [value] = values
+  if (value === undefined || values.size > 1) {
+    throw usage(
+      value === undefined
+        ? 'standard input contains no whole key: a key is postern_ and 49 letters and digits'
+        : `standard input contains ${values.size} keys: pass one at a time`,
+    )
+  }
+  const key = await withKeysService(context.env, async (service) => {
+    const found = await searchTenants(service, options.tenant, async (tenantId) => {
+      const { body } = await service.call({ method: 'POST', target: `${path}/find`, tenantId, body: { key: value } })
+      return parseAnswer(apiKeySchema, body)
+    })
+    return found ?? notFoundIn(options.tenant, 'value')
+  })
+  if (options.json) printJson(context, key)
+  else context.print(formatKey(key))
+}
+
 /** Returns when every gateway rejects the key. */
 export async function revokeKey(
   context: CommandContext,
@@ -183,29 +210,41 @@ async function findKey(
 ): Promise<{ key: ApiKey; tenantId: string }> {
   // Never show the value: it may be a key.
   if (!uuidPattern.test(id)) throw usage('the id of a key must be a UUID; `keys list` shows it')
+  const found = await searchTenants(service, tenantAddress, async (tenantId) => {
+    const { body } = await service.call({ method: 'GET', target: `${path}/${id.toLowerCase()}`, tenantId })
+    return { key: parseAnswer(apiKeySchema, body), tenantId }
+  })
+  return found ?? notFoundIn(tenantAddress, 'id')
+}
+
+/** Asks for one tenant, or for all, until an answer is not 404. */
+async function searchTenants<T>(
+  service: KeysService,
+  tenantAddress: string | undefined,
+  ask: (tenantId: string) => Promise<T>,
+): Promise<T | undefined> {
   const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
   for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
     const group = tenants.slice(start, start + tenantsAtOnce)
-    const found = await Promise.all(group.map(async (tenant) => await keyIn(service, tenant.id, id)))
+    const found = await Promise.all(group.map(async ({ id }) => await unlessMissing(ask(id))))
     for (const hit of found) if (hit !== undefined) return hit
   }
-  throw notFound(
-    tenantAddress === undefined ? 'no tenant has a key with this id' : 'the tenant has no key with this id',
-  )
+  return undefined
 }
 
-async function keyIn(
-  service: KeysService,
-  tenantId: string,
-  id: string,
-): Promise<{ key: ApiKey; tenantId: string } | undefined> {
+async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
-    const { body } = await service.call({ method: 'GET', target: `${path}/${id.toLowerCase()}`, tenantId })
-    return { key: parseAnswer(apiKeySchema, body), tenantId }
+    return await answer
   } catch (error) {
     if (error instanceof Failure && error.exitCode === exitCodes.notFound) return undefined
     throw error
   }
+}
+
+function notFoundIn(tenantAddress: string | undefined, what: 'id' | 'value'): never {
+  throw notFound(
+    tenantAddress === undefined ? `no tenant has a key with this ${what}` : `the tenant has no key with this ${what}`,
+  )
 }
 
 function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {

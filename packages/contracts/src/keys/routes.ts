@@ -13,6 +13,7 @@ import {
   rotateApiKeyBodySchema,
   updateApiKeyBodySchema,
 } from './api-key.ts'
+import { findApiKeyBodySchema } from './key-value.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
 import { apiKeyUsageSchema, usageDays } from './usage.ts'
@@ -50,6 +51,18 @@ export const getApiKey = defineRoute({
   summary: 'Read a key',
   params: keyIdParams,
   answers: { 200: { description: 'The key', schema: apiKeySchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
+})
+
+export const findApiKey = defineRoute({
+  ...base,
+  id: 'keys.find',
+  method: 'POST',
+  path: '/api/v1/api-keys/find',
+  summary: 'Find a key by its value',
+  description: 'For a key that turned up in a file, a log or a chat. The key may be in any state.',
+  body: findApiKeyBodySchema,
+  answers: { 200: { description: 'The key', schema: apiKeySchema } },
   problems: ['not_found'],
 })
 
@@ -179,6 +192,7 @@ export const keysRoutes = [
   createApiKey,
   listApiKeys,
   getApiKey,
+  findApiKey,
   updateApiKey,
   revokeApiKey,
   rotateApiKey,

@@ -7,6 +7,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.create': 'createKey',
   'keys.list': 'listKeys',
   'keys.get': 'getKey',
+  'keys.find': 'findKey',
   'keys.update': 'updateKey',
   'keys.revoke': 'revokeKey',
   'keys.rotate': 'rotateKey',

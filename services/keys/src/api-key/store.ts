@@ -117,6 +117,16 @@ export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined
   return row === undefined ? undefined : toKey(row)
 }
 
+/** Served by api_key_hash_unique. */
+export async function findKeyByHash(tx: Tx, hash: string): Promise<StoredKey | undefined> {
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_find_key_by_hash',
+    text: `select ${columns} from keys.api_key as k where k.hash = decode($1, 'hex')`,
+    values: [hash],
+  })
+  return row === undefined ? undefined : toKey(row)
+}
+
 export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | undefined> {
   const [row] = await tx.query<KeyRow>({
     name: 'keys_find_key_for_change',

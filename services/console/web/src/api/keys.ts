@@ -42,6 +42,11 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   return body
 }
 
+/** Throws a 404 problem if no key of the tenant has this value. */
+export async function findKey(value: string, signal: AbortSignal): Promise<ApiKey> {
+  return (await request<ApiKey>(`${base}/find`, { method: 'POST', body: { key: value }, signal })).body
+}
+
 export async function listEvents(
   id: string,
   signal: AbortSignal,

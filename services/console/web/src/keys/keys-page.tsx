@@ -25,6 +25,7 @@ import {
   selectKeys,
 } from './select-keys.ts'
 import { Toolbar } from './toolbar.tsx'
+import { useFindByValue } from './use-find-by-value.tsx'
 import { useReadAtEnd } from './use-read-at-end.ts'
 
 const loadGenerate = async () => await import('./generate-dialog.tsx')
@@ -104,6 +105,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
     listQuery.current = formatFilter(filter, sorting)
     keepQuery(listQuery.current)
   }, [filter, sorting, listQuery])
+  const byValue = useFindByValue()
   const now = useNow()
   useReadAtEnd(keys, now, reload)
 
@@ -161,7 +163,17 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
         </Empty>
       ) : (
         <>
-          <Toolbar filter={filter} onFilter={setFilter} sorting={sorting} onSort={setSorting} counts={counts} />
+          <Toolbar
+            filter={filter}
+            onFilter={(next) => {
+              // A pasted key is searched for by the server and never becomes part of the page.
+              if (!byValue.find(next.text)) setFilter(next)
+            }}
+            sorting={sorting}
+            onSort={setSorting}
+            counts={counts}
+          />
+          {byValue.notice}
           <p className="for-listeners" role="status">
             {isFiltering(filter) ? `${shown.length} of ${keys.length} keys` : ''}
           </p>

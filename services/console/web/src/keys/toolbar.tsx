@@ -48,7 +48,7 @@ export function Toolbar({ filter, onFilter, sorting, onSort, counts }: Props) {
     <div className="toolbar" role="search" aria-label="Filter the keys">
       <SearchField
         className="search"
-        aria-label="Search labels, last four characters, people"
+        aria-label="Search labels, last four characters, people, or paste a whole key"
         value={filter.text}
         onChange={(text) => onFilter({ ...filter, text })}
       >
