@@ -11,7 +11,6 @@ import { scimGroupRoutes } from './scim/group-routes.ts'
 import { scimSearchRoutes } from './scim/search-routes.ts'
 import { scimUserRoutes } from './scim/user-routes.ts'
 
-/** Registers what the sync service answers. */
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   connectorRoutes(app, deps)

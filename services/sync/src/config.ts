@@ -16,23 +16,22 @@ import { isNetwork } from './outbound/address-policy.ts'
 export interface Config extends BaseConfig {
   /** Encrypts the secrets of connectors where they are stored. */
   readonly secretRing: KeyRing
-  /** Concurrent runs of this process; 0 if it only serves requests. Default 2. */
+  /** Concurrent runs of this process; 0 if it only serves requests. */
   readonly workers: number
-  /** How often a worker polls for runs, in milliseconds. Default 1,000. */
+  /** How often a worker polls for runs, in milliseconds. */
   readonly queuePollMs: number
-  /** Ranges (CIDR) of the platform's network that sources may be in. Default none. */
+  /** Ranges (CIDR) of the platform's network that sources may be in. */
   readonly networks: readonly string[]
   /** Days to keep errors of runs and changes that were only reviewed. Undefined: forever. */
   readonly keepDetailsDays: number | undefined
-  /** The public URL of the API, for addresses in SCIM responses. Undefined: addresses are paths. */
+  /** For addresses in SCIM responses. Undefined: addresses are paths. */
   readonly apiUrl: string | undefined
   readonly database: DatabaseConfig
   readonly universe: {
-    /** Origin of the universe service, without a slash at the end. */
+    /** Without a slash at the end. */
     readonly url: string
-    /** Signs what this service sends there; no other service has it. */
     readonly ring: KeyRing
-    /** The most time for a push, in milliseconds. Default 20,000, less than the timeout of the gateway. */
+    /** In milliseconds, less than the timeout of the gateway. */
     readonly timeoutMs: number
   }
 }

@@ -44,7 +44,6 @@ const now = (): Date => new Date()
 /** Longer than PostgreSQL lets the statements of workers run (`allowLongStatements`). */
 const workerQueryTimeoutMs = 130_000
 
-/** Opens the database, the queue with its workers, and the universe client. */
 export async function openDeps(
   config: Config,
   {
@@ -115,7 +114,7 @@ export async function openDeps(
     now,
     locate: createLocate(config.apiUrl),
     databaseId: async () => await db.databaseId(),
-    // Lists of connectors do not need the universe, and pushes report that it is unavailable.
+    // Lists of connectors do not need the universe.
     ready: async () => {
       if (!queue.isStarted()) throw new QueueNotStartedError()
       await db.ping('sync')

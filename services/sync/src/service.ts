@@ -3,5 +3,4 @@ import { buildApp } from './app.ts'
 import { type Config, readConfig } from './config.ts'
 import { type Deps, openDeps } from './deps.ts'
 
-/** The sync service: what `main` runs and the tests start. */
 export const syncService: ServiceDefinition<Config, Deps> = { name: 'sync', readConfig, openDeps, buildApp }

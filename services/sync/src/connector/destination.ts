@@ -3,12 +3,11 @@ import type { SourceType } from '../source/types.ts'
 
 type Config = Connector['config']
 
-/** Members of a configuration that identify the source and the account. */
 const members = ['engine', 'host', 'port', 'encryption', 'ca', 'bind_dn', 'username'] as const
 
 /**
- * Returns an error for each stored secret that is not set again although the source has changed. Otherwise the change
- * would send the secret to a different server. A new path or query on the same origin is the same source.
+ * Returns an error for each stored secret that is not set again although the source has changed, because a different
+ * server would get it. A new path on the same origin is the same source.
  */
 export function findSecretsToSetAgain(
   { configSchema }: SourceType,

@@ -7,7 +7,6 @@ import { findConnector } from './store.ts'
 
 const pageKey = z.string()
 
-/** Lists the rows that a connector delivered and that its source no longer has. */
 export function missingRoutes(app: App, { db, universe }: Pick<Deps, 'db' | 'universe'>): void {
   const find = async ({ params, context, requestId }: ContractInput<typeof route>) => {
     const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))

@@ -40,7 +40,6 @@ const pageKey = z.string()
 
 type Parts = Pick<Deps, 'db' | 'queue' | 'sources' | 'secretRing' | 'now' | 'universe'>
 
-/** Lists, creates, changes and retires connectors. */
 export function connectorRoutes(app: App, deps: Parts): void {
   const { db, queue, sources, secretRing, now } = deps
   listRoute(app, deps)
@@ -142,8 +141,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       })
       await tidyEndedRuns(deps, { context, requestId, log }, ended)
     } catch (error) {
-      // The outcome of a commit without an answer is unknown. If it cannot be looked up either, repeating the request
-      // shows it.
+      // If the outcome cannot be looked up either, repeating the request shows it.
       const isThere = async (): Promise<boolean> =>
         (await db.read(context, async (tx) => await findConnector(tx, params.id))) !== undefined
       if (!mayBeRetired || (await isThere().catch(() => false))) await told?.undo()
@@ -152,12 +150,11 @@ export function connectorRoutes(app: App, deps: Parts): void {
     return undefined
   })
 
-  // For the operator, for each tenant: after a new key was promoted and before the old one is retired.
+  // For the operator, between promoting a new key and retiring the old one.
   internalRoute(
     app,
     { method: 'POST', path: internalPaths.rewrapSecrets, signedBy: ['operator'], callers: ['operator'] },
     async ({ context }) => {
-      // An unreadable secret does not stop the others from moving to the new key.
       const unreadable: { readonly connector: string; readonly name: string }[] = []
       const seal = (connectorId: string, { name, sealed }: SealedSecret): string | undefined => {
         try {
@@ -190,7 +187,7 @@ function etagOf(connector: Connector): string {
   return `"${connector.id}.${connector.version}.${digestOf(connector)}"`
 }
 
-/** The part of an ETag that edits are checked against. A run that ends meanwhile does not conflict with an edit. */
+/** The part of an ETag that edits are checked against: a run that ends meanwhile does not conflict. */
 function configurationOf(etag: string): string | undefined {
   return /^"(?<configuration>[0-9a-f-]{36}\.\d+)\.[^"]*"$/.exec(etag)?.groups?.['configuration']
 }

@@ -20,7 +20,6 @@ interface Setup {
   readonly schedule: Schedule | null
   /** What the request sets. Unchanged values are not checked again. */
   readonly given: { readonly mapping: boolean; readonly config: boolean }
-  /** Names of the secrets that the request sets. */
   readonly secretNames: readonly string[]
 }
 
@@ -43,7 +42,6 @@ export function setupFaults(
   ]
 }
 
-/** Returns the errors of a new connector's key. */
 export function keyFaults(key: string): InputError[] {
   if (!key.startsWith(retiredPrefix)) return []
   const detail = `must not start with ${retiredPrefix}, which is reserved for retired connectors`
@@ -104,7 +102,6 @@ function sourceFaults(source: SourceType, setup: Setup): InputError[] {
   }))
 }
 
-/** Returns the errors of a mapping for a table whose configuration lists the columns to read. */
 function columnFaults(columns: readonly string[], { dataset, mapping }: Setup): InputError[] {
   const known = columns.join(', ').slice(0, 500)
   const unread = mapping.flatMap(({ source }, index) =>
@@ -139,12 +136,11 @@ export function isUploaded(type: string, config: Readonly<Record<string, unknown
   return type === 'csv' && config['url'] === undefined
 }
 
-/** Escapes a name for a JSON Pointer (RFC 6901, section 3). */
 function pointerPart(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/** Returns whether the connector represents pushes and cannot be set up. */
+/** Returns whether the connector represents pushes. */
 export function isPushed({ type }: Pick<Connector, 'type'>): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }

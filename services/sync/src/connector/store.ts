@@ -73,13 +73,11 @@ const count = statement(
   where c.retired_at is null and ($1::text is null or c.key = $1)`,
 )
 
-/** Counts the connectors of the whole list. */
 export async function countConnectors(tx: Tx, key: string | undefined): Promise<number> {
   const [row] = await tx.query<{ total: number }>(count([key ?? null]))
   return row?.total ?? 0
 }
 
-// Served by the primary key or connector_key_unique.
 const findById = statement(
   'sync_find_connector',
   `select ${columns} from sync.connector c where c.id = $1::uuid and c.retired_at is null`,
@@ -105,7 +103,7 @@ const insert = statement(
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 )
 
-/** Inserts a connector without its secrets. Throws a violation of `connector_key_unique` if the key is in use. */
+/** Throws a violation of `connector_key_unique` if the key is in use. */
 export async function insertConnector(
   tx: Tx,
   id: string,
@@ -131,7 +129,6 @@ export async function insertConnector(
   )
 }
 
-/** The members of a connector that can be changed. */
 export interface ConnectorState {
   readonly name: string
   readonly config: Connector['config']
@@ -185,7 +182,6 @@ const findUnderWay = statement(
   `select ${underWay} as found from sync.connector c where c.id = $1::uuid`,
 )
 
-/** Returns whether the connector has a run that is queued or running. */
 export async function hasRunUnderWay(tx: Tx, id: string): Promise<boolean> {
   const [row] = await tx.query<{ found: boolean }>(findUnderWay([id]))
   return row?.found === true
@@ -221,7 +217,7 @@ const dropSecret = statement(
   'sync_drop_secret',
   'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
 )
-/** Stores a sealed secret, or deletes it (null). */
+/** Null deletes the secret. */
 export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
 }
@@ -231,7 +227,7 @@ export interface SealedSecret {
   readonly sealed: string
 }
 
-// One statement, so that a new secret is never read together with the old address.
+// One statement, so that a new secret never goes to the old address.
 const findOpenable = statement(
   'sync_find_openable',
   `select ${columns},
@@ -244,7 +240,6 @@ const findOpenable = statement(
   where c.id = $1::uuid and c.retired_at is null`,
 )
 
-/** Returns a connector with the secrets that belong to its configuration. */
 export async function findWithSecrets(
   tx: Tx,
   id: string,
@@ -282,7 +277,6 @@ export async function resealSecrets(
   return changed
 }
 
-/** The connector that represents pushes of each dataset. */
 const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: string; readonly name: string }>> = {
   auditable_entities: { key: 'inline', name: 'Inline pushes' },
   org_structure: { key: 'inline-org-structures', name: 'Inline pushes of hierarchies' },
@@ -292,14 +286,13 @@ const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: st
 
 const scimConnector = { key: 'scim-inbound', name: 'Identity provider (SCIM)' } as const
 
-/** Keys that are reserved for the connectors of pushes. */
 export const reservedKeys: ReadonlySet<string> = new Set([
   scimConnector.key,
   ...Object.values(inlineConnectors).map(({ key }) => key),
 ])
 
-// Concurrent first pushes insert one row, and both find it. Runs only if there is no row, because `on conflict` would
-// wait for a transaction that sets the time.
+// Concurrent first pushes insert one row. Runs only if there is no row, because `on conflict` would wait for a push
+// that sets the time.
 const ensureInline = statement(
   'sync_ensure_inline',
   `insert into sync.connector (tenant_id, key, name, type, dataset)
@@ -307,8 +300,7 @@ const ensureInline = statement(
   on conflict (tenant_id, key) do nothing`,
 )
 
-// Sets only the time, because a run does not change the connector. Skips a locked row: another push is setting the
-// time. Served by connector_key_unique.
+// Skips a locked row: another push is setting the time.
 const touchInline = statement(
   'sync_touch_inline',
   `with free as (

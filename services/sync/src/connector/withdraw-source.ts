@@ -7,21 +7,16 @@ import { beginTelling, findConnector, hasRunUnderWay } from './store.ts'
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
-/** The result of withdrawing a connector as a source, before it is retired. */
 export interface WithdrawnSource {
-  /**
-   * The sequence number of the last source update. If the connector has a higher one, another update has overtaken this
-   * one.
-   */
+  /** If the connector has a higher number, another update has overtaken this one. */
   readonly telling: number
   /** Makes the connector a source again if it is not retired. Tries once. */
   undo(): Promise<void>
 }
 
 /**
- * Withdraws a connector as a source in the universe before it is retired, because nothing would do it later. Undefined
- * if it cannot be a source. Throws 409 during a run, and 503 if the universe is unavailable; the connector then stays a
- * source.
+ * Withdraws a connector as a source in the universe before it is retired. Undefined if it cannot be a source. Throws
+ * 409 during a run, and 503 if the universe is unavailable.
  */
 export async function withdrawSource(
   { db, universe }: Parts,
@@ -32,7 +27,7 @@ export async function withdrawSource(
     const connector = await findConnector(tx, address)
     if (connector === undefined || isPushed(connector)) return undefined
     if (await hasRunUnderWay(tx, connector.id)) throw runInProgress()
-    // The second number is for undoing: higher than the first, and lower than that of any later update.
+    // The second number is for undoing.
     const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
     return { connectorId: connector.id, first, second }
   })
@@ -65,7 +60,6 @@ export async function withdrawSource(
   return { telling: second, undo }
 }
 
-/** The error for retiring a connector during a run. */
 export function runInProgress(): ProblemError {
   return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }

@@ -16,25 +16,20 @@ import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
 export type Dataset = Connector['dataset']
 
-/** How datasets differ. Everything else is the same for all. */
 export interface DatasetRules {
-  /** The schema of a row in the universe. */
   readonly schema: z.ZodObject
-  /** The field that identifies a row. */
   readonly keyField: string
-  /** The field with the key of the parent row; null if rows are not a tree. */
+  /** Null if rows are not a tree. */
   readonly parentField: string | null
-  /** The field with the status; null if the dataset has none. */
   readonly statusField: string | null
-  /** The status of a row that cannot become inactive, or active again; null if each can. */
+  /** The status of a row that cannot become inactive. */
   readonly draft: string | null
-  /** Fields whose text is parsed as a number, boolean or list, for sources that have only text. */
+  /** Fields whose text is parsed, for sources that have only text. */
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
-  /** Returns faults of a row that its schema does not find; undefined if the dataset needs no such check. */
+  /** Finds faults that the schema does not. */
   readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly OwnFault[]
-  /** Returns warnings about a valid row; undefined if the dataset needs no such check. */
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
 

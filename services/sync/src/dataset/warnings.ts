@@ -2,7 +2,6 @@ import { type PushedPerson, type sentPersonSchema, addressAsName, isEmailAddress
 import { isSamePerson } from '@postern/contracts/internal'
 import type { z } from 'zod'
 
-/** A warning about a row that is accepted. */
 export interface RowWarning {
   /** The field, with dots between members. */
   readonly field: string
@@ -25,14 +24,12 @@ function scoreOf(risk: unknown): number | undefined {
   return typeof risk.score === 'number' ? risk.score : undefined
 }
 
-/** The warning for an address that was dropped. */
 export const unusableAddress = {
   code: 'unusable_address',
   message: 'is not an e-mail address (RFC 5321, RFC 6531) and was left out',
 } as const
 const keptAsName = { ...unusableAddress, message: 'is not an e-mail address (RFC 5321, RFC 6531) and became the name' }
 
-/** Returns a person without an unusable address, and a warning about it. */
 export function withUsableAddress({ email, ...person }: z.output<typeof sentPersonSchema>): {
   readonly person: PushedPerson
   readonly warnings: readonly RowWarning[]
@@ -71,7 +68,7 @@ export function withUsableAddresses(row: Row): { readonly row: Row; readonly war
   }
 }
 
-/** Returns a person without an unusable address. If nothing else names the person, the address becomes the name. */
+/** If nothing else names the person, the address becomes the name. */
 function clean(person: Row): {
   readonly person: Row | undefined
   readonly warning?: Pick<RowWarning, 'code' | 'message'>

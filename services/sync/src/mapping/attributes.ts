@@ -1,12 +1,11 @@
 import type { MappingRule } from '@postern/contracts'
 
-/** A mapping rule for a specific source. */
 export type Rule = MappingRule & {
   /** Whether a single text counts as a list of one. */
   readonly isOneAList?: true
 }
 
-/** Adapts rules to items with these `attributes`. Returns them unchanged for other sources. */
+/** Adapts rules to items with these `attributes`. */
 export function rulesOfAttributes(
   rules: readonly MappingRule[],
   attributes: readonly string[] | undefined,
@@ -38,7 +37,6 @@ export function rulesInNames(
   })
 }
 
-/** Returns the indexes of rules whose source is not among the attributes. */
 export function unreadSources(rules: readonly MappingRule[], attributes: readonly string[]): readonly number[] {
   return rules.flatMap(({ source }, index) => {
     if (source === undefined) return []
@@ -48,7 +46,6 @@ export function unreadSources(rules: readonly MappingRule[], attributes: readonl
   })
 }
 
-/** Returns the attribute of a source. Attribute names contain nothing that a pointer escapes. */
 function nameOf(source: string): string {
   return source.startsWith('/') ? (source.split('/', 2)[1] ?? '') : source
 }

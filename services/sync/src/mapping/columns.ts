@@ -4,10 +4,7 @@ import { SourceFailure } from '../source/failure.ts'
 import { nameOfPart } from './pointer.ts'
 import { excerptOf } from './excerpt.ts'
 
-/**
- * Returns the columns that a table lacks: those that rules name, or without rules those of required fields. A read
- * without them would empty a field of every row.
- */
+/** Returns the columns that a table lacks. A read without them would empty a field of every row. */
 export function missingColumns(
   rules: readonly MappingRule[],
   dataset: DatasetRules,
@@ -25,7 +22,6 @@ export function missingColumns(
   return required.map(([name]) => name).filter((name) => !found.has(name))
 }
 
-/** Returns the column of a source, which may be a pointer into it. */
 export function columnOf(source: string): string {
   if (!source.startsWith('/')) return source
   const [, first = ''] = source.split('/', 2)
@@ -37,7 +33,6 @@ export function isTable(type: string): boolean {
   return type === 'csv' || type === 'sql'
 }
 
-/** Throws a SourceFailure if a table lacks a required column. */
 export function assertColumns(
   connector: Pick<Connector, 'mapping' | 'type'>,
   rules: DatasetRules,

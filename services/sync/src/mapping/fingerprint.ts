@@ -6,23 +6,16 @@ import type { Rule } from './attributes.ts'
 import type { SourceTexts } from '../source/types.ts'
 import { type Values, createRuleFinder, read, valueOf } from './map-row.ts'
 
-/** Identifies a row without mapping it. */
 export interface Fingerprint {
   /** 16 bytes, one per character, over the mapping and the values that it reads. */
   readonly hash: string
   readonly key: string
 }
 
-/**
- * Part of every hash. Increase it with each change that maps the same values differently, so that all rows are compared
- * again.
- */
+/** Part of every hash. Increase it if a change maps the same values differently. */
 const mapperVersion = 3
 
-/**
- * Creates a function that fingerprints rows by the values that the mapping reads. It returns undefined for a row
- * without a readable key.
- */
+/** Fingerprints rows by the values that the mapping reads; undefined for a row without a readable key. */
 export function createFingerprinter(
   rules: readonly Rule[],
   dataset: DatasetRules,
@@ -40,10 +33,7 @@ export function createFingerprinter(
   }
 }
 
-/**
- * Creates a function that hashes the texts of rows, which is much faster than parsing. Undefined if the mapping does not
- * read every column, because changes of other columns must not count.
- */
+/** Hashes the texts of rows, which is much faster than parsing. Undefined if the mapping does not read every column. */
 export function createTextPrinter(
   rules: readonly Rule[],
   dataset: DatasetRules,

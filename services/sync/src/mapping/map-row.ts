@@ -7,7 +7,7 @@ import { excerptOf } from './excerpt.ts'
 import { nameOfPart } from './pointer.ts'
 import { type FieldFault, TransformError, applyTransform } from './transform.ts'
 
-/** A mapped row, or all its faults. The key is known in both cases if the row has one. */
+/** A mapped row, or all its faults, with the key if the row has one. */
 export type MappedRow =
   | {
       readonly ok: true
@@ -21,9 +21,7 @@ export type MappedRow =
 
 export type Values = Readonly<Record<string, unknown>>
 
-/**
- * Creates a function that maps items to rows of a dataset. Without rules, fields come from columns of the same name.
- */
+/** Without rules, fields come from columns of the same name. */
 export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => MappedRow {
   const rulesFor = createRuleFinder(rules, dataset)
   return (values) => {
@@ -92,9 +90,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
 
 const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
-/**
- * Returns the paths of single-line fields with line breaks. Keys are excluded, because two of them could become equal.
- */
+/** Keys are excluded, because two of them could become equal. */
 function foldedFields(
   draft: Values,
   issues: readonly z.core.$ZodIssue[],
@@ -109,7 +105,6 @@ function foldedFields(
   })
 }
 
-/** Trims the lines of a text and joins them with a blank. */
 function onOneLine(text: string): string {
   return text
     .split(lineBreak)
@@ -132,12 +127,10 @@ function foldLines(value: unknown, paths: readonly (readonly string[])[]): unkno
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, fold(name, member)]))
 }
 
-/** Returns the fields that a mapping can target. */
 export function fieldsOf(dataset: DatasetRules): readonly string[] {
   return Object.keys(dataset.schema.shape)
 }
 
-/** Returns the rules for a row: the given ones, or one for each column that is named like a field. */
 export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => readonly Rule[] {
   if (rules.length > 0) return () => rules
   const known = new Set(fieldsOf(dataset))
@@ -159,7 +152,7 @@ function identity(columns: readonly string[], known: ReadonlySet<string>): Mappi
     .map((column) => ({ target: column, source: column }))
 }
 
-/** Returns the value of a rule for a row, or undefined if it is empty. Throws TransformError. */
+/** Undefined if the value is empty. Throws TransformError. */
 export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unknown {
   let value: unknown = rule.source === undefined ? rule.constant : read(values, rule)
   if (typeof value === 'string') value = value.trim()
@@ -172,7 +165,7 @@ export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unkn
   return coerce(value, rule.target, dataset)
 }
 
-/** Returns the key of an invalid row if it can be compared. A key with lost bytes could be anyone's. */
+/** A key with lost bytes could be anyone's. */
 export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
@@ -184,7 +177,6 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === ''
 }
 
-/** Parses text for fields that hold other types. */
 function coerce(value: unknown, target: string, dataset: DatasetRules): unknown {
   if (dataset.numbers.includes(target) && typeof value === 'string') return applyTransform({ kind: 'number' }, value)
   if (dataset.booleans.includes(target) && typeof value === 'string') return applyTransform({ kind: 'boolean' }, value)
@@ -196,7 +188,6 @@ function coerce(value: unknown, target: string, dataset: DatasetRules): unknown 
   return isText && (typeof value === 'number' || typeof value === 'bigint') ? String(value) : value
 }
 
-/** Returns the value at the source of a rule. */
 export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source' | 'isOneAList'>): unknown {
   if (source === undefined) return undefined
   if (!source.startsWith('/')) return Object.hasOwn(values, source) ? values[source] : undefined
@@ -216,7 +207,6 @@ function isForbidden(target: string): boolean {
   return target.split('.').includes('__proto__')
 }
 
-/** The same fault as for a push. */
 function forbiddenName(field: string): FieldFault {
   return { field, code: 'forbidden_key', message: 'is not allowed as a member name', excerpt: null }
 }
@@ -249,7 +239,6 @@ function setMember(
   draft[field] = fresh
 }
 
-/** Returns the value at a path with dots between members. */
 export function memberAt(draft: Values, path: string): unknown {
   return path
     .split('.')
@@ -260,7 +249,7 @@ export function memberAt(draft: Values, path: string): unknown {
     )
 }
 
-/** As the universe would say it back: what is empty there is left out, so that equal rows look equal. */
+/** What is empty is left out, as the universe does, so that equal rows look equal. */
 function canonical(content: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { custom, entities, email, ...rest } = content
   return {

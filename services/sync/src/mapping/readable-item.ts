@@ -4,7 +4,7 @@ import type { Rule } from './attributes.ts'
 import { columnOf } from './columns.ts'
 import { createRuleFinder } from './map-row.ts'
 
-/** Creates a function that turns an item with faults into a row, unless a rule reads a faulty column. */
+/** Turns an item with faults into a row, unless a rule reads a faulty column. */
 export function createItemReader(rules: readonly Rule[], dataset: DatasetRules): (item: SourceItem) => SourceItem {
   const rulesFor = createRuleFinder(rules, dataset)
   return (item) => {

@@ -2,7 +2,7 @@ import type { MappingRule } from '@postern/contracts'
 import { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
 
-/** Returns the valid targets for error messages: fields, members of objects, and `custom.…`. */
+/** The valid targets for error messages. */
 export function targetsOf({ schema }: DatasetRules): readonly string[] {
   return Object.entries(schema.shape).flatMap(([name, field]) => {
     const whole = withoutWrapping(field)
@@ -13,7 +13,6 @@ export function targetsOf({ schema }: DatasetRules): readonly string[] {
   })
 }
 
-/** Returns the indexes of rules whose target the dataset does not have. */
 export function unknownTargets(rules: readonly MappingRule[], { schema }: DatasetRules): readonly number[] {
   return rules.flatMap(({ target }, index) => {
     const dot = target.indexOf('.')

@@ -1,7 +1,6 @@
 import type { Transform } from '@postern/contracts'
 import { excerptOf } from './excerpt.ts'
 
-/** A fault of one field of a row. */
 export interface FieldFault {
   readonly field: string | null
   readonly code: string
@@ -10,7 +9,6 @@ export interface FieldFault {
   readonly excerpt: string | null
 }
 
-/** Thrown if a transformation does not accept a value. */
 export class TransformError extends Error {
   override readonly name = 'TransformError'
   readonly excerpt: string | null
@@ -24,7 +22,7 @@ export class TransformError extends Error {
 const yes: ReadonlySet<string> = new Set(['true', 'yes', 'y', '1', 'active', 'enabled'])
 const no: ReadonlySet<string> = new Set(['false', 'no', 'n', '0', 'inactive', 'disabled'])
 
-/** Returns the transformed value. The value must not be empty. Throws TransformError. */
+/** The value must not be empty. Throws TransformError. */
 export function applyTransform(transform: Transform, value: unknown): unknown {
   switch (transform.kind) {
     case 'trim':
@@ -85,10 +83,7 @@ const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
   YYYYMMDD: /^(?<year>\d{4})(?<month>\d{2})(?<day>\d{2})$/,
 }
 
-/**
- * Returns a date as `YYYY-MM-DD`. Accepts only a time of day after it, because other text would be lost. The field's
- * schema checks whether the date exists.
- */
+/** Accepts only a time of day after the date, because other text would be lost. */
 function asDate(value: unknown, format: DateFormat): string {
   const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
   if (year === undefined || month === undefined || day === undefined) {

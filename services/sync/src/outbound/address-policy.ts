@@ -1,11 +1,9 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Decides which addresses sources may have. */
 export interface AddressPolicy {
   /** Returns whether the platform lists the address as part of its own network. */
   isListed(address: string): boolean
-  /** Returns whether a source may have the address: it is listed or public. */
   mayConnect(address: string): boolean
 }
 
@@ -18,8 +16,8 @@ const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 const platformServices: ReadonlySet<string> = new Set(['168.63.129.16'])
 
 /**
- * Allows public addresses and the listed networks. Rejects private, loopback, link-local, metadata and other special
- * ranges, and addresses that embed another one (mapped, translated or tunnelled).
+ * Allows public addresses and the listed networks, and rejects addresses that embed another one (mapped, translated or
+ * tunnelled).
  */
 export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   const networks = listed.map((text) => {
@@ -48,12 +46,11 @@ export function isNetwork(text: string): boolean {
   return parseNetwork(text) !== undefined
 }
 
-/** Returns the normal form of an address. */
 export function plainAddress(address: string): string {
   return ipaddr.process(address).toString()
 }
 
-/** An IPv4-mapped IPv6 address is that IPv4 address. An address with a scope (`%eth0`) is invalid. */
+/** An IPv4-mapped IPv6 address is that IPv4 address. */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.includes('%') || !ipaddr.isValid(text)) return undefined
   return ipaddr.process(text)

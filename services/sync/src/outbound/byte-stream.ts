@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream'
 import { SourceFailure } from '../source/failure.ts'
 
-/** The remaining bytes of a read. */
 export interface ByteBudget {
   /** Throws a SourceFailure if fewer bytes are left. */
   take(bytes: number): void
@@ -18,10 +17,7 @@ export function createByteBudget(maxBytes: number): ByteBudget {
   }
 }
 
-/**
- * Yields the bytes of a stream on demand and always destroys it. Throws a SourceFailure beyond the budget or after
- * `maxSilenceMs` without data, and the signal's reason after an abort.
- */
+/** Always destroys the stream. Throws a SourceFailure beyond the budget or after `maxSilenceMs` without data. */
 export async function* readBytes(
   stream: Readable,
   {

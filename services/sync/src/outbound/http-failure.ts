@@ -21,7 +21,7 @@ const cutOff: ReadonlySet<unknown> = new Set([
 ])
 const broken: ReadonlySet<unknown> = new Set(['Z_DATA_ERROR', 'UND_ERR_HEADERS_OVERFLOW'])
 
-/** Translates an error of an HTTP source into a SourceFailure that says what to fix. Returns other errors unchanged. */
+/** Returns a SourceFailure that says what to fix, or the unchanged error. */
 export function httpFailure(error: unknown, host: string): unknown {
   if (error instanceof SourceFailure || !(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined
@@ -35,7 +35,7 @@ export function httpFailure(error: unknown, host: string): unknown {
   if (broken.has(code) || (typeof code === 'string' && code.startsWith('HPE_'))) {
     return fail('answer_broken', `${host} sent invalid HTTP or gzip`, false)
   }
-  // Known parser errors have a code. This one means that the answer is not HTTP at all.
+  // The answer is not HTTP at all.
   if (error instanceof errors.HTTPParserError) {
     return fail('answer_broken', `${host} does not speak HTTP at that port: check host and port`, false)
   }

@@ -14,11 +14,10 @@ const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 interface AddressChecks {
   readonly resolve: Outbound['resolve']
-  /** Returns whether the platform lists the address. Only listed ones may be unencrypted. */
   readonly isListed: (address: string) => boolean
 }
 
-/** Opens connections to HTTP sources. Does not retry, and ignores proxies of the environment. */
+/** Does not retry, and ignores proxies of the environment. */
 export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, checks: AddressChecks): OutboundHttp {
   const budget = createByteBudget(maxBytes)
   const closing = new AbortController()
@@ -26,7 +25,6 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ch
     connect: createConnector(checks, ca, closing.signal),
     pipelining: 1,
     headersTimeout: maxSilenceMs,
-    // The silence of the body is measured where it is read.
     bodyTimeout: 0,
     maxHeaderSize: maxHeaderBytes,
   })
@@ -80,7 +78,7 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ch
   }
 }
 
-/** Connects to the checked address, because a second lookup of the name could return another one. */
+/** Connects to the checked address, because a second lookup could return another one. */
 function createConnector(
   { resolve, isListed }: AddressChecks,
   ca: string | undefined,
@@ -150,7 +148,6 @@ function toAnswer(
   }
 }
 
-/** Closes the connection and drops the rest of an answer. */
 function discard(body: Readable): void {
   body.on('error', () => undefined).destroy()
 }
@@ -171,7 +168,7 @@ function decompress(body: Readable, encoding: string): Readable {
   }
 }
 
-/** Returns the first value of a repeated header. Only `link` is joined. */
+/** Only `link` is joined. */
 function singleHeader(headers: Dispatcher.ResponseData['headers'], name: string): string | undefined {
   const value = headers[name]
   if (Array.isArray(value)) return name === 'link' ? value.join(', ') : value[0]

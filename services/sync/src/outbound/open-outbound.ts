@@ -5,15 +5,11 @@ import { createAddressPolicy, plainAddress } from './address-policy.ts'
 import { openHttp } from './http.ts'
 import type { Outbound, OutboundAddress } from './outbound.ts'
 
-/** Looks up all addresses of a host. */
 export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
 
 const systemLookup: Lookup = async (host) => await lookUp(host, { all: true })
 
-/**
- * Opens the outbound client. `networks` are ranges (CIDR) of the platform's network that sources may be in; all other
- * addresses must be public.
- */
+/** `networks`: ranges (CIDR) of the platform's network that sources may be in; all other addresses must be public. */
 export function openOutbound({
   networks,
   lookup = systemLookup,
@@ -27,7 +23,7 @@ export function openOutbound({
     const addresses = isIP(name) === 0 ? await findAddresses(name, lookup, signal) : [name]
     // Every address is checked, because a name with one internal address reaches it sooner or later.
     if (!addresses.every((address) => policy.mayConnect(address))) throw notAllowed(host)
-    // IPv4 first, because hosts without IPv6 connectivity often look as if they had it.
+    // IPv4 first: hosts without IPv6 connectivity often look as if they had it.
     const plain = addresses.map(plainAddress)
     const address = plain.find((each) => isIP(each) === 4) ?? plain[0]
     if (address === undefined) throw unknownHost(host)

@@ -10,7 +10,7 @@ const plain: ReadonlySet<string> = new Set([
   'ERR_SSL_RECORD_TOO_SMALL',
 ])
 
-/** Returns a SourceFailure that says what to fix if the TLS handshake failed, else undefined. `code` is Node's code. */
+/** Undefined if the error is no TLS failure. `code` is Node's code. */
 export function tlsFailure(code: unknown, host: string, cause: Error): SourceFailure | undefined {
   if (typeof code !== 'string') return undefined
   if (plain.has(code)) {

@@ -1,16 +1,12 @@
 import type { CurrentRowsAnswer } from '@postern/contracts/internal'
 
-/** The current rows of the keys with indexes from `from` to `to`. */
 export interface CurrentPart {
   readonly from: number
   readonly to: number
   readonly rows: CurrentRowsAnswer['rows']
 }
 
-/**
- * Asks until all keys are covered. The universe may cover only some, because rows can be long; the next request then has at most
- * twice as many.
- */
+/** The universe may cover only some keys, because rows can be long; the next request then has at most twice as many. */
 export async function* currentParts(
   keys: readonly string[],
   ask: (keys: string[]) => Promise<CurrentRowsAnswer>,

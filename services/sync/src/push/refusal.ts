@@ -1,10 +1,9 @@
 import { type ProblemError, problem } from '@postern/service-kit'
 import type { ApplicationOutcome } from './universe.ts'
 
-/** Most errors that who has pushed is told. */
+/** The most errors in a response. */
 const maxErrors = 50
 
-/** Returns the problem for a push that was not applied. */
 export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
   switch (outcome.kind) {
     case 'refused':

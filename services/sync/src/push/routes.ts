@@ -17,7 +17,6 @@ import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
-/** Passes pushes to the universe, and records each as a run. */
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   contractRoute(app, pushEntities, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
@@ -53,13 +52,12 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   })
 }
 
-/** Returns the rows without addresses that cannot be used, and the warnings of each. */
 function cleanRows(rows: readonly Readonly<Record<string, unknown>>[]) {
   const cleaned = rows.map(withUsableAddresses)
   return { rows: cleaned.map(({ row }) => row), warnings: cleaned.map(({ warnings }) => warnings) }
 }
 
-/** `warnings`: of each row, in their order. `at`: the pointer to the list of rows. */
+/** `warnings`: one list for each row. `at`: the pointer to the list of rows. */
 function withWarnings(result: PushResult, warnings: readonly (readonly RowWarning[])[], at = ''): PushResult {
   const found = warnings.flatMap((ofRow, index) =>
     ofRow.map(({ field, code, message }) => ({
@@ -74,7 +72,7 @@ function withWarnings(result: PushResult, warnings: readonly (readonly RowWarnin
 interface Push {
   readonly dataset: Dataset
   readonly rows: number
-  /** What the universe is sent, but for the run's id. */
+  /** What the universe is sent, except for the run's id. */
   readonly body: object
 }
 
@@ -97,7 +95,7 @@ async function push(
   return answerOf(runId, rows, outcome)
 }
 
-/** Returns the response to an applied push. Throws a problem for other outcomes. */
+/** Throws a problem for outcomes other than an applied push. */
 function answerOf(runId: string, fetched: number, outcome: ApplicationOutcome): PushResult {
   if (outcome.kind !== 'applied') throw problemOf(outcome)
   return { run_id: runId, status: 'succeeded', counts: { fetched, ...outcome.counts } }

@@ -3,7 +3,6 @@ import type { ApplicationOutcome } from './universe.ts'
 
 const none = { valid: 0, invalid: 0, created: 0, updated: 0, unchanged: 0, deactivated: 0 }
 
-/** Returns a push's outcome as its run stores it. */
 export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutcome {
   switch (outcome.kind) {
     case 'applied': {
@@ -35,7 +34,7 @@ export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutc
   }
 }
 
-/** Returns the rows that have errors, by pointers such as `/3/name` or `/nodes/3/name`. */
+/** By pointers such as `/3/name` or `/nodes/3/name`. */
 function rowsWithErrors(errors: Extract<ApplicationOutcome, { kind: 'refused' }>['errors']): number {
   const places = errors.map(
     ({ pointer }) => /^(?<row>(?:\/nodes|\/people)?\/\d+)(?:\/|$)/.exec(pointer ?? '')?.groups?.['row'],

@@ -19,11 +19,10 @@ export type Dataset = Connector['dataset']
 
 interface Destination {
   readonly path: string
-  /** The member of the body that is the whole of what the caller has sent. */
+  /** The member of the body that is all the caller has sent. */
   readonly list: string | undefined
 }
 
-/** Where the universe takes each dataset. */
 const destinations: Readonly<Record<Dataset, Destination>> = {
   auditable_entities: { path: internalPaths.pushEntities, list: 'entities' },
   org_structure: { path: internalPaths.pushOrgStructures, list: undefined },
@@ -34,43 +33,39 @@ const destinations: Readonly<Record<Dataset, Destination>> = {
 /** A push: the universe applies all of its rows or none. */
 interface Application extends Asker {
   readonly dataset: Dataset
-  /** The body, but for the run's id. */
+  /** Without the run's id. */
   readonly body: object
 }
 
-/** What the universe has made of a push. */
 export type ApplicationOutcome =
   | { readonly kind: 'applied'; readonly counts: ApplyAnswer }
   /** Nothing was changed. Pointers refer to what the caller sent. */
   | { readonly kind: 'refused'; readonly detail: string | undefined; readonly errors: readonly InputError[] }
   | { readonly kind: 'conflict'; readonly detail: string | undefined }
   | { readonly kind: 'too_large' }
-  /** It could not be reached; nothing was changed. */
   | { readonly kind: 'unreachable'; readonly cause: unknown }
-  /** The universe is unavailable, and may have started. */
   | { readonly kind: 'unavailable' }
   /** No answer: the rows may be applied. Pushing them again is harmless. */
   | { readonly kind: 'unknown'; readonly timedOut: boolean; readonly cause: unknown }
-  /** It answered what the contract does not have. */
   | { readonly kind: 'unexpected'; readonly status: number }
 
 export interface Universe {
   readonly imports: Imports
   apply(application: Application): Promise<ApplicationOutcome>
-  /** Returns the current rows with these keys, fewer if they are long. Rejects with a ServiceUnavailableError. */
+  /** Returns fewer rows if they are long. Rejects with a ServiceUnavailableError. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
   /** Records whether the connector is retired. Idempotent. Rejects with a ServiceUnavailableError. */
   retireSource(asker: Asker, body: RetireSourceBody): Promise<void>
   close(): Promise<void>
 }
 
-/** The universe tells of rows in parts of some 24 MiB. */
+/** The universe answers in parts of about 24 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
 /** How much longer than a push a step of an import may take. */
 const timesLonger = 3
 
-/** Opens a client of the universe service. A push is sent once; questions are asked again if the connection is lost. */
+/** A push is sent once; other requests are repeated if the connection is lost. */
 export function openUniverse({
   url,
   ring,

@@ -6,7 +6,6 @@ import { Counter, Gauge } from '@prometheus-io/client'
 
 const outcomes = ['succeeded', 'partial', 'failed', 'cancelled', 'needs_approval'] as const
 
-// Jobs of all tenants that are due.
 const waitingRuns = {
   name: 'sync_waiting_runs',
   text: `select count(*)::int as runs, coalesce(extract(epoch from now() - min(start_after)), 0)::float8 as seconds
@@ -29,7 +28,6 @@ async function readWaiting(db: Pick<TenantDb, 'system'>): Promise<Waiting> {
   }
 }
 
-/** Registers the metrics of runs: waiting runs, read at each scrape, and runs that ended in this process. */
 export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { ended(status: Run['status']): void } {
   const ended = new Counter({
     name: 'postern_sync_runs_total',
@@ -39,7 +37,7 @@ export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { 
   })
   for (const outcome of outcomes) ended.inc({ outcome }, 0)
   let reading: Promise<Waiting> | undefined
-  /** One statement for both gauges, because a scrape collects them together. */
+  /** Both gauges are read together. */
   const read = async (): Promise<Waiting> => {
     reading ??= readWaiting(db).finally(() => {
       reading = undefined

@@ -4,7 +4,7 @@ import { type Logger, problem } from '@postern/service-kit'
 import type { Servers } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
-/** A transaction that enqueues a job, which exists only after the commit. */
+/** The job exists only after the commit. */
 export interface JobTransaction {
   query(statement: {
     readonly text: string
@@ -16,11 +16,10 @@ export interface JobTransaction {
 export interface Attempt {
   /** Aborted when the queue assigns the job to another worker, or when this process stops. */
   readonly signal: AbortSignal
-  /** Whether the queue gives up if this attempt fails. */
   readonly isLast: boolean
 }
 
-/** The handlers of each kind of job. If one rejects, the queue retries the job with a growing delay. */
+/** If a handler rejects, the queue retries the job with a growing delay. */
 export interface JobHandlers {
   run(runId: string, attempt: Attempt): Promise<void>
   schedule(connectorId: string, due: Date): Promise<void>
@@ -28,42 +27,35 @@ export interface JobHandlers {
   lost(runId: string): Promise<void>
 }
 
-/** Thrown while the queue has not started. */
 export class QueueNotStartedError extends Error {
   override readonly name = 'QueueNotStartedError'
 }
 
-/** The queue of background jobs in PostgreSQL. */
 export interface Queue {
   /** Whether jobs can be enqueued. */
   isStarted(): boolean
-  /** Enqueues a run of a tenant. Rejects with a 503 problem if the queue does not start in time. */
+  /** Rejects with a 503 problem if the queue does not start in time. */
   sendRun(tx: JobTransaction, tenantId: string, runId: string): Promise<void>
-  /** Enqueues a schedule for the time when it is due. */
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
   /** Makes the workers of this process poll now; others poll soon. */
   wake(): void
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
-  /** Stops polling. Running jobs and those of a poll in progress continue, and jobs can still be enqueued. */
+  /** Running jobs continue, and jobs can still be enqueued. */
   stopPolling(): Promise<void>
-  /** Stops polling and waits for running jobs. */
   close(): Promise<void>
 }
 
 export interface QueueOptions {
   /** Servers of the database. */
   readonly servers: Servers
-  /** How often workers poll for jobs, and for jobs of dead workers, in milliseconds. */
+  /** In milliseconds. */
   readonly pollMs: number
   readonly logger: Logger
 }
 
 const dayInSeconds = 86_400
-/**
- * Each job of a schedule enqueues the next one, so giving up a job would silently end the schedule. It is retried for
- * more than a year, in the end every ten minutes.
- */
+/** Each job of a schedule enqueues the next one, so it is retried for more than a year. */
 const scheduleRetries = 60_000
 const scheduleKeptDays = 400
 const startAgainMs = 1_000
@@ -72,14 +64,11 @@ const startWithinMs = 5_000
 const connectTimeoutMs = 2_000
 /** Longer than the role's statement_timeout (5 s), whose error is more useful. */
 const queryTimeoutMs = 10_000
-/**
- * How long jobs may continue during shutdown, in milliseconds; the queue retries interrupted ones. Measured from the
- * stop of polling, so that requests in progress do not use up the time.
- */
+/** In milliseconds since the stop of polling; the queue retries interrupted jobs. */
 const stopWithinMs = 20_000
 const leastStopMs = 1_000
 
-/** Opens the queue. `postern migrate` creates its tables, because this process cannot change schemas. */
+/** `postern migrate` creates the tables. */
 export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
   // pg-boss passes them to pg, although its types lack some.
@@ -194,7 +183,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   }
 }
 
-/** Retries until the database is available. The service already answers requests that need no queue. */
+/** Retries until the database is available. */
 async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -207,7 +196,7 @@ async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSigna
   }
 }
 
-/** Hides the error, because the queue stores it in a row without a tenant. The log has it. */
+/** The queue stores the error in a row without a tenant; the log has it. */
 async function hideError(work: Promise<void>): Promise<void> {
   let isDone = false
   try {

@@ -15,10 +15,8 @@ interface Parts {
 }
 
 /**
- * Creates the run of a due schedule and plans the next one, in one transaction. Does nothing if the schedule was
- * changed or handled already. Skips the run if the tenant is suspended, or if another run is in progress or waits for
- * approval, which a new run would supersede. A connector in state `error` keeps running, so that it recovers when its
- * source does.
+ * Creates the run of a due schedule and plans the next one. Skips the run if the tenant is suspended, or if another run
+ * is in progress or waits for approval. A connector in state `error` keeps running, so that it recovers.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,
@@ -34,7 +32,7 @@ export async function runSchedule(
     const connector = await findConnector(tx, connectorId)
     if (connector?.schedule === undefined || connector.schedule === null) return undefined
     const at = now()
-    // Times that were missed while no worker ran are made up for once.
+    // Missed times are made up for once.
     const next = nextRun(connector.schedule, at > due ? at : due)
     if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
     if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)

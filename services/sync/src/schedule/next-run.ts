@@ -3,10 +3,9 @@ import { Cron } from 'croner'
 
 /** The shortest time between two runs of a schedule. */
 const minGapMs = 5 * 60_000
-/** How many runs are checked for that gap. */
 const runsLookedAt = 60
 
-/** Returns why a schedule is invalid and which member is at fault, or undefined. */
+/** Returns what is wrong and with which member, or undefined. */
 export function scheduleFault(
   schedule: Schedule,
   now: Date,
@@ -15,7 +14,7 @@ export function scheduleFault(
     return { field: 'time_zone', detail: 'must be an IANA time zone such as Europe/Berlin' }
   let runs: readonly Date[]
   try {
-    // In UTC, because a time that clocks skip is made up for at once, however soon the next one is.
+    // In UTC, because a skipped time is made up for at once.
     runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(runsLookedAt, now)
   } catch {
     return {
@@ -31,14 +30,13 @@ export function scheduleFault(
 }
 
 /**
- * Returns the next time after a moment. A time that clocks skip is due right after the change; one that occurs twice is
- * due once. An hourly schedule follows elapsed time.
+ * A time that clocks skip is due right after the change; one that occurs twice is due once. An hourly schedule follows
+ * elapsed time.
  */
 export function nextRun(schedule: Schedule, after: Date): Date | undefined {
   if (plainFields(schedule.cron)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
   const zone = zoneOf(schedule.time_zone)
-  // Croner does so only for schedules with one minute and one hour. So it yields times of day, and the moments are
-  // computed here.
+  // Croner does so only for schedules with one minute and one hour.
   const times = cronOf({ ...schedule, time_zone: 'UTC' })
   for (let time = times.nextRun(new Date(zone.timeAt(after.getTime()))); time !== null; time = times.nextRun(time)) {
     const due = firstMomentOf(zone, time.getTime())
@@ -50,9 +48,8 @@ export function nextRun(schedule: Schedule, after: Date): Date | undefined {
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 
-/** The local time of a place. */
 interface Zone {
-  /** Returns the local time at a moment, in milliseconds as if it were UTC. */
+  /** Milliseconds, as if the local time were UTC. */
   timeAt(moment: number): number
 }
 
@@ -76,10 +73,7 @@ function zoneOf(name: string): Zone {
   }
 }
 
-/**
- * Returns the first moment with this local time, or the moment of the change that skips it. Assumes that clocks change
- * at most once in two days.
- */
+/** Assumes that clocks change at most once in two days. */
 function firstMomentOf(zone: Zone, time: number): number {
   const aheadAt = (moment: number): number => zone.timeAt(moment) - moment
   const [before, behind] = [time - aheadAt(time - dayMs), time - aheadAt(time + dayMs)]
@@ -101,8 +95,7 @@ function cronOf({ cron, time_zone }: Schedule): Cron {
 }
 
 /**
- * For each field, a pattern with only this field and how often it is due within `days` from Monday, 1 January 2024, if
- * the field covers all values.
+ * For each field, a pattern with only this field and how often it is due within `days` if the field covers all values.
  */
 const wholeFields = [
   { pattern: (field: string) => `${field} 0 1 1 *`, count: 60, days: 1 },
@@ -112,7 +105,7 @@ const wholeFields = [
   { pattern: (field: string) => `0 0 * 1 ${field}`, count: 7, days: 7 },
 ] as const
 
-/** Returns the fields of a pattern, with `*` for a field that covers all values. Throws for an invalid pattern. */
+/** Throws for an invalid pattern. */
 function plainFields(cron: string): readonly string[] {
   const fields = cron.trim().split(/\s+/)
   // Seconds and nicknames are rejected.

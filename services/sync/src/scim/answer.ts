@@ -1,6 +1,5 @@
 import { type ScimSearch, enterpriseUrn } from '@postern/contracts'
 
-/** The attributes that the caller wants. */
 export interface Projection {
   readonly attributes?: string | undefined
   readonly excludedAttributes?: string | undefined
@@ -10,8 +9,8 @@ export interface Projection {
 const always: ReadonlySet<string> = new Set(['schemas', 'id'])
 
 /**
- * Returns the resource with the requested attributes (RFC 7644, section 3.9). A name may be an attribute, a
- * sub-attribute (`name.familyName`), an extension, or an attribute of one (`urn:…:User:department`).
+ * Returns the requested attributes (RFC 7644, section 3.9): an attribute, a sub-attribute (`name.familyName`), an
+ * extension, or an attribute of one (`urn:…:User:department`).
  */
 export function project<Resource extends object>(resource: Resource, query: Projection): Resource {
   const wanted = query.attributes === undefined ? undefined : pathsIn(query.attributes)
@@ -34,7 +33,7 @@ export function isLeftOut(name: string, { attributes, excludedAttributes }: Proj
   return pathsIn(excludedAttributes ?? '').some(([first, ...inner]) => first === lower && inner.length === 0)
 }
 
-/** The names that lead to an attribute, outermost first, in lower case. */
+/** Names that lead to an attribute, outermost first, in lower case. */
 type Path = readonly string[]
 
 const coreUrn = /^urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):/
@@ -50,7 +49,7 @@ function pathsIn(list: string): readonly Path[] {
   })
 }
 
-/** Returns the rest of each path that starts with the name. An empty rest means the whole value. */
+/** An empty rest means the whole value. */
 function below(name: string, paths: readonly Path[]): Path[] {
   const lower = name.toLowerCase()
   return paths.flatMap(([first, ...inner]) => (first === lower ? [inner] : []))
@@ -68,7 +67,6 @@ function without(value: unknown, name: string, paths: readonly Path[]): unknown 
   return inner.length === 0 ? value : eachMember(value, (member, part) => without(member, part, inner))
 }
 
-/** Applies `show` to each member of an object, or of each object in a list. Returns undefined if nothing is left. */
 function eachMember(value: unknown, show: (member: unknown, name: string) => unknown): unknown {
   if (Array.isArray(value)) {
     const items = value.map((item) => eachMember(item, show)).filter((item) => item !== undefined)
@@ -82,7 +80,7 @@ function eachMember(value: unknown, show: (member: unknown, name: string) => unk
   return members.length === 0 ? undefined : Object.fromEntries(members)
 }
 
-/** Parses `startIndex` and `count` (RFC 7644, section 3.4.2.4). */
+/** RFC 7644, section 3.4.2.4. */
 export function pageOf(
   { startIndex, count }: { readonly startIndex?: string | undefined; readonly count?: string | undefined },
   most: number,
@@ -119,7 +117,7 @@ export interface ListQuery extends Projection {
   readonly count?: string | undefined
 }
 
-/** Converts a search request (RFC 7644, section 3.4.3) to the parameters of a list. */
+/** RFC 7644, section 3.4.3. */
 export function queryOf({ attributes, excludedAttributes, filter, startIndex, count }: ScimSearch): ListQuery {
   return {
     attributes: listed(attributes),

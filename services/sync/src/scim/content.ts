@@ -9,10 +9,9 @@ import {
 import { inputErrors, problem } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
-/** The stored content of a user: what the provider sent, without empty values and schema URNs. */
+/** What the provider sent, without empty values and schema URNs. */
 export type UserContent = Readonly<Record<string, unknown>>
 
-/** How a user appears in the universe, and its unit in the hierarchy `scim`. */
 export interface UserFacts {
   readonly userName: string
   readonly externalId: string | undefined
@@ -23,26 +22,22 @@ export interface UserFacts {
   readonly name: string
   readonly title: string | undefined
   readonly unit: Unit | undefined
-  /** The id or externalId of another user (enterprise extension). */
   readonly manager: string | undefined
 }
 
-/** The stored content of a user and the facts derived from it. */
 export interface User {
   readonly content: UserContent
   readonly facts: UserFacts
 }
 
-/** A department in its division; either may be missing. */
 export interface Unit {
   readonly division: string | undefined
   readonly department: string | undefined
 }
 
 /**
- * Parses a user. If it does not say `active`, the user keeps the given state, so that omitting it never reactivates
- * anyone. `mayBeUnassigned`: a patch may have removed `active`, which is then not shown (RFC 7644, section 3.5.2.2).
- * Throws `invalidValue`.
+ * If the user does not say `active`, it keeps the given state. `mayBeUnassigned`: a patch may have removed `active`
+ * (RFC 7644, section 3.5.2.2). Throws `invalidValue`.
  */
 export function readUser(sent: unknown, active = true, { mayBeUnassigned = false } = {}): User {
   const parsed = scimUserInputSchema.safeParse(sent)
@@ -81,7 +76,6 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   }
 }
 
-/** Returns the addresses in order of preference: primary, work, others. */
 function emailsOf({ emails }: ScimUserInput): string[] {
   return (emails ?? []).toSorted((a, b) => rankOf(a) - rankOf(b)).flatMap(({ value }) => some(value) ?? [])
 }
@@ -91,7 +85,7 @@ function rankOf({ primary, type }: NonNullable<ScimUserInput['emails']>[number])
   return type?.toLowerCase() === 'work' ? 1 : 2
 }
 
-/** Returns the person to push to the universe for a user. Throws a problem if the universe would reject it. */
+/** Throws a problem if the universe would reject the person. */
 export function personOf(
   personKey: string,
   { name, email, title, active }: Pick<UserFacts, 'name' | 'email' | 'title' | 'active'>,
@@ -114,7 +108,7 @@ export function personOf(
   })
 }
 
-/** Returns the text on one line, because names and titles in the universe have one line. */
+/** Names and titles in the universe have one line. */
 function some(text: string | null | undefined): string | undefined {
   const one = inOneLine(text ?? '')
   return one === '' ? undefined : one
@@ -138,18 +132,16 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Prefixes of supported schemas. An unknown name under them is a typo and not another schema. */
+/** An unknown name under these prefixes is a typo. */
 const ours = ['urn:ietf:params:scim:schemas:core:', 'urn:ietf:params:scim:schemas:extension:enterprise:']
 
-/** Returns whether a path belongs to an unsupported schema. Such values are ignored, as in a whole resource. */
+/** Values of unsupported schemas are ignored. */
 export function isOfOtherSchema(path: string): boolean {
   const lower = path.toLowerCase()
   return /^urn:[a-z0-9-]+:/.test(lower) && !ours.some((begin) => lower.startsWith(begin))
 }
 
-/**
- * Returns whether two names differ only in case, because attribute names are case-insensitive (RFC 7643, section 2.1).
- */
+/** Attribute names are case-insensitive (RFC 7643, section 2.1). */
 export function hasNameTwice(value: Readonly<Record<string, unknown>>): boolean {
   const names = Object.keys(value)
   return new Set(names.map((name) => name.toLowerCase())).size < names.length

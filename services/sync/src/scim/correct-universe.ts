@@ -13,29 +13,25 @@ import { type StoredUser, findUserOfPerson, listInhabited, touchUser } from './s
 import { type Parts, type Request, pushToUniverse } from './push-to-universe.ts'
 import { keysOf, scimHierarchy, unitKeysOf } from './unit.ts'
 
-/** How often a correction is repeated after a concurrent write. */
 const maxRounds = 5
 
-/** The units of a user before and after a write, and which nodes had other users when the write was planned. */
 export interface Move {
   readonly id: string
   readonly units: readonly (Unit | undefined)[]
   readonly inhabited: readonly string[]
 }
 
-/** A write that was pushed to the universe. */
 export interface PushedWrite {
   readonly before: StoredUser | undefined
   readonly after: User | undefined
   readonly personKey: string
-  /** The person before a new user was created, perhaps from another source. */
+  /** The person before a new user was created. */
   readonly stored: PushedPerson | undefined
-  /** All versions of the person that were pushed. */
   readonly pushed: readonly PushedPerson[]
   readonly units: readonly (Unit | undefined)[]
 }
 
-/** Returns the person with this key from the universe. Throws a problem if the universe is unavailable. */
+/** Throws a problem if the universe is unavailable. */
 export async function findPerson(
   parts: Parts,
   request: Request,
@@ -51,10 +47,7 @@ export async function findPerson(
   }
 }
 
-/**
- * Pushes a person and its units again as they are stored. Never throws: the caller reports why the write failed, and
- * the log reports a failed correction.
- */
+/** Pushes a person and its units again as they are stored. Never throws; the log reports a failed correction. */
 export async function correctUniverse(parts: Parts, request: Request, write: PushedWrite): Promise<void> {
   try {
     await correctPerson(parts, request, write)
@@ -64,10 +57,7 @@ export async function correctUniverse(parts: Parts, request: Request, write: Pus
   }
 }
 
-/**
- * Pushes again which units have active users, if other users joined or left them since the write was planned. Never
- * throws, because the write itself is stored.
- */
+/** Pushes the units again if other users joined or left them since the write was planned. Never throws. */
 export async function refreshUnits(parts: Parts, request: Request, { id, units, inhabited }: Move): Promise<void> {
   try {
     const [before, after] = units
@@ -96,8 +86,7 @@ async function correctPerson(parts: Parts, request: Request, write: PushedWrite)
       await push(parts, request, { people: [person], nodes: [] })
       pushed.push(person)
     }
-    // A concurrent write of the same version then starts over and pushes after this one, even if this one was already
-    // correct.
+    // A concurrent write of the same version then starts over and pushes after this one.
     const isStill =
       winner === undefined
         ? (await find()) === undefined
@@ -106,10 +95,7 @@ async function correctPerson(parts: Parts, request: Request, write: PushedWrite)
   }
 }
 
-/**
- * A person without a user is inactive, unless it existed before. A person whose user was never stored also loses its
- * address.
- */
+/** A person without a user is inactive, unless it existed before. */
 function expectedPerson(
   { personKey, before, after, stored }: PushedWrite,
   winner: StoredUser | undefined,
@@ -146,7 +132,6 @@ async function ask(
   body: CurrentRowsBody,
 ): Promise<CurrentRowsAnswer['rows']> {
   const { tenantId, assertion, label } = context
-  // Identified by the request, because nothing is pushed yet.
   const asker = { tenantId, assertion, runId: requestId, label, requestId }
   const rows: CurrentRowsAnswer['rows'] = []
   const parts = currentParts(body.keys, async (keys) => await universe.currentRows(asker, { ...body, keys }))

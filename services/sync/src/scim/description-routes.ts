@@ -24,7 +24,7 @@ import type { Locate } from './locate.ts'
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 type Description = { [name: string]: Json }
 
-/** The discovery endpoints (RFC 7644, section 4). */
+/** Discovery (RFC 7644, section 4). */
 export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: Locate }): void {
   const types = resourceTypes(locate)
   const schemas = [userSchema, groupSchema, enterpriseSchema].map((schema) => describe(schema, locate))
@@ -39,7 +39,7 @@ export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: L
   for (const route of [...me, scimBulk]) contractRoute(app, route, async () => refuseUnsupported(route))
 }
 
-/** Rejects filters (RFC 7644, section 4), so that nobody mistakes the whole list for a filtered one. */
+/** Filters are rejected (RFC 7644, section 4). */
 function unfiltered<Body>({ filter }: { readonly filter?: string | undefined }, body: Body): Body {
   if (filter === undefined) return body
   throw problem('filter_not_allowed', { detail: 'Descriptions of the service cannot be filtered. Send no `filter`.' })

@@ -1,15 +1,14 @@
-/** The possible meanings of a text in a filter, the most likely first. */
+/** The most likely meaning first. */
 export type TextMeanings = readonly [string, ...string[]]
 
-/** A filter whose texts are replaced with their indexes in `texts`. */
 export interface ExtractedTexts {
   readonly filter: string
   readonly texts: readonly TextMeanings[]
 }
 
 /**
- * Replaces the texts of a filter with their indexes. They should be JSON strings (RFC 7644, section 3.4.2.2), but many
- * providers do not escape the backslash of `DOMAIN\user`. If both readings differ, both are returned.
+ * Texts should be JSON strings (RFC 7644, section 3.4.2.2), but many providers do not escape the backslash of
+ * `DOMAIN\user`. If both readings differ, both are returned.
  */
 export function extractTexts(filter: string): ExtractedTexts {
   const texts: TextMeanings[] = []
@@ -40,7 +39,6 @@ function meaningsOf(literal: string): TextMeanings {
   return read === undefined || read === asWritten ? [asWritten] : [read, asWritten]
 }
 
-/** Undefined if it is not a JSON string, or cannot be stored. */
 function asJson(literal: string): string | undefined {
   let text: unknown
   try {

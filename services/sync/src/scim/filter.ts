@@ -2,26 +2,24 @@ import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse } from 'scim2-parse-filter'
 import { type TextMeanings, extractTexts } from './filter-texts.ts'
 
-/** An attribute for filters: the SQL of its value, and how it is compared. */
 export interface FilterColumn {
   readonly sql: string
   /** Text is compared case-insensitively, unless the attribute is exact (RFC 7643, section 2.2). */
   readonly kind: 'text' | 'exact' | 'flag' | 'time' | 'id'
 }
 
-/** A multi-valued attribute. `{}` in `some` is replaced with the condition on one of its values. */
+/** `{}` in `some` is replaced with the condition on one value. */
 export interface FilterList {
   readonly some: string
   readonly parts: Readonly<Record<string, FilterColumn>>
 }
 
-/** The attributes for filters, by path in lower case. */
+/** Attributes by path in lower case. */
 export interface FilterTable {
   readonly columns: Readonly<Record<string, FilterColumn>>
   readonly lists: Readonly<Record<string, FilterList>>
 }
 
-/** A condition in SQL with its parameters. */
 export interface Condition {
   readonly text: string
   readonly values: readonly unknown[]
@@ -30,8 +28,8 @@ export interface Condition {
 const maxTerms = 20
 
 /**
- * Converts a filter (RFC 7644, section 3.4.2.2) to a condition with parameters from `$first` on. Values from the caller
- * are always parameters. An attribute that only `others` has matches nothing (section 3.4.2.1). Throws `invalidFilter`.
+ * Converts a filter (RFC 7644, section 3.4.2.2) to a condition with parameters from `$first` on. An attribute that only
+ * `others` has matches nothing (section 3.4.2.1). Throws `invalidFilter`.
  */
 export function toCondition(
   filter: string | undefined,
@@ -82,8 +80,8 @@ export function toCondition(
 }
 
 /**
- * `emails[type eq "work"].value eq "x"` must match one value that fulfils both (RFC 7644, section 3.5.2). Some
- * providers send it; the parser would split it into two independent conditions.
+ * `emails[type eq "work"].value eq "x"` must match one value that fulfils both (RFC 7644, section 3.5.2); the parser
+ * would split it.
  */
 const valuePath = /\[([^[\]]*)\]\.(\w+)(\s+(?:pr\b|[a-z]{2}\s+(?:"\d+"|[\w.+-]+)))/gi
 
@@ -95,7 +93,7 @@ function parseFilter(filter: string): Filter {
   }
 }
 
-/** Removes the URN and converts to lower case, because attribute names are case-insensitive (RFC 7643, section 2.1). */
+/** Attribute names are case-insensitive (RFC 7643, section 2.1). */
 function pathOf(attrPath: string): string {
   const at = attrPath.lastIndexOf(':')
   return attrPath.slice(at + 1).toLowerCase()
@@ -112,9 +110,7 @@ function isOf(table: FilterTable | undefined, attrPath: string): boolean {
 type Comparison = Compare | Extract<Filter, { op: 'pr' }>
 
 interface Values {
-  /** Adds a parameter and returns its placeholder. */
   bind(value: unknown): string
-  /** Returns the meanings of a text that was replaced with its index. */
   meaningsOf(place: string): TextMeanings
 }
 
@@ -175,7 +171,7 @@ const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
 
 const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
 
-/** Own properties only, because the caller chooses the name: `constructor` must not match. */
+/** Own properties only: `constructor` must not match. */
 function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
 }

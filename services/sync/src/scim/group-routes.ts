@@ -36,13 +36,10 @@ import type { Locate } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
 import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 
-/**
- * The most members in one page of groups. A page with more is cut short, and `itemsPerPage` says so (RFC 7644, section
- * 3.4.2.4).
- */
+/** A page of groups with more members is cut short, and `itemsPerPage` says so (RFC 7644, section 3.4.2.4). */
 const maxMembersListed = 50_000
 
-/** Groups of an identity provider (RFC 7643, section 4.2). They are stored for it and are not part of the universe. */
+/** Groups (RFC 7643, section 4.2) are not part of the universe. */
 export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'locate'>): void {
   const list = async (context: RequestInfo['context'], query: ListQuery) => {
     const page = pageOf(query, maxScimCount)
@@ -58,7 +55,6 @@ export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'loc
 
   contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
     const wanted = isLeftOut('members', query) ? [] : [params.id]
-    // `db.read` sends one statement only, and this needs two.
     const [group, members] = await db.write(
       context,
       async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, wanted)]),
@@ -102,7 +98,6 @@ export function scimGroupRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'loc
   })
 }
 
-/** Returns a page of groups, cut short if they have many members. */
 export async function listWholeGroups(
   tx: Tx,
   condition: Condition,
@@ -152,7 +147,7 @@ async function change(db: Deps['db'], locate: Locate, input: Input, steps: reado
   return project(group, input.query)
 }
 
-/** Applies one step to the members. Returns how many were added and removed. */
+/** Returns how many members were added and removed. */
 async function applyMemberStep(
   tx: Tx,
   groupId: string,
@@ -185,7 +180,6 @@ async function applyMemberStep(
   return left + added
 }
 
-/** Skips the members if the response omits them, because there may be many. */
 async function read(tx: Tx, id: string, query: Projection, locate: Locate): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
   if (group === undefined) throw new Error('the group does not exist')

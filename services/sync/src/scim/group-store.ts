@@ -41,8 +41,7 @@ export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undef
   return row
 }
 
-// Served by scim_member_pk and the primary keys of users and groups. Without joins or a statement name: with outdated
-// statistics PostgreSQL would plan a scan of all users for each member.
+// Without joins or a statement name: with outdated statistics PostgreSQL would scan all users for each member.
 const memberText = `
   select m.group_id as "groupId", m.member_id as id
   from sync.scim_member m
@@ -54,7 +53,6 @@ const userText = `
   where u.id = any ($1::uuid[]) and u.deleted_at is null`
 const groupText = 'select g.id, g.display_name as display from sync.scim_group g where g.id = any ($1::uuid[])'
 
-/** Returns the type and display name of each id that is a user or group. */
 async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<string, Omit<Member, 'id'>>> {
   if (ids.length === 0) return new Map()
   const [users, groups] = await Promise.all([
@@ -69,7 +67,6 @@ async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<st
 
 type NameRow = Pick<Member, 'id' | 'display'> & { [column: string]: unknown }
 
-/** Returns the members of groups by group. */
 export async function listMembers(tx: Tx, groupIds: readonly string[]): Promise<ReadonlyMap<string, Member[]>> {
   if (groupIds.length === 0) return new Map()
   const rows = await tx.query<{ groupId: string; id: string }>({ text: memberText, values: [groupIds] })
@@ -155,14 +152,12 @@ export async function updateGroup(tx: Tx, id: string, { displayName, externalId 
   await tx.execute(update([id, displayName, externalId ?? null]))
 }
 
-/** Deletes a group and removes it from all groups. */
 export async function deleteGroup(tx: Tx, id: string): Promise<void> {
   await tx.execute(empty([id]))
   await tx.execute(withdraw([id]))
   await tx.execute(remove([id]))
 }
 
-/** Returns an id that is neither a user nor a group, if any. */
 export async function findUnknownMember(tx: Tx, ids: readonly string[]): Promise<string | undefined> {
   const names = await findNames(tx, ids)
   return ids.find((id) => !names.has(id))

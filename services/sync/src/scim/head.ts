@@ -3,19 +3,18 @@ import { type User, readUser } from './content.ts'
 import { type Tx, findActiveUsers, listManagedUnits, countManagers } from './store.ts'
 import { lowestNode, unitKeysOf } from './unit.ts'
 
-/** A user before and after a write. `after` is undefined if the user is deleted. */
 interface Change {
   readonly id: string
   readonly before: User | undefined
   readonly after: User | undefined
 }
 
-/** The most units to update for one manager. The others are updated when one of their own users changes. */
+/** The others are updated when one of their own users changes. */
 const maxUnits = 500
 
 /**
- * Returns the nodes to push when a user changes, each with its head: `nodes`, the units whose manager it names, and
- * those it manages. The head is the active user whom most active users of the unit name as manager.
+ * Returns `nodes`, the units whose manager the user names, and those it manages, each with its head: the active user
+ * whom most active users of the unit name as manager.
  */
 export async function withHeads(tx: Tx, nodes: readonly PushedNode[], change: Change): Promise<PushedNode[]> {
   const nodesByKey = new Map(nodes.map((node) => [node.node_key, node]))

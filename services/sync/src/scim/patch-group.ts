@@ -4,7 +4,6 @@ import { parse } from 'scim2-parse-filter'
 import { groupSchema } from './attributes.ts'
 import { hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
 
-/** One step of a change to a group. */
 export type GroupStep =
   | { readonly kind: 'display-name'; readonly value: string }
   | { readonly kind: 'external-id'; readonly value: string | undefined }
@@ -14,16 +13,13 @@ export type GroupStep =
 const memberList = scimGroupInputSchema.out.shape.members
 const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId: true }).partial()
 
-/**
- * Parses the operations on a group (RFC 7644, section 3.5.2) into ordered steps for SQL, because a group can have many
- * members.
- */
+/** Returns ordered steps for SQL (RFC 7644, section 3.5.2), because a group can have many members. */
 export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
   const steps = Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
   return steps.reduce<GroupStep[]>(joined, [])
 }
 
-/** Merges consecutive steps of one kind, because providers send one operation for each member. */
+/** Providers send one operation for each member. */
 function joined(steps: GroupStep[], step: GroupStep): GroupStep[] {
   const last = steps.at(-1)
   if ((step.kind === 'add' || step.kind === 'remove') && last?.kind === step.kind) {
@@ -54,7 +50,6 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
     case 'schemas':
       return []
     default:
-      // Values of unsupported schemas are ignored, as in a whole group.
       if (isOfOtherSchema(name) || (name !== path && isIgnored(name))) return []
       return [{ kind: 'remove', ids: filteredMembers(op, name) }]
   }

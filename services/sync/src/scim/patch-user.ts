@@ -20,9 +20,7 @@ const notKept: ReadonlySet<string> = new Set([
   'x509certificates',
 ])
 
-/** The target of an operation, in the names of our schemas. */
 interface Place {
-  /** In the syntax of the library. */
   readonly path: string
   readonly root: string
   readonly isExtension: boolean
@@ -33,8 +31,8 @@ interface Place {
 }
 
 /**
- * Returns the content of a user after all operations, in order (RFC 7644, section 3.5.2). Every path is resolved
- * against our schemas first, because the library would follow any path, even into `Object.prototype`.
+ * Every path is resolved against our schemas first, because the library would follow any path, even into
+ * `Object.prototype`.
  */
 export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 'Operations'>): unknown {
   // The library's type requires dates in `meta`, but it does not read them.
@@ -75,9 +73,8 @@ interface Resolved {
 const markName = 'posternSelected'
 
 /**
- * Marks the values that the filter selects and filters by the mark instead: the library compares case-sensitively
- * (against RFC 7643, section 2.2) and splits paths at each colon. Returns no operation for a removal that selects
- * nothing.
+ * Filters by a mark, because the library compares case-sensitively (against RFC 7643, section 2.2) and splits paths at
+ * each colon. Returns no operation for a removal that selects nothing.
  */
 function markSelected<T extends UserContent>(
   resource: T,
@@ -128,10 +125,7 @@ function resolveRemoval({ path, value }: Operation, resource: UserContent): Reso
   return [{ operation: { op: 'remove', path: place.path }, place: meant }]
 }
 
-/**
- * Some providers send the values to remove beside the path. `primary` and `display` are ignored, because they may have
- * changed since.
- */
+/** Some providers send the values to remove beside the path. */
 function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value]
   const filters = given.map((each): Filter => {
@@ -165,7 +159,6 @@ function withoutMark(entry: unknown): unknown {
   return rest
 }
 
-/** Returns whether a filter matches a value (RFC 7644, section 3.4.2.2). These attributes are all case-insensitive. */
 function isSelected(entry: Readonly<Record<string, unknown>>, filter: Filter): boolean {
   switch (filter.op) {
     case 'and':
@@ -237,12 +230,12 @@ function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
   return String(primary).toLowerCase() === 'true'
 }
 
-/** Null removes the attribute, as in the body of a user. A manager may be only an id. */
+/** Null removes the attribute. A manager may be only an id. */
 function assign(op: string, place: Place, value: unknown): Resolved {
   return { operation: operationOf(op, place, inNamesOfParts(place, value)), place }
 }
 
-/** Corrects the case of names inside a value; the library would add a second member. */
+/** Corrects the case of names, because the library would add a second member. */
 function inNamesOfParts(place: Place, value: unknown): unknown {
   const { attribute, part } = place
   if (Array.isArray(value)) return value.map((each: unknown) => inNamesOfParts(place, each))
@@ -263,7 +256,7 @@ function operationOf(op: string, place: Place, given: unknown): ScimPatchOperati
   return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
 }
 
-/** Returns the value that replaces the selected values. The library would ignore a list silently. */
+/** The library would ignore a list. */
 function oneOf(given: unknown): unknown {
   if (!Array.isArray(given)) return given
   const [one, ...others]: readonly unknown[] = given
@@ -271,7 +264,6 @@ function oneOf(given: unknown): unknown {
   return one
 }
 
-/** A list with one manager is accepted for the manager. */
 function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
   const [one, ...others] = Array.isArray(value) ? value : [value]
   if (others.length > 0) throw refused('invalidValue', 'a user can have only one manager')
@@ -290,8 +282,8 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
 }
 
 /**
- * Returns undefined for an attribute that is not stored. Throws `invalidPath` for another unknown attribute, unless
- * `ignoresUnknown`: POST and PUT ignore unknown members too.
+ * Undefined for an attribute that is not stored. Throws `invalidPath` for an unknown attribute, unless
+ * `ignoresUnknown`.
  */
 function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefined {
   const bracket = path.indexOf('[')
@@ -342,7 +334,6 @@ function find(attributes: readonly Attribute[], name: string): Attribute | undef
   return attributes.find((each) => each.name.toLowerCase() === name.toLowerCase())
 }
 
-/** Parses a filter and converts its names to those of our schema. */
 function filterOf(text: string, attribute: Attribute): Filter {
   let filter: Filter
   try {

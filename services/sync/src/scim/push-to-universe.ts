@@ -14,10 +14,7 @@ export function notUnique(pointer: string, detail: string) {
   return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
 }
 
-/**
- * Pushes people and nodes to the universe as a recorded run. Calls `onPushed` if the universe applied the push, or may
- * have. Throws a problem if it did not.
- */
+/** Calls `onPushed` if the universe applied the push, or may have. Throws a problem if it did not. */
 export async function pushToUniverse(
   { db, universe }: Parts,
   { context, requestId }: Pick<Request, 'context' | 'requestId'>,
@@ -44,7 +41,6 @@ export async function pushToUniverse(
   throw problemOf(outcome)
 }
 
-/** Returns whether the universe applied the push, or may have. */
 function mayBeApplied({ kind }: ApplicationOutcome): boolean {
   return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }

@@ -8,7 +8,7 @@ import { groupFilters } from './group-store.ts'
 import { userFilters } from './store.ts'
 import { listUsersThatFit, presentUser } from './user-routes.ts'
 
-/** Searches users and groups together (RFC 7644, section 3.4.3). */
+/** RFC 7644, section 3.4.3. */
 export function scimSearchRoutes(app: App, { db, locate }: Pick<Deps, 'db' | 'locate'>): void {
   contractRoute(app, scimSearch, async ({ body, context }) => {
     const query = queryOf(body)

@@ -69,7 +69,6 @@ export const userFilters: FilterTable = {
   },
 }
 
-/** The most bytes of the rows of one page. */
 const mostBytes = 4 * 1024 * 1024
 
 /** Rejects with ResultTooLarge if the page has more than `mostBytes`. */
@@ -92,7 +91,6 @@ export async function listUsers(
   return { total: totals[0]?.total ?? 0, users }
 }
 
-/** Which names another user has already. */
 export interface Taken {
   readonly userName: boolean
   readonly externalId: boolean
@@ -116,7 +114,6 @@ const taken = statement(
     ) as "personKey"`,
 )
 
-/** Returns which of the names another user has. */
 export async function findTaken(
   tx: Tx,
   names: {
@@ -150,7 +147,6 @@ const inhabited = statement(
   )`,
 )
 
-/** Returns which of the units have an active user other than this one. */
 export async function listInhabited(
   tx: Tx,
   keys: readonly string[],
@@ -170,19 +166,16 @@ const managerCounts = statement(
   group by u.unit_key, u.manager`,
 )
 
-/** How many active users of a unit name the same manager. */
 export interface ManagerCount {
   readonly unit: string
   readonly manager: string
   readonly users: number
 }
 
-/** Counts the managers that active users of these units name, without one user. */
 export async function countManagers(tx: Tx, units: readonly string[], exceptUser: string): Promise<ManagerCount[]> {
   return await tx.query<ManagerCount & { [column: string]: unknown }>(managerCounts([units, exceptUser]))
 }
 
-// Served by the primary key and scim_user_external_id.
 const activeUsers = statement(
   'sync_scim_active_users',
   `select ${columns}
@@ -190,7 +183,6 @@ const activeUsers = statement(
   where u.deleted_at is null and u.active and (u.id = any ($1::uuid[]) or u.external_id = any ($2::text[]))`,
 )
 
-/** Finds active users by id or externalId. */
 export async function findActiveUsers(
   tx: Tx,
   ids: readonly string[],
@@ -209,7 +201,6 @@ const managedUnits = statement(
   limit $3`,
 )
 
-/** Returns the units whose other active users name this manager, by any of these names. */
 export async function listManagedUnits(
   tx: Tx,
   names: readonly string[],
@@ -230,13 +221,11 @@ const byPersonKey = statement(
   `select ${columns} from sync.scim_user u where u.person_key = $1::text and u.deleted_at is null`,
 )
 
-/** Finds the user that is linked to a person. */
 export async function findUserOfPerson(tx: Tx, personKey: string): Promise<StoredUser | undefined> {
   const [row] = await tx.query<Row>(byPersonKey([personKey]))
   return row
 }
 
-/** The stored columns of a user. */
 export interface UserRow {
   readonly userName: string
   readonly externalId: string | undefined
@@ -299,7 +288,7 @@ export async function insertUser(tx: Tx, id: string, personKey: string, row: Use
   )
 }
 
-/** Changes the version of the groups that contain a user or group, because they show its name. */
+/** Groups show the names of their members. */
 export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
   await tx.execute(touchGroups([id]))
 }
@@ -330,14 +319,12 @@ const touch = statement(
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
 
-/**
- * Increments the version, so that concurrent writes start over. Returns false if the user no longer has this version.
- */
+/** Increments the version, so that concurrent writes start over. Returns false if the user no longer has this version. */
 export async function touchUser(tx: Tx, id: string, version: number): Promise<boolean> {
   return (await tx.execute(touch([id, version]))) > 0
 }
 
-/** Deletes a user and removes it from all groups. Returns false if it no longer has this version. */
+/** Returns false if the user no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false
   await tx.execute(leave([id]))

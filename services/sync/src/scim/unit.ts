@@ -2,14 +2,12 @@ import { createHash } from 'node:crypto'
 import type { PushedNode } from '@postern/contracts'
 import type { Unit } from './content.ts'
 
-/** The hierarchy of the users' divisions and departments. */
 export const scimHierarchy = {
   key: 'scim',
   name: 'Organization as the identity provider has it',
   kind: 'management',
 } as const
 
-/** The keys of a unit's lowest node and of its division. */
 export interface UnitKeys {
   readonly lowest: string | undefined
   readonly division: string | undefined
@@ -23,7 +21,7 @@ export function unitKeysOf(unit: Unit | undefined): UnitKeys {
   }
 }
 
-/** Returns the nodes of a unit, top first. */
+/** The nodes of a unit, top first. */
 function nodesOf({ division, department }: Unit, status: PushedNode['status']): PushedNode[] {
   const above = division === undefined ? undefined : keyOf('division', [division])
   const nodes: PushedNode[] = []
@@ -43,21 +41,18 @@ function nodesOf({ division, department }: Unit, status: PushedNode['status']): 
   return nodes
 }
 
-/** Returns the active node that users of the unit belong to; empty for a unit without names. */
+/** Empty for a unit without names. */
 export function lowestNode(unit: Unit): PushedNode[] {
   return nodesOf(unit, 'active').slice(-1)
 }
 
-/** Returns a collision-free key from names, or its hash if it is long. */
+/** A long key is hashed. */
 function keyOf(level: string, names: readonly string[]): string {
   const key = `${level}:${names.map((name) => encodeURIComponent(name)).join('/')}`
   return key.length <= 200 ? key : `${level}:sha256:${createHash('sha256').update(key).digest('hex')}`
 }
 
-/**
- * Returns the nodes that change when a user moves between units. `inhabited` holds the keys of nodes with other active
- * users.
- */
+/** `inhabited` holds the keys of nodes with other active users. */
 export function unitChanges(
   before: Unit | undefined,
   after: Unit | undefined,
@@ -71,7 +66,6 @@ export function unitChanges(
   return [...(isKnown ? [] : entered), ...emptied]
 }
 
-/** Returns the keys of all nodes that a move affects. */
 export function keysOf(before: Unit | undefined, after: Unit | undefined): string[] {
   const nodes = [before, after].flatMap((unit) => (unit === undefined ? [] : nodesOf(unit, 'active')))
   return [...new Set(nodes.map(({ node_key: key }) => key))]

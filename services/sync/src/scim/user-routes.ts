@@ -22,7 +22,6 @@ import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
 
-/** Users of an identity provider (RFC 7643, section 4.1), who are people in the universe. */
 export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'locate'>): void {
   const { db, locate } = deps
   const present = (user: StoredUser): ScimUser => presentUser(user, locate)
@@ -106,10 +105,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'l
   })
 }
 
-/**
- * Lists a page of users, cut short if they are long. `itemsPerPage` says how many there are (RFC 7644, section
- * 3.4.2.4).
- */
+/** Pages are cut short if users are long; `itemsPerPage` says so (RFC 7644, section 3.4.2.4). */
 export async function listUsersThatFit(
   db: Deps['db'],
   context: RequestInfo['context'],
@@ -124,7 +120,6 @@ export async function listUsersThatFit(
   }
 }
 
-/** Returns a user as in a response. */
 export function presentUser(user: StoredUser, locate: Locate): ScimUser {
   const { id, content, createdAt, updatedAt } = user
   return scimUserSchema.parse({

@@ -27,28 +27,23 @@ import {
 import { type Parts, type Request, notUnique, pushToUniverse } from './push-to-universe.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
-/** How often a write starts over after a concurrent write. */
 const maxRounds = 5
 
-/** What a write will do, planned from the current state. */
 interface Plan {
   readonly before: StoredUser | undefined
-  /** Undefined if the user is deleted. */
   readonly after: User | undefined
   readonly id: string
   readonly personKey: string
   readonly people: readonly PushedPerson[]
   readonly nodes: readonly PushedNode[]
-  /** The units before and after the write, and which nodes had other users when it was planned. */
   readonly units: readonly (Unit | undefined)[]
   readonly inhabited: readonly string[]
   readonly runId: string | undefined
 }
 
 /**
- * Creates, changes or deletes a user. `change` returns the new user, or undefined to delete it. The universe is pushed
- * first, and only what it applied is stored; providers repeat an interrupted write, which is idempotent. `keep` runs in
- * the transaction that stores the user.
+ * Creates, changes or deletes a user (`change` returns undefined). The universe is pushed first, and only what it
+ * applied is stored; providers repeat an interrupted write. `keep` runs in the transaction that stores the user.
  */
 export async function writeUser<T>(
   parts: Parts,
@@ -112,7 +107,7 @@ async function makePlan(
   const personKey = await resolvePersonKey(tx, before, after, userId)
   const earlier = before === undefined ? undefined : readUser(before.content, before.active)
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
-  // A write that was overtaken pushes again, because the universe may have applied it last.
+  // An overtaken write pushes again, because the universe may have applied it last.
   const isKnown = !hasPushed && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
@@ -130,7 +125,6 @@ async function makePlan(
   return { ...plan, runId }
 }
 
-/** The provider gets no error, and its user is stored as sent. */
 function warnOfAddress(key: string, address: string): RowError {
   const { code, message } = unusableAddress
   return { row: null, key, field: 'emails', code, message, excerpt: excerptOf(address), severity: 'warning' }
@@ -141,7 +135,7 @@ function factsOf(user: User | undefined): UserFacts {
   return user.facts
 }
 
-/** Returns the person key of the user. Throws `uniqueness` if another user has a name. */
+/** Throws `uniqueness` if another user has a name. */
 async function resolvePersonKey(
   tx: Tx,
   before: StoredUser | undefined,

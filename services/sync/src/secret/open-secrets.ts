@@ -2,7 +2,7 @@ import type { KeyRing } from '@postern/signed-context'
 import { SourceFailure } from '../source/failure.ts'
 import { SealError, type SecretPlace, openSecret } from './seal.ts'
 
-/** Decrypts the secrets of a connector. Throws a SourceFailure that names the first one that fails. */
+/** Throws a SourceFailure that names the first secret that fails. */
 export function openSecrets(
   ring: KeyRing,
   place: Omit<SecretPlace, 'name'>,

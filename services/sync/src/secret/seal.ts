@@ -1,14 +1,13 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 
-/** The owner of a secret. A secret that is moved in the database cannot be decrypted there. */
+/** A secret that is moved in the database cannot be decrypted there. */
 export interface SecretPlace {
   readonly tenantId: string
   readonly connectorId: string
   readonly name: string
 }
 
-/** Thrown if the key is missing, or if the secret was changed or moved. */
 export class SealError extends Error {
   override readonly name = 'SealError'
 }
@@ -18,7 +17,7 @@ const tagBytes = 16
 
 /**
  * Encrypts a secret with a new data key (AES-256-GCM, NIST SP 800-38D), and the data key with the ring's current key:
- * `v1.<key id>.<data key>.<secret>`. Rotation then encrypts only data keys again.
+ * `v1.<key id>.<data key>.<secret>`.
  */
 export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): string {
   const dataKey = randomBytes(32)
@@ -26,13 +25,12 @@ export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): st
   return ['v1', ring.current.id, wrap(ring, dataKey, place), content.toString('base64url')].join('.')
 }
 
-/** Decrypts a sealed secret. Throws SealError. */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: string): string {
   const { dataKey, content } = unwrap(ring, place, sealed)
   return decrypt(dataKey, content, boundTo(place)).toString('utf8')
 }
 
-/** Returns the secret under the ring's current key, or undefined if it uses that key already. Throws SealError. */
+/** Undefined if the secret uses the ring's current key already. Throws SealError. */
 export function rewrapSecret(ring: KeyRing, place: SecretPlace, sealed: string): string | undefined {
   if (sealed.split('.')[1] === ring.current.id) return undefined
   const { dataKey, content } = unwrap(ring, place, sealed)

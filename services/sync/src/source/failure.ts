@@ -1,16 +1,15 @@
-/** The reason why a source could not be read to its end. Items read before it are incomplete. */
+/** The source could not be read to its end, so the items before it are incomplete. */
 export class SourceFailure extends Error {
   override readonly name = 'SourceFailure'
   /** A stable identifier in snake_case. */
   readonly code: string
-  /** Whether the same read may succeed soon. */
   readonly retryable: boolean
-  /** The source asked to be read later (status 429 or 503), so an immediate retry is pointless. */
+  /** Status 429 or 503: an immediate retry is pointless. */
   readonly isThrottled: boolean
   readonly row: number | undefined
   readonly field: string | undefined
 
-  /** `message` tells the owner of the connector what to fix and contains no secret. `cause` is for the log. */
+  /** `message` tells the owner what to fix and contains no secret. `cause` is for the log. */
   constructor(
     code: string,
     message: string,
@@ -31,7 +30,6 @@ export class SourceFailure extends Error {
   }
 }
 
-/** Returns the message, with the row if it is known. */
 export function wordsOf({ row, message }: SourceFailure): string {
   return row === undefined ? message : `row ${row}: ${message}`
 }

@@ -2,7 +2,6 @@ import type { SourceLimits } from './types.ts'
 
 const mebibyte = 1024 * 1024
 
-/** Limits of a read, unless the platform sets others. */
 export const defaultLimits: SourceLimits = {
   maxBytes: 2048 * mebibyte,
   maxRows: 5_000_000,

@@ -1,28 +1,23 @@
 import { TextDecoder } from 'node:util'
 
-/**
- * Replaces bytes that are invalid in the encoding. A noncharacter (Unicode 23.7), because U+FFFD itself may be part of
- * the text.
- */
+/** A noncharacter (Unicode 23.7), because U+FFFD may be part of the text. */
 export const undecodable = '\uFDD0'
 
 const replacementCharacter = '\uFFFD'
 
-/** How each encoding writes U+FFFD. Single-byte encodings have no such character. */
 const replacementBytes: Readonly<Record<string, Buffer>> = {
   'utf-8': Buffer.from([0xef, 0xbf, 0xbd]),
   'utf-16le': Buffer.from([0xfd, 0xff]),
   'utf-16be': Buffer.from([0xff, 0xfd]),
 }
 
-/** Decodes text in chunks. Invalid bytes become `undecodable`; a U+FFFD in the text stays. */
+/** Invalid bytes become `undecodable`; a U+FFFD in the text stays. */
 export class MarkingDecoder {
   readonly #decoder: TextDecoder
   readonly #replacement: Buffer | undefined
   readonly #unitBytes: number
   #held: Buffer = Buffer.alloc(0)
 
-  /** Throws a RangeError if the Encoding Standard does not know the label. */
   constructor(label: string) {
     this.#decoder = new TextDecoder(label)
     this.#replacement = replacementBytes[this.encoding]
@@ -33,7 +28,7 @@ export class MarkingDecoder {
     return this.#decoder.encoding
   }
 
-  /** Decodes the next bytes. Without bytes, returns what is left at the end. */
+  /** Without bytes, returns what is left at the end. */
   decode(bytes?: Uint8Array): string {
     const isEnd = bytes === undefined
     const all = Buffer.concat([this.#held, bytes ?? new Uint8Array()])
@@ -48,7 +43,6 @@ export class MarkingDecoder {
     for (let at = this.#findReplacement(bytes, 0); at !== -1; at = this.#findReplacement(bytes, from)) {
       const before = this.#decoder.decode(bytes.subarray(from, at), { stream: true })
       from = at + (this.#replacement?.length ?? 0)
-      // Everything before it that was incomplete is invalid; the last character is the U+FFFD.
       const found = this.#decoder.decode(bytes.subarray(at, from), { stream: true })
       text += mark(before + found.slice(0, -1)) + replacementCharacter
     }
@@ -62,7 +56,6 @@ export class MarkingDecoder {
     return at
   }
 
-  /** Returns how many bytes at the end may start a U+FFFD. */
   #unfinishedBytes(bytes: Buffer): number {
     if (this.#unitBytes === 2) return bytes.length % 2
     for (let length = (this.#replacement?.length ?? 1) - 1; length > 0; length -= 1) {

@@ -2,7 +2,6 @@ import { DuplicateNameError, normalizeTexts } from '@postern/service-kit'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** An item's values in NFC, and the columns whose names collide after normalization. */
 interface NormalizedColumns {
   readonly values: Values
   readonly faults: readonly { readonly column: string; readonly code: string; readonly message: string }[]
@@ -13,7 +12,7 @@ const twice = {
   message: 'is repeated in two Unicode forms, or contains such a name: make the source send it once',
 }
 
-/** Returns the columns of an item with their names and values in NFC, or undefined if nothing changes. */
+/** Undefined if nothing changes. */
 export function normalizeColumns(given: Values): NormalizedColumns | undefined {
   try {
     if (normalizeTexts(given) === given) return undefined

@@ -1,23 +1,19 @@
 import { suppressUnhandledRejection } from '@postern/service-kit'
 import { SourceFailure } from './failure.ts'
 
-/** Limits of a wait for the other side. */
 export interface SilenceLimit {
-  /** How long the other side may be silent. */
   readonly maxMs: number
   readonly signal: AbortSignal
   /** Cuts the connection. */
   readonly end: () => void
-  /** The message if it takes longer. */
   readonly tooSlow: string
 }
 
-/** How long to wait for an orderly close after the read. */
 export const closeTimeoutMs = 1000
 
 /**
- * Waits for an answer. On silence or cancellation it cuts the connection and rejects itself, because a library may
- * leave its callers waiting.
+ * On silence or cancellation it cuts the connection and rejects itself, because a library may leave its callers
+ * waiting.
  */
 export async function withSilenceLimit<T>(
   answer: Promise<T>,

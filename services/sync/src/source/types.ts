@@ -5,35 +5,31 @@ import type { Outbound } from '../outbound/outbound.ts'
 import { SourceFailure } from './failure.ts'
 import { normalizeColumns } from './normalize-columns.ts'
 
-/** One item of a source, before any mapping. */
 export interface SourceRow {
   readonly kind: 'row'
-  /** The position in the source, from 1. The header of a table is row 1, so that the numbers match a spreadsheet. */
+  /** From 1. The header of a table is row 1, as in a spreadsheet. */
   readonly row: number
-  /** Values by column, attribute or member. Nested values stay nested. */
+  /** Nested values stay nested. */
   readonly values: Readonly<Record<string, unknown>>
 }
 
-/** An item that could not be read. The read continues after it. */
+/** The read continues after an item that could not be read. */
 export interface SourceRowError {
   readonly kind: 'error'
   readonly row: number
   readonly field?: string
   /** A stable identifier in snake_case. */
   readonly code: string
-  /**
-   * What is wrong and what to do, for the owner of the data. Contains no secret and at most 80 characters of the data.
-   */
+  /** For the owner of the data. Contains no secret and at most 80 characters of the data. */
   readonly message: string
-  /** At most 80 characters of the invalid value, if known. */
+  /** At most 80 characters. */
   readonly excerpt?: string
-  /** The values that could be read. The key among them shows that the item still exists. */
+  /** The values that could be read. A key shows that the item still exists. */
   readonly values?: Readonly<Record<string, unknown>>
-  /** All columns with faults. The item is an error only if the mapping reads one of them. */
+  /** The item is an error only if the mapping reads a faulty column. */
   readonly faults?: readonly ColumnFault[]
 }
 
-/** A fault of one column, with the members of SourceRowError. */
 export interface ColumnFault {
   readonly column: string
   readonly code: string
@@ -43,7 +39,6 @@ export interface ColumnFault {
 
 export type SourceItem = SourceRow | SourceRowError
 
-/** Returns an error if a column has a fault, else a row. */
 export function rowOrError(
   row: number,
   values: Readonly<Record<string, unknown>>,
@@ -59,25 +54,23 @@ function excerpt(name: string): string {
   return name.length <= 80 ? name : `${name.slice(0, 79)}…`.toWellFormed()
 }
 
-/** Consecutive rows of a table, kept as text until a row is requested. */
+/** Rows of a table, kept as text until a row is requested. */
 export interface SourceTexts {
   readonly kind: 'texts'
   /** The columns to read. */
   readonly columns: readonly string[]
   /** Whether the texts have no other columns. */
   readonly isWhole: boolean
-  /** Everything else that determines values: equal text has equal values if form and columns are equal. */
+  /** Equal text has equal values if form and columns are equal. */
   readonly form: string
   readonly texts: readonly string[]
-  /** How many of the texts are not empty. */
   readonly rows: number
-  /** The row number of the first text. */
   readonly first: number
   /** Returns a row, or undefined for an empty line. */
   at(index: number): SourceItem | undefined
 }
 
-/** A table with columns and no rows. Column names are in NFC, like those of rows. */
+/** Column names are in NFC. */
 export function emptyTable(names: readonly string[]): SourceTexts {
   const columns = names.map((name) => name.normalize('NFC'))
   return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, at: nothing }
@@ -87,7 +80,6 @@ function nothing(): undefined {
   return undefined
 }
 
-/** Yields the rows of the texts, without empty lines. */
 export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   for (let index = 0; index < texts.texts.length; index += 1) {
     const row = texts.at(index)
@@ -95,15 +87,12 @@ export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   }
 }
 
-/** Limits of one read. Exceeding one ends the read with a SourceFailure. */
+/** Exceeding one ends the read with a SourceFailure. */
 export interface SourceLimits {
-  /**
-   * Bytes from the source after decompression, over all responses; for a directory or database, over its connection.
-   */
+  /** After decompression, over all responses or the whole connection. */
   readonly maxBytes: number
   /** A table may have twice as many lines, because empty ones count. */
   readonly maxRows: number
-  /** Bytes of one page, which is held in memory. */
   readonly maxPageBytes: number
   readonly maxPages: number
   readonly maxColumns: number
@@ -111,49 +100,32 @@ export interface SourceLimits {
   readonly maxValueLength: number
   /** Nesting depth of JSON. */
   readonly maxDepth: number
-  /** Duration of the whole read, in milliseconds. */
   readonly maxDurationMs: number
-  /** How long the source may stay silent, in milliseconds. */
   readonly maxSilenceMs: number
 }
 
 /** The input of a read. */
 export interface SourceContext<Config> {
   readonly config: Config
-  /** The secrets that the type names and the connector has. */
   readonly secrets: Readonly<Record<string, string | undefined>>
   readonly outbound: Outbound
-  /** Cancels the read, which then throws the signal's reason after closing what it opened. */
+  /** The read closes what it opened, then throws the signal's reason. */
   readonly signal: AbortSignal
   readonly limits: SourceLimits
-  /** The body of the request, for an uploaded source. */
   readonly upload?: Readable | undefined
 }
 
-/** A source type that a connector may have. */
 export interface SourceType {
   readonly type: string
-  /** The schema of a connector's `config`, which holds no secrets. */
   readonly configSchema: z.ZodType
   readonly secretNames: readonly string[]
-  /**
-   * Returns all attributes of a directory's items: their names are case-insensitive, and a single value is not a list.
-   * Undefined for other sources and an invalid `config`.
-   */
+  /** All attributes of a directory's items; undefined for other sources and an invalid `config`. */
   attributesOf(config: unknown): readonly string[] | undefined
-  /** Returns the name of a member in the source's spelling, because case may not matter. */
   nameOf(name: string): string
-  /** Returns the columns that `config` lists for a table, or undefined. */
   columnsOf(config: unknown): readonly string[] | undefined
-  /**
-   * Reads the whole source in order and on demand. Throws a SourceFailure if it cannot be read to its end, or if
-   * `config` no longer fits the schema.
-   */
+  /** Reads the whole source in order. Throws a SourceFailure if it cannot be read to its end. */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
-  /**
-   * The same for a reader that recognizes most rows by their text. Also reports the columns of an empty table. Only
-   * tables have it.
-   */
+  /** For a reader that recognizes most rows by their text. Only tables have it. */
   readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
@@ -168,7 +140,7 @@ interface Definition<Schema extends z.ZodType> {
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
-/** Creates a source type whose reader gets a parsed configuration. Counts items and limits the time for all types. */
+/** Counts items and limits the time for all types. */
 export function defineSourceType<Schema extends z.ZodType>(definition: Definition<Schema>): SourceType {
   const { type, configSchema, secretNames, readTexts } = definition
   return {
@@ -189,7 +161,6 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
   }
 }
 
-/** A stored configuration may come from a release that accepted more. */
 function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unknown): z.output<Schema> {
   const { success, data, error } = configSchema.safeParse(config)
   if (success) return data
@@ -199,7 +170,7 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
   throw new SourceFailure('config_invalid', words, { cause: error })
 }
 
-/** Returns an item with its texts in NFC. Texts of a table were normalized while decoding. */
+/** Texts of a table were normalized while decoding. */
 function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item | SourceItem {
   if (item.kind === 'texts' || item.values === undefined) return item
   const normalized = normalizeColumns(item.values)
@@ -229,15 +200,14 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
         throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
       yield normalizeItem(item)
-      // Checked only now and then, because checking costs more than an item. Readers that wait for the source watch the
-      // signal themselves.
+      // Checking costs more than an item.
       if (items - asked >= 256) {
         signal.throwIfAborted()
         asked = items
       }
     }
   } catch (error) {
-    // The cancellation is the reason, whatever failed first because of it.
+    // The cancellation is the reason of later errors.
     context.signal.throwIfAborted()
     if (!timeLimit.aborted) throw error
     const time = maxDurationMs < 120_000 ? `${maxDurationMs / 1000} s` : `${Math.round(maxDurationMs / 60_000)} minutes`
@@ -246,7 +216,6 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
       cause: error,
     })
   } finally {
-    // Closes what was opened, also if the consumer stops early.
     ended.abort(new Error('the read is over'))
   }
 }

@@ -2,13 +2,10 @@ import type { Socket } from 'node:net'
 import { SourceFailure } from './failure.ts'
 import type { SourceLimits } from './types.ts'
 
-/**
- * Counts the bytes of a connection before a library buffers them, because the sender decides how long one message is.
- */
+/** Counts bytes before a library buffers them, because the sender decides how long a message is. */
 export interface ByteWatch {
-  /** Ends a page and returns its bytes. Throws a SourceFailure if the page or the whole source is too large. */
+  /** Ends a page. Throws a SourceFailure if the page or the whole source is too large. */
   page(): number
-  /** Why the connection was cut, if it was. */
   failure(): SourceFailure | undefined
   end(): void
 }
@@ -16,7 +13,7 @@ export interface ByteWatch {
 /** Interval between checks, in milliseconds. */
 const lookEveryMs = 50
 
-/** Watches a connection once it exists, and cuts it if it sends too much. */
+/** Cuts the connection if it sends too much. */
 export function watchBytes(
   connection: () => Socket | undefined,
   { maxBytes, maxPageBytes }: Pick<SourceLimits, 'maxBytes' | 'maxPageBytes'>,

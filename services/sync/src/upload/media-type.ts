@@ -1,9 +1,6 @@
 import { problem } from '@postern/service-kit'
 
-/**
- * Media types that cannot hold a text table. Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's
- * default form type, or none.
- */
+/** Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's default form type, or none. */
 const notATable = new RegExp(
   [
     '^(?:audio|font|image|message|model|multipart|video)/',
@@ -13,7 +10,7 @@ const notATable = new RegExp(
   ].join('|'),
 )
 
-/** Throws 415 for a media type that cannot be a table, before the body is read. */
+/** Throws 415 before the body is read. */
 export function assertMayBeTable(contentType: string | undefined): void {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (!notATable.test(type)) return

@@ -2,7 +2,6 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, suppressUnhandledRejection } from '@postern/service-kit'
 import { type Tx, findChunks, isNotUtf8 } from './store.ts'
 
-/** Streams the bytes of an uploaded file. */
 export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
   let encoding: 'utf8' | 'latin1' = 'utf8'
   const chunksFrom = async (first: number) => await read(async (tx) => await findChunks(tx, uploadId, first, encoding))
@@ -10,17 +9,13 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
     async (first) =>
       await chunksFrom(first).catch(async (error: unknown) => {
         if (encoding === 'latin1' || !isNotUtf8(error)) throw error
-        // The following chunks are probably not UTF-8 either.
         encoding = 'latin1'
         return await chunksFrom(first)
       }),
   )
 }
 
-/**
- * Streams chunks in order, from number 0 until the end. Reads ahead; a failed read rejects only when its chunk
- * is requested.
- */
+/** From number 0 until the end. Reads ahead; a failed read rejects only when its chunk is requested. */
 export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
   async function* every(): AsyncGenerator<Buffer> {
     let next = suppressUnhandledRejection(chunksFrom(0))
@@ -30,7 +25,6 @@ export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffe
       first += chunks.length
       next = suppressUnhandledRejection(chunksFrom(first))
       for (const chunk of chunks) {
-        // The chunk, the text that it was read from, and a copy.
         countPassedBytes(chunk.length * 3)
         yield chunk
       }

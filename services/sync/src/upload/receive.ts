@@ -11,7 +11,6 @@ import {
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
-/** An uploaded file that is stored for a run. */
 export interface ReceivedUpload {
   readonly id: string
   readonly bytes: number
@@ -19,16 +18,15 @@ export interface ReceivedUpload {
 }
 
 /**
- * Bytes per row. V8 and C allocators return memory above 128 KiB to the system each time, which is slow; V8 uses two
- * bytes per character for text beyond Latin-1.
+ * Bytes per row. Memory above 128 KiB is returned to the system each time; V8 uses two bytes per character beyond
+ * Latin-1.
  */
 const chunkBytes = 60 * 1024
-/** How long a client may pause, in milliseconds. */
 const stallMs = 30_000
 
 /**
- * Stores a file in chunks while it arrives, so that any worker can read it. Deletes an interrupted or oversized file,
- * and one whose SHA-256 differs from `announced`; housekeeping repeats a failed deletion.
+ * Deletes an interrupted or oversized file, and one whose SHA-256 differs from `announced`; housekeeping repeats a
+ * failed deletion.
  */
 export async function receiveUpload(
   db: Pick<TenantDb, 'write'>,
@@ -48,7 +46,7 @@ export async function receiveUpload(
     isHeld: () => isStoring,
     onStall: () => body.destroy(problem('request_timeout')),
   })
-  // Two batches are stored in parallel: one is being written while the next is sent.
+  // One batch is written while the next is sent.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (): Promise<void> => {
     const contents = chunks
@@ -61,10 +59,9 @@ export async function receiveUpload(
     stall.refresh()
     before = storing
     storing = suppressUnhandledRejection(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
-    // The chunk and its encoded form.
     countPassedBytes(contents.reduce((sum, { length }) => sum + length * 2, 0))
   }
-  /** Ends the full chunk. Its last `rest` bytes start the next one. */
+  /** The last `rest` bytes start the next chunk. */
   const cut = (rest: number): void => {
     if (part === undefined) return
     chunks.push(part.subarray(0, held - rest))
@@ -90,7 +87,6 @@ export async function receiveUpload(
       countPassedBytes(chunk.length)
     }
     sha256 = hash.digest('hex')
-    // A file that was cut between two chunks or changed in transit looks complete.
     if (announced !== undefined && announced !== sha256) throw digestMismatch('sha-256')
     if (held > 0) cut(0)
     if (chunks.length > 0) await flush()
@@ -98,7 +94,6 @@ export async function receiveUpload(
   } catch (error) {
     void discardRest(body)
     await Promise.allSettled([before, storing])
-    // The original error is reported, whether or not the deletion succeeds.
     await db.write(context, async (tx) => await deleteUpload(tx, id)).catch(() => undefined)
     throw error
   } finally {
@@ -107,12 +102,11 @@ export async function receiveUpload(
   return { id, bytes, sha256 }
 }
 
-/** Returns how many bytes at the end belong to an incomplete UTF-8 character. */
 export function unfinishedBytes(text: Buffer): number {
   for (let back = 1; back <= 3; back += 1) {
     const byte = text[text.length - back] ?? 0
     if (byte < 0x80) return 0
-    // The first byte of a character determines its length (RFC 3629, section 3).
+    // RFC 3629, section 3.
     if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? back : 0
   }
   return 0

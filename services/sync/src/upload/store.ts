@@ -7,11 +7,9 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
-/** How many chunks are written or read together. */
 export const chunksAtOnce = 16
 
-// Reads bytes as text, because hexadecimal is twice as long and slow to decode. Fails with SQLSTATE 22021 if a chunk is
-// not UTF-8.
+// Hexadecimal is twice as long. Fails with SQLSTATE 22021 if a chunk is not UTF-8.
 const selectText = statement(
   'sync_select_chunk_text',
   `select convert_from(u.content, 'UTF8') as text, null as bytes
@@ -19,8 +17,7 @@ const selectText = statement(
   where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
   order by u.index`,
 )
-// Reads other bytes as Latin-1, and chunks with NUL, which text cannot hold, as bytes. `offset 0` makes PostgreSQL
-// read each stored value once.
+// Text cannot hold NUL. `offset 0` makes PostgreSQL read each stored value once.
 const selectChunk = statement(
   'sync_select_chunk',
   `select
@@ -52,14 +49,11 @@ const deleteAbandoned = statement(
     )`,
 )
 
-/** Stores consecutive chunks of a file, numbered from `first`. */
 export async function putChunks(tx: Tx, uploadId: string, first: number, contents: readonly Buffer[]): Promise<void> {
   await Promise.all(contents.map(async (content, at) => await tx.execute(insertChunk([uploadId, first + at, content]))))
 }
 
-/**
- * Returns the next chunks of a file, none after its end. If a chunk is not UTF-8, only `encoding` latin1 can read it.
- */
+/** None after the end. If a chunk is not UTF-8, only `encoding` latin1 can read it. */
 export async function findChunks(
   tx: Tx,
   uploadId: string,
@@ -71,13 +65,11 @@ export async function findChunks(
   return rows.map(({ text, bytes }) => (text === null ? (bytes ?? Buffer.alloc(0)) : Buffer.from(text, encoding)))
 }
 
-/** Returns whether a read failed because a chunk is not UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */
+/** SQLSTATE 22021, character_not_in_repertoire. */
 export function isNotUtf8(error: unknown): boolean {
   return sqlError(error).sqlState === '22021'
 }
 
-// The files of runs of the connector that have ended, and of runs that were cancelled when their connector was retired.
-// run_connector and run_by_status
 const clearUploads = statement(
   'sync_clear_uploads',
   `delete from sync.upload_chunk u
@@ -96,7 +88,7 @@ const clearUploads = statement(
   )`,
 )
 
-/** Removes files of ended runs of the connector, at most 1000 chunks of 60 KiB. Returns how many. */
+/** At most 1000 chunks of 60 KiB. Returns how many. */
 export async function clearEndedUploads(tx: Tx, connectorId: string): Promise<number> {
   return await tx.execute(clearUploads([connectorId]))
 }

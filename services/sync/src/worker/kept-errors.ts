@@ -1,15 +1,14 @@
 import { type RowError, errorsARun } from '../run/error-store.ts'
 
-/** Most of each that a run keeps. */
 export interface ErrorLimits {
   readonly errors: number
   readonly warnings: number
 }
 
-/** Enough warnings to recognize a source that is read wrongly. */
+/** Enough to recognize a source that is read wrongly. */
 const keptARun: ErrorLimits = { errors: errorsARun, warnings: 1000 }
 
-/** Creates a function that selects the errors to keep. Warnings are counted separately, so that they displace no errors. */
+/** Warnings are counted separately, so that they displace no errors. */
 export function createErrorKeeper(limits = keptARun): (told: readonly RowError[]) => RowError[] {
   let { errors, warnings } = limits
   return (told) =>

@@ -4,8 +4,8 @@ import { type Hold, RunCancelled, RunLost, TenantSuspended } from './held-run.ts
 const lookEachMs = 2_000
 
 /**
- * Runs `work`, and aborts its signal with RunCancelled, RunLost or TenantSuspended when the run must stop. A database that cannot
- * be reached aborts nothing.
+ * Aborts the signal with RunCancelled, RunLost or TenantSuspended when the run must stop. An unreachable database
+ * aborts nothing.
  */
 export async function whileWanted<T>(
   hold: Pick<Hold, 'assertWanted'>,
@@ -23,7 +23,6 @@ export async function whileWanted<T>(
   try {
     return await work(AbortSignal.any([signal, unwanted.signal]))
   } catch (error) {
-    // The reason for the abort takes precedence over errors that it caused.
     unwanted.signal.throwIfAborted()
     throw error
   } finally {

@@ -1,12 +1,10 @@
 import { undecodable } from '../marking-decoder.ts'
 
-/** A fault of one cell, in words for the owner of the table. */
 interface CellFault {
   readonly code: string
   readonly message: string
 }
 
-/** The error values that spreadsheets show for a failed formula. */
 const spreadsheetErrors: ReadonlySet<string> = new Set([
   '#REF!',
   '#NAME?',
@@ -22,11 +20,11 @@ const spreadsheetErrors: ReadonlySet<string> = new Set([
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-// A cheap test for all checks below, because most cells pass them.
+// A cheap test, because most cells pass.
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const suspicious = /^#|[\0-\x08\x0b\x0c\x0e-\x1f\x7f\uFDD0]/
 
-/** Returns why a cell cannot be used as a value, if so. Text that looks like a formula is accepted as text. */
+/** Text that looks like a formula is accepted. */
 export function findCellFault(value: string, maxLength: number): CellFault | undefined {
   if (value.length > maxLength) {
     return { code: 'value_too_long', message: `has ${value.length} characters; at most ${maxLength} are read` }

@@ -22,18 +22,18 @@ import { normalizePieces } from './normalize-pieces.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
-  /** Where the file is fetched from. Without a URL, a file is uploaded with each run. */
+  /** Without a URL, a file is uploaded with each run. */
   url: urlSchema.optional(),
   auth: staticAuthSchema.default({ kind: 'none' }),
   ca: caSchema.optional(),
   encoding: z.enum(encodings).default('auto'),
   /** Detected if it is not set. */
   delimiter: z.enum([',', ';', '\t', '|']).optional(),
-  /** The columns to read, in any order; all columns if not set. A missing column fails the read. */
+  /** All columns if not set. A missing column fails the read. */
   columns: z.array(z.string().trim().normalize('NFC').min(1).max(255)).min(1).max(500).optional(),
-  /** Accepts a quote inside an unquoted value as part of the value. */
+  /** Accepts a quote inside an unquoted value. */
   lenient_quotes: z.boolean().default(false),
-  /** Treats cells that are missing at the end of a row as empty, because some spreadsheets omit them. */
+  /** Some spreadsheets omit empty cells at the end of a row. */
   short_rows: z.boolean().default(false),
 })
 type CsvConfig = z.output<typeof configSchema>
@@ -71,7 +71,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   const maxLines = limits.maxRows * linesARow
   let before = 0
   for await (const records of parseRecords(text, options)) {
-    // Rows are identified by line, so many empty lines cost as much to compare as many rows.
+    // Empty lines cost as much to compare as rows.
     if (before + records.length > maxLines) {
       throw new SourceFailure('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
     }
@@ -87,7 +87,6 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
         maxLength: limits.maxValueLength,
         delimiter,
       }
-      // Reports the columns of a table without rows too.
       if (records.texts === undefined) yield textsOf(records, [], { from: index + 1, before, shape })
     }
     if (shape !== undefined) {
@@ -99,13 +98,11 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   if (shape === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
 }
 
-/** Lines that a file may have for each allowed row, because of its header and empty lines. */
+/** More than one, because of the header and empty lines. */
 const linesARow = 2
 
 interface Place {
-  /** Index of the first record after the header. */
   readonly from: number
-  /** The number of records before these. */
   readonly before: number
   readonly shape: Shape
 }
@@ -137,7 +134,6 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
   }
 }
 
-/** Returns whether the text consists of separators and quotes only. */
 function mayBeBlank(text: string, delimiter: string): boolean {
   for (const character of text) {
     if (character !== delimiter && character !== '"') return false
@@ -145,7 +141,6 @@ function mayBeBlank(text: string, delimiter: string): boolean {
   return true
 }
 
-/** `onType` receives the media type of the response before the first bytes. */
 async function* openTable(
   context: SourceContext<CsvConfig>,
   onType: (mediaType: string | undefined) => void,
@@ -171,7 +166,6 @@ async function* openTable(
 
 interface Shape {
   readonly columns: readonly Column[]
-  /** The number of cells in the header and in every row. */
   readonly width: number
   readonly shortRows: boolean
   readonly maxLength: number
@@ -199,14 +193,13 @@ function toItem(record: readonly string[], row: number, { columns, width, shortR
   return rowOrError(row, values, faults)
 }
 
-/** Returns whether all cells are empty. Spreadsheets leave such lines below a table. */
+/** Spreadsheets leave such lines below a table. */
 function isEmpty(record: readonly string[]): boolean {
   return record.every((cell) => cell === '')
 }
 
 const sampleCharacters = 65_536
 
-/** Reads a sample from the start of a text. `rest` continues after it. */
 async function peek(
   chunks: AsyncGenerator<string>,
 ): Promise<{ readonly sample: string; readonly rest: AsyncGenerator<string> }> {

@@ -3,7 +3,7 @@ import { SourceFailure } from '../failure.ts'
 import { MarkingDecoder, undecodable } from '../marking-decoder.ts'
 import { findBinaryFormat } from './other-formats.ts'
 
-/** Encodings that a connector may name, and `auto`. All are WHATWG labels. */
+/** WHATWG labels, and `auto`. */
 export const encodings = [
   'auto',
   'utf-8',
@@ -25,13 +25,11 @@ export const encodings = [
 ] as const
 type Encoding = (typeof encodings)[number]
 
-/** Sample size for detecting the encoding. */
 const sampleBytes = 65_536
 
 /**
- * Decodes text and drops its byte order mark. `auto` uses that mark, then the zero bytes of UTF-16, then `declared`,
- * then UTF-8 or windows-1252 by content. Invalid bytes become `undecodable`, so only their row fails. Rejects UTF-32
- * and binary files.
+ * `auto` uses the byte order mark, then the zero bytes of UTF-16, then `declared`, then the content. Invalid bytes
+ * become `undecodable`, so only their row fails. Rejects UTF-32 and binary files.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -46,7 +44,6 @@ export async function* decodeText(
     if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
     if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
     decoder ??= markedDecoder(held) ?? declaredDecoder(declared())
-    // A file may be pure ASCII for a long way before other characters reveal its encoding.
     while (decoder === undefined && held.length > 0) {
       const plain = asciiLength(held)
       if (plain > 0) yield Buffer.from(held.buffer, held.byteOffset, plain).toString('latin1')
@@ -65,7 +62,6 @@ export async function* decodeText(
   }
 }
 
-/** Reads until `wanted` bytes are available or the input ends. */
 async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wanted: number): Promise<Uint8Array> {
   const parts = [held]
   let length = held.length
@@ -78,10 +74,7 @@ async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wante
   return parts.length === 1 ? held : Buffer.concat(parts)
 }
 
-/**
- * Returns whether the first eight bytes look like UTF-32. Checked first, because the mark of UTF-32 starts with that of
- * UTF-16.
- */
+/** Checked first, because the mark of UTF-32 starts with that of UTF-16. */
 function isUtf32(bytes: Uint8Array): boolean {
   const start = bytes.subarray(0, 8)
   if (start.length === 0 || start.length % 4 !== 0) return false
@@ -103,7 +96,6 @@ function markedDecoder(bytes: Uint8Array): MarkingDecoder | undefined {
   return undefined
 }
 
-/** The decoder for the `charset` of a media type, if it names a known one. */
 function declaredDecoder(mediaType = ''): MarkingDecoder | undefined {
   const label = /;\s*charset\s*=\s*"?(?<label>[^\s;"]+)/i.exec(mediaType)?.groups?.['label']
   if (label === undefined) return undefined
@@ -123,7 +115,7 @@ function asciiLength(bytes: Uint8Array): number {
   return found === -1 ? bytes.length : found
 }
 
-/** Returns UTF-8, unless most characters beyond ASCII are invalid in it. Single-byte text is rarely valid UTF-8. */
+/** Single-byte text is rarely valid UTF-8. */
 function guessEncoding(bytes: Uint8Array): Encoding {
   const text = new MarkingDecoder('utf-8').decode(bytes)
   let whole = 0

@@ -1,16 +1,12 @@
 import { SourceFailure } from '../failure.ts'
 import { undecodable } from '../marking-decoder.ts'
 
-/** A column to read, with its position in the row. */
 export interface Column {
   readonly name: string
   readonly place: number
 }
 
-/**
- * Returns the columns to read: those in `wanted`, or all. Throws a SourceFailure for a repeated, unnamed or missing
- * column.
- */
+/** Throws a SourceFailure for a repeated, unnamed or missing column. */
 export function readHeader(
   cells: readonly string[],
   wanted: readonly string[] | undefined,
@@ -64,7 +60,6 @@ function checkAllNamed(columns: readonly Column[]): readonly Column[] {
   )
 }
 
-/** Returns the column that differs from the wanted one only in case, blanks or punctuation. */
 function nearest(name: string, found: readonly string[]): string | undefined {
   return found.find((each) => plain(each) === plain(name))
 }
@@ -73,7 +68,6 @@ function plain(text: string): string {
   return text.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 }
 
-/** Returns at most 80 characters of a text from the source. */
 export function excerpt(text: string): string {
   return text.length <= 80 ? text : `${text.slice(0, 79)}…`
 }

@@ -1,9 +1,9 @@
-/** The most characters kept for the next piece. No accepted value is longer. */
+/** No accepted value is longer. */
 const maxHeld = 1024 * 1024
 
 /**
- * Normalizes a text that arrives in pieces to NFC. Everything from the last ASCII character on waits for the next
- * piece, which may start with a combining mark. ASCII characters never combine with earlier text (UAX #15).
+ * Everything from the last ASCII character on waits for the next piece, because ASCII characters never combine with
+ * earlier text (UAX #15).
  */
 export async function* normalizePieces(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let held = ''

@@ -1,7 +1,4 @@
-// File formats that people send instead of a text table, and how to get a table from them.
-
 interface Format {
-  /** Offset of the signature in bytes. */
   readonly at?: number
   readonly signature: string | readonly number[]
   readonly is: string
@@ -53,7 +50,6 @@ const signatures: readonly Format[] = [
   { signature: [0x1a, 0x45, 0xdf, 0xa3], is: recording },
   { signature: 'MZ\u0090\0', is: 'a program: send a CSV file' },
   { signature: [0x7f, 0x45, 0x4c, 0x46], is: 'a program: send a CSV file' },
-  // BIFF 2 to 8 without a container, from old exports.
   { signature: [0x09, 0x00, 0x04, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
   { signature: [0x09, 0x02, 0x06, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
   { signature: [0x09, 0x04, 0x06, 0x00], is: `an old Excel workbook: open it and ${saveAs}` },
@@ -63,7 +59,7 @@ const signatures: readonly Format[] = [
 
 const compoundFile = Buffer.from('d0cf11e0a1b11ae1', 'hex')
 
-/** Returns which binary format the first 64 KiB show and what to do about it, or undefined for text. */
+/** Undefined for text. */
 export function findBinaryFormat(bytes: Uint8Array): string | undefined {
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (start.subarray(0, 8).equals(compoundFile)) return nameCompoundFile(start)
@@ -74,10 +70,7 @@ export function findBinaryFormat(bytes: Uint8Array): string | undefined {
   })?.is
 }
 
-/**
- * Identifies a compound file by its stream names in UTF-16 (MS-CFB 2.6.1). In a large file they may lie beyond the
- * sample.
- */
+/** By stream names in UTF-16 (MS-CFB 2.6.1). In a large file they may lie beyond the sample. */
 function nameCompoundFile(start: Buffer): string {
   const has = (name: string): boolean => start.includes(Buffer.from(`${name}\0`, 'utf16le'))
   if (has('EncryptedPackage')) {
@@ -157,7 +150,6 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
   },
 ]
 
-/** Returns which other text format a sample shows and what to do about it, or undefined for a possible table. */
 export function findTextFormat(sample: string): string | undefined {
   const start = sample.trimStart()
   return textFormats.find(({ pattern }) => pattern.test(start))?.is

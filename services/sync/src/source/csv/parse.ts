@@ -3,14 +3,12 @@ import { CsvError, type Options, type Parser, parse } from 'csv-parse'
 import { parse as parseSync } from 'csv-parse/sync'
 import { SourceFailure } from '../failure.ts'
 
-/** Separators that are detected if the connector names none. The default is a comma. */
 const separators = [',', ';', '\t', '|'] as const
 type Separator = (typeof separators)[number]
 
-/** Line ends may be mixed, because files are joined from others. */
+/** They may be mixed, because files are joined from others. */
 const lineEnds = ['\r\n', '\n', '\r']
 
-/** Records per batch when the parser returns them one by one. */
 const recordsAtOnce = 256
 
 /** The most bytes of one row. A longer row usually has an unclosed quote. */
@@ -25,16 +23,14 @@ interface ParseOptions {
 /** Consecutive records. */
 export interface Records {
   readonly length: number
-  /** The lines of the records without line ends; undefined if the parser returned them. */
+  /** Undefined if the parser returned the records. */
   readonly texts: readonly string[] | undefined
-  /** Returns the cells of one record. Throws a SourceFailure. */
   at(index: number): readonly string[]
 }
 
 /**
- * Yields the records of a table in batches, including the header. An empty line is a record with one empty cell, so
- * record numbers match spreadsheet rows. Lines without quotes are split directly and lazily; the parser is ten times
- * slower. Throws a SourceFailure if rows cannot be separated.
+ * Yields the records in batches, including the header. An empty line is a record with one empty cell, so record
+ * numbers match spreadsheet rows. Lines without quotes are split directly, because the parser is ten times slower.
  */
 export async function* parseRecords(text: AsyncIterable<string>, options: ParseOptions): AsyncGenerator<Records> {
   if (options.lenientQuotes) {
@@ -51,10 +47,8 @@ export async function* parseRecords(text: AsyncIterable<string>, options: ParseO
       before += records.length
       if (records.length > 0) yield records
       held = all.slice(end)
-      // The parser reports what is wrong with a row that does not end.
       if (held.length > maxRowBytes) break
     }
-    // The last line may end with the file instead of a line end.
     const last = held === '' || held.length > maxRowBytes ? undefined : recordsOf(`${held}\n`, before, options)
     if (last?.end === held.length + 1) yield last.records
     else yield* parseStream(followedBy(held, chunks), before, options)
@@ -63,7 +57,6 @@ export async function* parseRecords(text: AsyncIterable<string>, options: ParseO
   }
 }
 
-/** Returns the complete records of a text and the position after the last one. */
 function recordsOf(
   text: string,
   before: number,
@@ -92,7 +85,7 @@ function cutRecords(
   options: ParseOptions,
 ): Records {
   const { delimiter, maxColumns } = options
-  // Records with quotes are parsed together, because starting the parser costs more than one record.
+  // Starting the parser costs more than one record.
   let parsed: ReadonlyMap<number, readonly string[]> | undefined
   const parseQuoted = (): ReadonlyMap<number, readonly string[]> => {
     const lines = quotedAt.map((at) => `${texts[at] ?? ''}\n`).join('')
@@ -120,17 +113,15 @@ interface Block {
   readonly isQuoted: boolean
 }
 
-/** Returns the next whole lines without quotes, or one record with quotes; undefined if none is complete. */
+/** Whole lines without quotes, or one record with quotes. */
 function nextBlock(text: string, from: number): Block | undefined {
   const quote = text.indexOf('"', from)
   const end = lastLineEnd(text, from, quote === -1 ? text.length : quote)
   if (end !== undefined) return { end, isQuoted: false }
   let lineEnd = quote === -1 ? undefined : nextLineEnd(text, quote)
-  // A quote is open after an odd number of quotes; a doubled quote counts as two.
   for (let at = quote; at !== -1;) {
     const closing = text.indexOf('"', at + 1)
     if (closing === -1) return undefined
-    // Searched once per line, however many quotes the line has.
     if (lineEnd !== undefined && lineEnd <= closing) lineEnd = nextLineEnd(text, closing + 1)
     if (lineEnd === undefined) return undefined
     at = text.indexOf('"', closing + 1)
@@ -139,7 +130,6 @@ function nextBlock(text: string, from: number): Block | undefined {
   return undefined
 }
 
-/** Returns the position after the last line end before `to`. */
 function lastLineEnd(text: string, from: number, to: number): number | undefined {
   // A carriage return at the end may be the first half of a line end.
   const isHalf = to === text.length && text.endsWith('\r')
@@ -150,21 +140,17 @@ function lastLineEnd(text: string, from: number, to: number): number | undefined
 
 const lineEndings = /\r\n|\n|\r(?!$)/g
 
-/** Returns the end of the line that contains `from`. */
 function nextLineEnd(text: string, from: number): number | undefined {
   lineEndings.lastIndex = from
   return lineEndings.test(text) ? lineEndings.lastIndex : undefined
 }
 
-/** Splits whole lines without quotes and adds them to `texts`. */
 function cutLines(lines: string, texts: string[], before: number, { delimiter, maxColumns }: ParseOptions): void {
   const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
-  // The part after the last line end is empty.
   parts.pop()
   for (const line of parts) {
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
       const row = before + texts.length + 1
-      // The same error as from the parser, whatever the chunk size.
       throw line.split(delimiter, maxColumns + 1).length > maxColumns
         ? tooManyColumns(maxColumns, { row })
         : rowTooLong({ row })
@@ -181,14 +167,12 @@ function parseLines(lines: string, rowOf: (index: number) => number, options: Pa
   }
 }
 
-/** Reads the text with the parser from start to end, which is slow. */
 async function* parseStream(
   text: AsyncIterable<string>,
   before: number,
   options: ParseOptions,
 ): AsyncGenerator<Records> {
   const parser = openParser(options)
-  // The pipeline destroys the parser on an error, so the loop below throws it.
   pipeline(Readable.from(text, { objectMode: false }), parser, () => undefined)
   let records: string[][] = []
   try {
@@ -214,10 +198,9 @@ async function* followedBy(first: string, rest: AsyncIterator<string>): AsyncGen
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }
 
-/** A first line that tells Excel the separator. Excel does not count it as a row. */
+/** Excel does not count this line as a row. */
 const separatorLine = /^"?sep=([,;\t|])"?(?:\r\n|\n|\r)/i
 
-/** Returns the separator that the file declares, and the length of the declaration. */
 export function readSeparatorLine(sample: string): {
   readonly declared: Separator | undefined
   readonly length: number
@@ -229,7 +212,6 @@ export function readSeparatorLine(sample: string): {
 /** Lines without values before the first row, for any separator. */
 const blankLines = /^(?:[,;\t|]*[\r\n])+/
 
-/** Returns the separator that splits the first row of a text into the most cells. */
 export async function findSeparator(sample: string): Promise<Separator> {
   let best: { readonly separator: Separator; readonly cells: number } = { separator: ',', cells: 1 }
   const rows = sample.replace(blankLines, '')
@@ -241,7 +223,6 @@ export async function findSeparator(sample: string): Promise<Separator> {
 }
 
 async function countCells(sample: string, delimiter: string): Promise<number> {
-  // Parses only the first row; the sample may hold many.
   const parser = parse({ ...parserOptions({ delimiter, lenientQuotes: true, maxColumns: 10_000 }), to: 1 })
   pipeline(Readable.from([sample], { objectMode: false }), parser, () => undefined)
   try {
@@ -263,7 +244,7 @@ function parserOptions({ delimiter, lenientQuotes, maxColumns }: ParseOptions): 
     relax_quotes: lenientQuotes,
     relax_column_count: true,
     max_record_size: maxRowBytes,
-    // The first cell beyond the limit takes the rest of its row, so a row cannot have many cells.
+    // The first cell beyond the limit takes the rest of its row.
     ignore_last_delimiters: maxColumns + 1,
   }
 }
@@ -281,9 +262,8 @@ function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly
   return new SourceFailure('too_many_columns', message, at)
 }
 
-/** `rowOf` maps the index of a parsed record to its row. */
 function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceFailure {
-  // Counted by the parser, because its error overtakes records that nobody has read yet.
+  // The parser's error overtakes records that are not read yet.
   const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }

@@ -2,11 +2,10 @@ import { z } from 'zod'
 import { line } from './fields.ts'
 import { SourceFailure } from '../failure.ts'
 
-/** Headers that the connector sends itself, some also to other origins. They must not carry a secret. */
+/** These must not carry a secret. */
 const ownHeader =
   /^(?:accept|accept-.*|host|user-agent|content-.*|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|range|if-.*|proxy-.*|referer|origin)$/i
 
-/** How the connector authenticates. The secret values are among the connector's secrets. */
 export const staticAuthSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
   z.strictObject({ kind: z.literal('basic'), username: line(255).regex(/^[^:]*$/) }),
@@ -26,10 +25,7 @@ export type Secrets = Readonly<Record<string, string | undefined>>
 /** `password` for basic, `token` for bearer and header. */
 export const staticSecretNames: readonly string[] = ['password', 'token']
 
-/**
- * Returns the header with the credentials, if any. Throws a SourceFailure if a secret is missing or is not a valid
- * header value.
- */
+/** Throws a SourceFailure if a secret is missing or is not a valid header value. */
 export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<Record<string, string>> {
   switch (auth.kind) {
     case 'none':

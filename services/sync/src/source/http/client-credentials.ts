@@ -20,25 +20,20 @@ interface ClientCredentials {
   readonly scope?: string | undefined
   readonly audience?: string | undefined
   readonly resource?: string | undefined
-  /**
-   * Where the client secret is sent: in the body, or in the header, which every server must support (RFC 6749, section
-   * 2.3.1).
-   */
+  /** RFC 6749, section 2.3.1. */
   readonly client_authentication: 'post' | 'basic'
 }
 
 /** Access tokens for one read. */
 export interface TokenSource {
-  /** Returns a token that is valid for at least another minute, according to its server. */
+  /** Valid for at least another minute, according to the server. */
   token(): Promise<string>
-  /** Discards a token that the source rejected. */
   forget(): void
 }
 
 const maxTokenAnswerBytes = 65_536
 const earlyMs = 60_000
 
-/** Creates a token source that sends its requests through `http`, which checks addresses. */
 export function openTokenSource(
   {
     token_url: tokenUrl,
@@ -63,7 +58,7 @@ export function openTokenSource(
       body: String(body ?? ''),
       signal,
     })
-  // The outbound client rejects plain http, except to addresses that the platform lists as its own.
+  // The outbound client rejects plain http itself.
   allowInsecureRequests(configuration)
   const parameters = Object.fromEntries(
     Object.entries({ scope, audience, resource }).flatMap(([name, value]) =>
@@ -93,7 +88,7 @@ export function openTokenSource(
   }
 }
 
-/** Returns what the owner should fix. Of the server's response, only an error code is shown (RFC 6749, section 5.2). */
+/** Of the server's response, only an error code is shown (RFC 6749, section 5.2). */
 function refusalOf(error: unknown, sent: ClientCredentials['client_authentication']): string {
   const said = error instanceof ResponseBodyError ? error.error : undefined
   if (said === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
@@ -107,14 +102,11 @@ function refusalOf(error: unknown, sent: ClientCredentials['client_authenticatio
   return `refuses an access token${code}: check the permissions of the client, and the scope`
 }
 
-/** Throws the SourceFailure that the library has wrapped, if any. */
 function throwSourceFailure(error: unknown): void {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
 }
 
-/**
- * Removes what some servers add to a token response against RFC 6749, section 5.1: null members, and scopes as a list.
- */
+/** Some servers add null members, and scopes as a list (against RFC 6749, section 5.1). */
 function plainToken(text: string): string {
   let answer: unknown
   try {

@@ -8,25 +8,19 @@ export const line = (max: number) =>
     .max(max)
     .regex(/^[^\p{Cc}]*$/u, { message: 'must be one line' })
 
-/**
- * The URL of an HTTP source. Plain http is allowed only for addresses that the platform lists, which is checked when
- * connecting.
- */
+/** Plain http is checked when connecting. */
 export const urlSchema = z
   .string()
   .max(2000)
   .refine(isHttpUrl, { message: 'must be an https URL without a user, a password or a fragment' })
 
-/** PEM certificates that replace the system's trust store. They are public, so they are no secret. */
+/** These replace the system's trust store, and are no secret. */
 export const caSchema = z
   .string()
   .max(65_536)
   .refine(areCertificates, { message: 'must be one or more complete certificates in PEM, without a private key' })
 
-/**
- * Returns whether each certificate can be parsed. OpenSSL skips invalid ones silently, and the server's certificate
- * would be blamed.
- */
+/** OpenSSL skips invalid certificates, and the server's would be blamed. */
 function areCertificates(text: string): boolean {
   if (text.includes('PRIVATE KEY')) return false
   const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []

@@ -11,7 +11,6 @@ const configSchema = z.strictObject({
   url: urlSchema,
   auth: httpAuthSchema,
   ca: caSchema.optional(),
-  /** Where the list of items is in a response. */
   items: z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' }).default(''),
   paging: pagingSchema.default({ kind: 'none' }),
 })
@@ -31,7 +30,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   try {
     const ask = createPageReader({ auth: config.auth, accept: 'application/json' }, context, http)
     let url: URL | undefined = firstPage(config.url, config.paging)
-    // Digests of the page URLs, at most one for each allowed page.
+    // Digests of page URLs.
     const asked = new Set<string>()
     let row = 0
     let before = ''
@@ -66,10 +65,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   }
 }
 
-/**
- * Returns what identifies a page: its items without the rest of the response, which may contain the time. If an item
- * cannot be read, the whole text.
- */
+/** Only items identify a page, because the rest may contain the time. If one cannot be read, the whole text does. */
 function contentOf(items: readonly SourceItem[], text: string): string {
   const rows = items.flatMap((item) => (item.kind === 'row' ? [item.values] : []))
   return rows.length === items.length ? JSON.stringify(rows) : text

@@ -7,7 +7,6 @@ import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from
 /** A JSON Pointer (RFC 6901); empty for the whole document. */
 export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
 
-/** Returns the value at a pointer, or undefined. */
 export function followPointer(document: unknown, pointer: string): unknown {
   let value = document
   for (const name of namesOf(pointer)) {
@@ -22,7 +21,6 @@ function namesOf(pointer: string): string[] {
   return pointer.split('/').slice(1).map(nameOfPart)
 }
 
-/** Parses a page with `parseExactly`. Throws a SourceFailure if it is not JSON. */
 export function parseJson(text: string, page: number): unknown {
   try {
     return parseExactly(text)
@@ -35,19 +33,16 @@ export function parseJson(text: string, page: number): unknown {
   }
 }
 
-/** Finds numbers with so many digits that JavaScript may round them. A cheap test on the whole text. */
+/** Numbers that JavaScript may round. */
 const longNumber = /[:,[\s]-?(?:\d\.?){16}/
-/** Finds numbers with large exponents, which JavaScript may turn into infinity or zero. */
+/** Numbers that JavaScript may turn into infinity or zero. */
 const farNumber = /[eE][+-]?\d{3,}\s*[,\]}]/
 const onlyNumber = /^\s*-?\d/
 
-/** Also matches strings, so that digits inside them are skipped. */
+/** Strings are matched so that digits inside them are skipped. */
 const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?(?:(?:\d\.?){16}[\d.eE+-]*|[\d.]+[eE][+-]?\d{3,})/g
 
-/**
- * Parses JSON of any depth. Numbers that JavaScript would round become text, because they may be keys. A reviver would
- * recurse and overflow the stack.
- */
+/** Numbers that JavaScript would round become text, because they may be keys. A reviver would overflow the stack. */
 export function parseExactly(text: string): unknown {
   const parsed: unknown = JSON.parse(text)
   if (!longNumber.test(text) && !farNumber.test(text) && !onlyNumber.test(text)) return parsed
@@ -56,10 +51,9 @@ export function parseExactly(text: string): unknown {
   )
 }
 
-/** Digits that programs print for a double. A fraction with no more digits is a measurement and not a key. */
+/** A fraction with no more digits is a measurement and not a key. */
 const printedDigits = 17
 
-/** Returns whether JavaScript holds the number exactly, or closely enough for a measurement. */
 function isExact(literal: string): boolean {
   const value = Number(literal)
   if (/^-?\d+$/.test(literal)) return Number.isSafeInteger(value)
@@ -75,27 +69,21 @@ function isOutOfRange(value: number): boolean {
   return value === 0 || !Number.isFinite(value)
 }
 
-/** Strings and separators. Everything else in JSON text belongs to one value. */
 const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
-/** The same, and numbers that match `farNumber`. */
 const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|(?<![\d.])-?[\d.]+[eE][+-]?\d{3,}/g
 
-/** An open object with its names so far, or an open list. */
 interface OpenValue {
   readonly names: Set<string> | undefined
   at: string | number
 }
 
-/** The path of a fault. `far` is the number out of range; without it a name is repeated. */
+/** `far` is the number out of range; without it a name is repeated. */
 interface TextFault {
   readonly way: readonly (string | number)[]
   readonly far?: string
 }
 
-/**
- * Yields the paths of repeated names and of numbers out of range. The text must be valid JSON; its depth does not
- * matter.
- */
+/** The text must be valid JSON. */
 function* findTextFaults(text: string): Generator<TextFault> {
   const open: OpenValue[] = []
   let string = ''
@@ -116,7 +104,6 @@ function* findTextFaults(text: string): Generator<TextFault> {
   }
 }
 
-/** A fault of an item that only the text shows, and its member. */
 export interface MemberFault {
   readonly member: string
   readonly code: string
@@ -125,8 +112,8 @@ export interface MemberFault {
 }
 
 /**
- * Returns the faults of each item, by its index in the list at the pointer. A repeated name is a fault because parsers
- * disagree on which value counts. Throws a SourceFailure if a name is repeated outside of the items.
+ * By index of the item. A repeated name is a fault because parsers disagree on which value counts. Throws a
+ * SourceFailure if a name is repeated outside of the items.
  */
 export function findMemberFaults(
   text: string,
@@ -156,16 +143,14 @@ const repeatedName = {
   message: 'is repeated, or contains a repeated name: make the source send it once',
 }
 
-/** The same error code as for pushed items. */
 function outOfRangeFault(literal: string): Omit<MemberFault, 'member'> {
   const message = 'is a number that a double cannot hold: make the source send it as text'
   return { code: 'inexact_number', message, excerpt: literal.slice(0, 80) }
 }
 
-/** The most values in one item, at any depth, which limits the work per item. */
 const maxValues = 10_000
 
-/** Converts an item to a row, or to its errors. `known` holds the faults found in the text. */
+/** `known` holds the faults found in the text. */
 export function toJsonItem(
   item: unknown,
   row: number,
@@ -193,18 +178,17 @@ export function toJsonItem(
     }
   }
   if (faults.length === 0) return { kind: 'row', row, values: item }
-  // The value of a repeated or inexact key is unknown, so it is not reported.
+  // The value of a repeated or inexact key is unknown.
   const unknown = new Set(known.map(({ member }) => member))
   const values = Object.fromEntries(Object.entries(shallow(item, limits)).filter(([name]) => !unknown.has(name)))
   return rowOrError(row, values, faults)
 }
 
-/** Returns the members that are not nested too deep, so that later recursion is safe. */
+/** Drops members that are nested too deep, so that later recursion is safe. */
 function shallow(item: Record<string, unknown>, { maxDepth }: SourceLimits): Record<string, unknown> {
   return Object.fromEntries(Object.entries(item).filter(([, value]) => !isDeeper(value, maxDepth - 1)))
 }
 
-/** Returns whether objects and lists nest deeper than `levels`. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1))
@@ -251,7 +235,6 @@ const encodingBroken: ValueFault = {
   message: 'contains bytes that are not UTF-8, or half a character: make the source send UTF-8',
 }
 
-/** Returns whether a text has a replaced invalid byte or an unpaired surrogate. */
 function isBroken(text: string): boolean {
   return text.includes(undecodable) || !text.isWellFormed()
 }

@@ -9,7 +9,6 @@ import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames }
 import { openTokenSource } from './client-credentials.ts'
 import { line, urlSchema } from './fields.ts'
 
-/** How the connector authenticates to an HTTP source. */
 export const httpAuthSchema = z
   .discriminatedUnion('kind', [
     ...staticAuthSchema.options,
@@ -18,7 +17,6 @@ export const httpAuthSchema = z
       token_url: urlSchema,
       client_id: line(255),
       scope: line(1000).optional(),
-      /** The audience of the token, which some servers require. */
       audience: line(1000).optional(),
       /** The same as a resource indicator (RFC 8707). */
       resource: line(1000).optional(),
@@ -38,10 +36,7 @@ export interface PageAnswer {
   readonly link: string | undefined
 }
 
-/**
- * Returns a function that reads one page completely and retries if that may help. `page` is its number for error
- * messages.
- */
+/** `page` is the number for error messages. */
 export function createPageReader(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
   { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
@@ -76,7 +71,6 @@ export function createPageReader(
   }
 }
 
-/** Reads a page into memory, because it is parsed as a whole. */
 async function readText(
   body: AsyncIterable<Uint8Array>,
   { maxPageBytes }: SourceLimits,

@@ -6,27 +6,22 @@ import { followPointer, pointerPattern } from './json-items.ts'
 const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,64}$/)
 const pointer = z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' })
 
-/** How the next page is requested. */
 export const pagingSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
-  /** A number that grows by `step` until a page is empty: 1 for page numbers, the page size for offsets. */
+  /** `step` is 1 for page numbers, the page size for offsets. */
   z.strictObject({
     kind: z.literal('page'),
     parameter: parameter.default('page'),
     first: z.int().min(0).max(1).default(1),
     step: z.int().min(1).max(100_000).default(1),
   }),
-  /**
-   * A value from the response that is sent with the next request or is its URL, relative or not. The last response has
-   * none.
-   */
+  /** A value from the response that is sent with the next request or is its URL. */
   z.strictObject({ kind: z.literal('cursor'), parameter: parameter.default('cursor'), next: pointer }),
   /** The `Link` header with `rel="next"` (RFC 8288). */
   z.strictObject({ kind: z.literal('link') }),
 ])
 type Paging = z.output<typeof pagingSchema>
 
-/** A page whose next page is to be found. */
 interface Page {
   readonly url: URL
   readonly number: number
@@ -35,14 +30,13 @@ interface Page {
   readonly isEmpty: boolean
 }
 
-/** Returns the URL of the first page. */
 export function firstPage(url: string, paging: Paging): URL {
   const first = new URL(url)
   if (paging.kind === 'page') first.searchParams.set(paging.parameter, String(paging.first))
   return first
 }
 
-/** Returns the URL of the next page, if any. Throws a SourceFailure for another origin. */
+/** Throws a SourceFailure for another origin. */
 export function nextPage(page: Page, paging: Paging): URL | undefined {
   switch (paging.kind) {
     case 'none':
@@ -72,10 +66,7 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
   }
 }
 
-/**
- * Returns whether a text is a URL or a relative reference (RFC 3986, section 4.2), and not an opaque token. A token may
- * start with a slash too.
- */
+/** RFC 3986, section 4.2. A token may start with a slash too. */
 function isReference(text: string, page: URL): boolean {
   if (/^(?:https?:)?\/\//i.test(text) || /^\.{0,2}\/?[\w.~$/-]*\?[\w.~$%-]+=/.test(text)) return true
   const [, first] = page.pathname.split('/')
@@ -96,7 +87,7 @@ function withParameter(url: URL, name: string, value: string): URL {
   return next
 }
 
-/** Throws for another origin, because credentials go only to the connector's own. */
+/** Credentials go only to the connector's own origin. */
 function sameOrigin(text: string, from: URL): URL {
   const next = URL.canParse(text, from.href) ? new URL(text, from.href) : undefined
   if (next?.origin === from.origin) return next

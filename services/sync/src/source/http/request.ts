@@ -2,16 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { OutboundAnswer, OutboundHttp, OutboundRequest } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 
-/** Limits for retries after status 429 or 503: attempts, and total wait. */
 const maxAttempts = 5
 const maxWaitMs = 300_000
 
 const throttled: ReadonlySet<number> = new Set([429, 503])
 
-/**
- * Sends an idempotent request and retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceFailure for
- * any status but 200.
- */
+/** Retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceFailure for any status but 200. */
 export async function requestOk(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   const answer = await requestWithRetries(http, request)
   if (answer.status === 200) return answer
@@ -19,7 +15,7 @@ export async function requestOk(http: OutboundHttp, request: OutboundRequest): P
   throw statusFailure(answer)
 }
 
-/** The same, but returns any final response. */
+/** Returns any final response. */
 export async function requestWithRetries(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   let waited = 0
   for (let attempt = 1; ; attempt++) {
@@ -43,7 +39,7 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
 export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceFailure =>
-    // No immediate retry after 429 or 503: the wait was tried already, or it is too long.
+    // The wait was tried already, or it is too long.
     new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isThrottled: throttled.has(status) })
   switch (status) {
     case 401:

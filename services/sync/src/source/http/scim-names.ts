@@ -1,4 +1,3 @@
-/** Names of RFC 7643 and of the list response of RFC 7644, in their official spelling. */
 const words = `
   schemas id externalId meta resourceType created lastModified location version userName name formatted familyName
   givenName middleName honorificPrefix honorificSuffix displayName nickName profileUrl title userType
@@ -12,15 +11,12 @@ const urns = [
 ]
 const byLowerCase = new Map([...words.trim().split(/\s+/), ...urns].map((name) => [name.toLowerCase(), name]))
 
-/** Returns the name as SCIM writes it: case does not matter (RFC 7643 §2.1). Other names stay as they are. */
+/** Case does not matter (RFC 7643 §2.1). */
 export function scimName(name: string): string {
   return byLowerCase.get(name.toLowerCase()) ?? name
 }
 
-/**
- * Returns the value with the names of its objects, at most `levels` deep, as SCIM writes them. If an object has a name in two spellings, the
- * other spelling stays beside it.
- */
+/** If an object has a name in two spellings, both stay. */
 export function withScimNames(value: unknown, levels: number): unknown {
   if (levels === 0 || typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((item) => withScimNames(item, levels - 1))

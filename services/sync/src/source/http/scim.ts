@@ -27,7 +27,7 @@ const listSchema = z.object({
     .transform((resources) => resources ?? []),
 })
 
-/** Users or groups of a SCIM 2.0 service provider (RFC 7644, section 3.4.2). */
+/** RFC 7644, section 3.4.2. */
 export const scim: SourceType = defineSourceType({
   type: 'scim',
   configSchema,
@@ -54,8 +54,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         throw new SourceFailure('items_missing', 'the source did not return a SCIM list: check the address')
       }
       const { Resources: resources, totalResults: total } = list
-      // Some providers count only the current page. If the total changes, items have moved, and one may have been
-      // skipped.
+      // If the total changes, items have moved, and one may have been skipped.
       if (total !== resources.length) {
         counted ??= total
         if (total !== counted) throw moved(counted, total)
@@ -64,11 +63,10 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       const items = resources.map((item, at) =>
         toJsonItem(withScimNames(item, limits.maxDepth), received + 1 + at, limits, namedFaults(faults.get(at))),
       )
-      // Only the error of an invalid item is compared: its value may be nested too deep to serialize.
+      // An invalid item may be nested too deep to serialize.
       const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
       const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
-      // Reads until an empty page, because providers count `totalResults` differently. After the end, some repeat the
-      // first or last page.
+      // Providers count `totalResults` differently. After the end, some repeat the first or last page.
       if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
         if (received < total) throw changed(received, total)
         return
@@ -85,7 +83,6 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
   }
 }
 
-/** The name of the list in the source's spelling. */
 function listName(answer: unknown): string {
   const names = typeof answer === 'object' && answer !== null ? Object.keys(answer) : []
   return names.find((name) => scimName(name) === 'Resources') ?? 'Resources'

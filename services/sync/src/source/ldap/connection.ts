@@ -21,15 +21,11 @@ export interface LdapConnection {
   readonly client: Client
   readonly bytes: ByteWatch
   readonly host: string
-  /** Waits for an answer of the directory, unless the read is cancelled first. */
   wait<T>(answer: Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-/**
- * Connects to the checked address of a directory, always encrypted. Only one connection: the library would reconnect
- * without encryption and bind.
- */
+/** Only one connection: the library would reconnect without encryption and bind. */
 export async function connectDirectory(
   { host, port, encryption, ca }: Destination,
   {
@@ -69,7 +65,7 @@ export async function connectDirectory(
   const close = async (): Promise<void> => {
     bytes.end()
     signal.removeEventListener('abort', stop)
-    // The library does not always notice the end of a connection after StartTLS. Errors no longer matter here.
+    // The library does not always notice the end of a connection after StartTLS.
     await withSilenceLimit(client.unbind(), { ...silenceLimit, maxMs: closeTimeoutMs }).catch(() => undefined)
     stop()
   }
@@ -106,7 +102,6 @@ const results: Readonly<
   52: { code: 'source_failing', message: 'it is not available', retryable: true },
 }
 
-/** Translates an error of a directory into a SourceFailure that says what to fix. */
 export function ldapFailure(error: unknown, host: string): unknown {
   if (error instanceof SourceFailure || !(error instanceof Error)) return error
   if (error instanceof ResultCodeError) {

@@ -1,6 +1,6 @@
 import type { Entry } from 'ldapts'
 
-/** Returns the name of the parent entry (RFC 4514); empty for a root. */
+/** RFC 4514; empty for a root. */
 export function parentName(name: string): string {
   for (let at = 0; at < name.length; at++) {
     if (name[at] === '\\') at++
@@ -9,15 +9,12 @@ export function parentName(name: string): string {
   return ''
 }
 
-/** Returns a name in a form that can be compared with names from the same server. */
+/** Comparable with names from the same server. */
 export function plainName(name: string): string {
   return name.replaceAll(/(?<!\\),\s+/g, ',').toLowerCase()
 }
 
-/**
- * Returns an entry with its attributes also under the requested spelling. Attribute names are case-insensitive (RFC
- * 4512, section 2.5).
- */
+/** Attribute names are case-insensitive (RFC 4512, section 2.5). */
 export function withRequestedNames(entry: Entry, asked: readonly string[]): Entry {
   const names = new Map(Object.keys(entry).map((name) => [name.toLowerCase(), name]))
   const named: Entry = { ...entry }
@@ -28,7 +25,7 @@ export function withRequestedNames(entry: Entry, asked: readonly string[]): Entr
   return named
 }
 
-/** Returns the stable key of an entry: text, or the 16 bytes of Active Directory's `objectGUID` as a GUID. */
+/** Text, or the 16 bytes of Active Directory's `objectGUID` as a GUID. */
 export function keyOf(entry: Entry, attribute: string): string | undefined {
   const value = entry[attribute]
   const single = Array.isArray(value) ? value[0] : value
@@ -36,7 +33,7 @@ export function keyOf(entry: Entry, attribute: string): string | undefined {
   return single?.length === 16 ? guidText(single) : undefined
 }
 
-/** Returns the values of an entry. A single value is not wrapped in a list; bytes become base64. */
+/** A single value is not wrapped in a list; bytes become base64. */
 export function valuesOf(entry: Entry): Record<string, unknown> {
   const attributes = Object.entries(entry).filter(([, value]) => !Array.isArray(value) || value.length > 0)
   return Object.fromEntries(

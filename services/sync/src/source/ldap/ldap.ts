@@ -27,7 +27,7 @@ const configSchema = z.strictObject({
     .default(['ou', 'cn', 'name', 'displayName', 'description', 'givenName', 'sn', 'mail', 'uid', 'title', 'manager']),
   /** An attribute that survives renames and moves: `objectGUID` in Active Directory. */
   key_attribute: attribute.default('entryUUID'),
-  /** Finds the entries that can be parents. The key of the nearest one is an item's `parent_key`. */
+  /** The key of the nearest one is an item's `parent_key`. */
   parent_filter: filter.default('(objectClass=organizationalUnit)'),
   page_size: z.int().min(1).max(1000).default(500),
   /** Whether parts that other directories hold may be missing. */
@@ -35,9 +35,6 @@ const configSchema = z.strictObject({
 })
 type LdapConfig = z.output<typeof configSchema>
 
-/**
- * Entries of a directory with their attributes, `dn`, `key` and `parent_key`. A moved or renamed entry keeps its key.
- */
 export const ldap: SourceType = defineSourceType({
   type: 'ldap',
   configSchema,
@@ -46,7 +43,6 @@ export const ldap: SourceType = defineSourceType({
   read: readLdap,
 })
 
-/** Members that an item has besides its attributes. */
 const ownNames = ['dn', 'key', 'parent_key']
 
 async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<SourceItem> {
@@ -79,10 +75,10 @@ function failureOf(error: unknown, { host, bytes }: LdapConnection): unknown {
   return bytes.failure() ?? ldapFailure(error, host)
 }
 
-/** More than any hierarchy has. Beyond it, the filter probably matches everything. */
+/** Beyond it, the filter probably matches everything. */
 const maxParents = 100_000
 
-/** Returns the keys of the parents by name. They are read first, because an entry may come before its parent. */
+/** An entry may come before its parent. */
 async function readParents(
   connection: LdapConnection,
   config: LdapConfig,
@@ -101,7 +97,6 @@ async function readParents(
   return parents
 }
 
-/** Yields entries, and the addresses of other directories as text. */
 async function* search(
   { client, bytes, wait }: LdapConnection,
   { base_dn: base, scope, key_attribute: key, page_size: pageSize, ignore_referrals: ignoreReferrals }: LdapConfig,
@@ -114,7 +109,7 @@ async function* search(
     scope,
     filter: wanted,
     attributes: asked,
-    // Both spellings, because the server may use the requested one.
+    // The server may use the requested spelling.
     explicitBufferAttributes: ['objectGUID', ...asked.filter((name) => name.toLowerCase() === 'objectguid')],
     paged: { pageSize },
   }

@@ -2,24 +2,21 @@ import { z } from 'zod'
 import { caSchema, line } from '../http/fields.ts'
 import type { SourceLimits } from '../types.ts'
 
-/** A plain identifier. Statements for the source contain no other text from the configuration. */
+/** Statements for the source contain no other text from the configuration. */
 const name = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_$]{0,62}$/, { message: 'must be the name of a table, a view or a column' })
 
-/** How to reach a database and what to read. */
 export const sqlConfigSchema = z.strictObject({
   engine: z.enum(['postgres', 'mariadb']),
   host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
   port: z.int().min(1).max(65_535).optional(),
-  /** `none` is allowed only for addresses that the platform lists as its own. */
+  /** `none` is allowed only for addresses that the platform lists. */
   encryption: z.enum(['tls', 'none']).default('tls'),
   ca: caSchema.optional(),
   database: line(63),
   username: line(63),
-  /** PostgreSQL only; the default is `public`. */
   schema: name.optional(),
-  /** The table or view to read. */
   view: name,
   /** All columns if not set. */
   columns: z.array(name).min(1).max(500).optional(),
@@ -30,10 +27,9 @@ type SqlConfig = z.output<typeof sqlConfigSchema>
 export interface SqlRead {
   readonly config: SqlConfig
   readonly password: string
-  /** The checked address to connect to. */
   readonly address: string
   readonly limits: SourceLimits
   readonly signal: AbortSignal
-  /** Receives the columns before the first row. */
+  /** Called before the first row. */
   readonly onColumns: (names: readonly string[]) => void
 }

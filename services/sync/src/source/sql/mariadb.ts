@@ -15,16 +15,14 @@ import type { SqlRead } from './config.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
-/** Rows that the driver reads ahead. */
 const rowsAhead = 25
 
-/** Yields the rows of a MariaDB table or view, read in one read-only transaction with backpressure. */
+/** One read-only transaction, with backpressure. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { config, limits, signal, onColumns } = read
   const { host, view, columns } = config
   const { port = 3306 } = config
   const socket = connect({ host: read.address, port })
-  // The MariaDB connection reports errors of its socket.
   socket.on('error', () => undefined)
   const bytes = watchBytes(() => socket, limits)
   const connection = createConnection(optionsOf(read, socket))
@@ -45,7 +43,6 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     ]) {
       await withSilenceLimit(ask(connection, sql), silenceLimit)
     }
-    // Names of the configuration are plain identifiers, so none can end the quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
     const bytesIn = new Set<string>()
     const typeCast = (field: Field): string | boolean | null => asText(field, bytesIn)
@@ -55,7 +52,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
       onColumns(fields.map(({ name }) => name))
     })
     const rows = query.stream({ highWaterMark: rowsAhead })
-    // Only the connection hears of its end during the rows, so the error is passed to their stream.
+    // Only the connection hears of its end during the rows.
     connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
@@ -81,7 +78,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
 function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOptions {
   const { host, encryption, ca, database, username } = config
   return {
-    // The certificate is checked for this name, while the connection uses the checked address.
+    // The certificate is checked for this name.
     host,
     stream: () => socket,
     user: username,
@@ -105,7 +102,7 @@ function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOpt
   }
 }
 
-/** Returns Node's code for a failed TLS handshake. mysql2 replaces it with one code for all. */
+/** mysql2 replaces Node's codes with one for all. */
 function tlsCodeOf(error: unknown, stream: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'HANDSHAKE_SSL_ERROR') return undefined
   // An OpenSSL error; this is how Node names its reasons.
@@ -139,7 +136,7 @@ const byteTypes: ReadonlySet<string> = new Set([
   'GEOMETRY',
 ])
 
-/** Numbers, dates and times stay as the database writes them, so nothing is rounded and no day shifts. */
+/** Nothing is rounded and no day shifts. */
 function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | null {
   if (field.type === 'BIT') {
     const bits = field.buffer()
@@ -157,7 +154,7 @@ function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | 
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-/** Returns bytes as text if they are UTF-8 without control characters, else in hexadecimal after `0x`. */
+/** Bytes that are no UTF-8 text are hexadecimal after `0x`. */
 function textOfBytes(bytes: Buffer | null): string | null {
   if (bytes === null) return null
   const text = bytes.toString('utf8')

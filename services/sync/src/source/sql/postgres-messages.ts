@@ -1,10 +1,10 @@
 import { SourceFailure } from '../failure.ts'
 
-/** Of each message: its kind, and four bytes of its length, themselves among it (PostgreSQL §54.7). */
+/** The kind, and four bytes of length, which count themselves (PostgreSQL §54.7). */
 const headBytes = 5
 /** Kinds of messages that a server may send. */
 const kinds: ReadonlySet<string> = new Set('123ACDEGHIKNRSTVWZcdnstv')
-/** Asks of the sign-in that the library can answer: done, a password in clear or by MD5, and the steps of SASL. */
+/** Done, a password in clear or by MD5, and SASL. */
 const signIns: ReadonlySet<number> = new Set([0, 3, 5, 10, 11, 12])
 
 export interface Peer {
@@ -12,11 +12,11 @@ export interface Peer {
   readonly maxMessageBytes: number
 }
 
-/** Gives the messages that have ended, and keeps the beginning of the next one. Throws a SourceFailure. */
+/** Returns complete messages and keeps the rest. Throws a SourceFailure. */
 export function createCutter(peer: Peer): (bytes: Buffer) => Buffer | undefined {
   let held: Buffer[] = []
   let heldBytes = 0
-  // Of the message that has begun; its head, as long as that is not there.
+  // Of the current message; of its head until that is complete.
   let wanted = headBytes
   return (bytes) => {
     held.push(bytes)
@@ -60,7 +60,6 @@ function check(message: Buffer, host: string): void {
   if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw broken(host)
 }
 
-/** Whether the fields of an error, each a letter and a text, come to their end. */
 function hasEnd(fields: Buffer): boolean {
   for (let at = 0; at < fields.length;) {
     if (fields[at] === 0) return true
@@ -71,7 +70,6 @@ function hasEnd(fields: Buffer): boolean {
   return false
 }
 
-/** Returns the failure of a source that does not speak PostgreSQL's protocol. */
 export function broken(host: string, cause?: unknown): SourceFailure {
   const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
   return new SourceFailure('answer_broken', message, { cause })

@@ -15,12 +15,11 @@ export interface PostgresStreamOptions extends Peer {
 const sslRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 /**
- * The stream of a `pg` client. It starts TLS itself, so that it reads plain messages, and passes on only whole and valid ones. `pg` would
- * throw outside of any promise on others, which ends the process.
+ * Starts TLS itself and passes on only whole, valid messages: on others `pg` would throw outside of any promise, which
+ * ends the process.
  */
 export class PostgresStream extends Duplex {
   readonly #options: PostgresStreamOptions
-  /** The socket, or the TLS socket on it. */
   #wire: Socket
 
   constructor(options: PostgresStreamOptions) {
@@ -31,7 +30,6 @@ export class PostgresStream extends Duplex {
     options.socket.on('close', () => this.destroy())
   }
 
-  /** Called by `pg`, as `setNoDelay` is. */
   connect(port: number, host: string): this {
     const { socket, tls } = this.#options
     socket.connect(port, host, () => {
@@ -49,7 +47,7 @@ export class PostgresStream extends Duplex {
   #startTls(tls: ConnectionOptions): void {
     const { socket, host } = this.#options
     socket.once('data', (answer: Buffer) => {
-      // Anything behind this byte would be plain text that somebody in between has added.
+      // Anything behind this byte is plain text from somebody in between.
       if (answer.toString('latin1') !== 'S') {
         const words = `${host} offers no encryption: enable it on the server`
         this.destroy(answer.toString('latin1') === 'N' ? new SourceFailure('not_encrypted', words) : broken(host))

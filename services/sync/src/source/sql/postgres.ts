@@ -11,10 +11,7 @@ import { partTooSlow, sqlFailure } from './sql-failure.ts'
 const connectTimeoutMs = 10_000
 /** Rows per fetch: the first fetch, and the most for small rows. */
 const [firstRows, mostRows] = [25, 100]
-/**
- * The last three are PostgreSQL's defaults. A server, database or role may override them, for example to write dates as
- * `04/03/2026`.
- */
+/** Servers may override PostgreSQL's defaults. */
 const settings = [
   'default_transaction_read_only=on',
   'search_path=pg_catalog',
@@ -26,7 +23,7 @@ const settings = [
 /** Types that JSON has too: boolean, json and jsonb (OIDs of pg_type). */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
-/** Yields the rows of a PostgreSQL table or view, fetched on demand in one read-only transaction. */
+/** One read-only transaction, fetched on demand. */
 export async function* readPostgres({
   config,
   password,
@@ -43,7 +40,6 @@ export async function* readPostgres({
       new PostgresStream({
         socket,
         host,
-        // A longer message fails while it arrives.
         maxMessageBytes: 2 * limits.maxPageBytes,
         tls:
           encryption === 'none'
@@ -59,10 +55,9 @@ export async function* readPostgres({
     password,
     application_name: 'postern',
     connectionTimeoutMillis: connectTimeoutMs,
-    // Applied when the session starts, before any statement.
     options: settings.map((setting) => `-c ${setting}`).join(' '),
     statement_timeout: limits.maxSilenceMs,
-    // Numbers, dates and times stay as the database writes them, so nothing is rounded and no day shifts.
+    // Nothing is rounded and no day shifts.
     types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
   })
   // An error between two queries fails the next one.

@@ -22,10 +22,9 @@ const slow: Known = {
   retryable: true,
 }
 
-/** The message for a database that does not respond. */
 export const partTooSlow = 'the database took too long to return a part of the view'
 
-/** SQLSTATEs of PostgreSQL, and MariaDB's error names, which say more than its SQLSTATEs. */
+/** MariaDB's names say more than its SQLSTATEs. */
 const states: Readonly<Record<string, Known>> = {
   '28P01': wrongAccount,
   '28000': wrongAccount,
@@ -55,15 +54,10 @@ const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SER
 const ofValue =
   /^(?:2[12]|ER_DATA_OUT_OF_RANGE|ER_DIVISION_BY_ZERO|ER_SUBQUERY_NO_1_ROW|ER_TRUNCATED_WRONG_VALUE|ER_WARN_DATA_OUT_OF_RANGE|ER_REGEXP_ERROR)/
 
-/**
- * mysql2's codes for a sign-in that it does not support (ed25519, PAM) or that would send the password in clear text.
- */
+/** ed25519, PAM, or a password in clear text. */
 const otherSignIns: ReadonlySet<unknown> = new Set(['AUTH_SWITCH_PLUGIN_ERROR', 'MYSQL_CLEAR_PASSWORD_NOT_ENABLED'])
 
-/**
- * Translates an error of a database into a SourceFailure that says what to fix. `tls` is Node's code for a failed
- * handshake, if the error lacks it.
- */
+/** `tls` is Node's code for a failed handshake, if the error lacks it. */
 export function sqlFailure(
   error: unknown,
   {

@@ -16,7 +16,6 @@ import { type SqlRead, sqlConfigSchema } from './config.ts'
 import { readMariadb } from './mariadb.ts'
 import { readPostgres } from './postgres.ts'
 
-/** A table or view of a database, read in one read-only transaction. */
 export const sql: SourceType = defineSourceType({
   type: 'sql',
   configSchema: sqlConfigSchema,
@@ -32,7 +31,7 @@ async function* readRows(context: SourceContext<SqlRead['config']>): AsyncGenera
   }
 }
 
-/** Yields the rows, or the columns of an empty view, so that a changed view differs from one without rows. */
+/** Yields the columns of an empty view, so that a changed view differs from one without rows. */
 async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, secrets, outbound, limits, signal } = context
   const password = requireSecret(secrets, 'password')
